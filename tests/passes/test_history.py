@@ -122,16 +122,76 @@ def test_of_two_results_for_one_call_the_first_counts() -> None:
     assert lines(context) == ["loss messages[3].content[0]"]
 
 
-def test_a_result_that_comes_after_the_next_turn_is_text() -> None:
-    request = history.repair(
-        asked(user(), calls("a"), said("waiting"), user("?"), said("…"), answered(result("a"))), to(CHAT)
-    )
-    assert shape(*request.messages[3:]) == [
-        ["tool", "result a error"],
-        ["user", "Text"],
-        ["assistant", "Text"],
-        ["user", "Text", "Text"],
-    ]
+LATE = "it moves to its call, which is in another turn"
+MARK = "[The result of look arrived here; it is shown with its call.]"
+
+
+def test_a_result_that_comes_after_the_next_turn_moves_to_its_call() -> None:
+    context = to(CHAT)
+    late = result("a", "late", name="look")
+    request = history.repair(asked(user(), calls("a"), said("waiting"), user("?"), said("…"), answered(late)), context)
+    assert request.messages[3:] == (answered(late), user("?"), said("…"), user(MARK))
+    assert [str(line) for line in context.receipt] == [f"note: messages[5].content[0]: result of look (a): {LATE}"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "shaped", "told"),
+    [
+        (  # the slow one of two parallel calls, after an answer with another call
+            (calls("a", "b"), answered(result("a")), calls("c"), answered(result("b")), answered(result("c"))),
+            ["call a call b", "result a", "result b", "call c", "result c"],
+            ["note messages[4].content[0]"],
+        ),
+        (  # both slow, the later one first
+            (calls("a", "b"), user("?"), said("…"), answered(result("b")), said("…"), answered(result("a")), user()),
+            ["call a call b", "result a", "result b", "Text", "Text", "Text", "Text", "Text"],
+            ["note messages[4].content[0]", "note messages[6].content[0]"],
+        ),
+        (  # in one message with the results of the next batch
+            (calls("a", "b"), answered(result("a")), calls("c"), answered(result("c"), result("b"))),
+            ["call a call b", "result a", "result b", "call c", "result c"],
+            ["note messages[4].content[1]"],
+        ),
+        (  # before its call
+            (answered(result("a")), calls("a"), user("?")),
+            ["call a", "result a", "Text"],
+            ["note messages[1].content[0]"],
+        ),
+        (  # each batch has the results of the other
+            (calls("a"), answered(result("b")), calls("b"), answered(result("a"))),
+            ["call a", "result a", "call b", "result b"],
+            ["note messages[2].content[0]", "note messages[4].content[0]"],
+        ),
+        (  # a second one, late
+            (calls("a"), answered(result("a")), said("Hm"), answered(result("a", "more"))),
+            ["call a", "result a", "Text", "Text Text"],
+            ["loss messages[4].content[0]"],
+        ),
+        (  # two late ones for one call
+            (calls("a"), user("?"), said("Hm"), answered(result("a")), answered(result("a", "more"))),
+            ["call a", "result a", "Text", "Text", "Text Text"],
+            ["note messages[4].content[0]", "loss messages[5].content[0]"],
+        ),
+    ],
+)
+def test_results_reach_their_calls_in_whatever_turn_they_stand(
+    messages: tuple[Message, ...], shaped: list[str], told: list[str]
+) -> None:
+    context = to(CHAT)
+    request = history.repair(asked(user("Begin"), *messages), context)
+    assert [" ".join(rest) for _, *rest in shape(*request.messages)] == ["Text", *shaped]
+    assert sorted(lines(context)) == sorted(told)
+    assert history.repair(request, to(CHAT)) is request
+
+
+def test_late_results_of_a_long_history_take_linear_time_and_stay_whole() -> None:
+    count = 20_000
+    names = [f"c{number}" for number in range(count)]
+    turns = [each for name in names for each in (calls(name), user("?"))]
+    request = history.repair(asked(user(), *turns, said("Hm"), answered(*map(result, names), role="user")), to(CHAT))
+    assert [
+        block.call_id for message in request.messages for block in message.content if type(block) is ToolResult
+    ] == names
 
 
 def test_an_assistant_message_without_content_is_left_out() -> None:

@@ -4,10 +4,15 @@ Clients that were interrupted send calls without results, and clients that cut o
 calls (claude-code #6836); every API refuses both. A batch is the calls of a run of assistant messages. Its results
 stand before the next assistant message; whatever else stands between them moves behind them.
 
+A result may also stand in another turn: a client that runs calls in parallel sends the slow one's result after the next
+answer of the model. Such a result moves to its call.
+
 Blocks of server-side tools are opaque and stay where they are.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from toolglot import features
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
@@ -34,11 +39,12 @@ def pair(request: Request, context: Context) -> Request:
         return request
     messages: list[Message] = []
     runs = _runs(request.messages)
+    strays = _Strays(request.messages, runs)
     for number, (start, stop) in enumerate(runs):
         run = request.messages[start:stop]
         if run[0].role != "assistant":
             if number == 0:  # no call stands before these
-                messages.extend(_answers((), run, start, context))
+                messages.extend(_answers((), run, start, strays, context))
             continue
         next_start, next_stop = runs[number + 1] if number + 1 < len(runs) else (stop, stop)
         following = request.messages[next_start:next_stop]
@@ -46,12 +52,12 @@ def pair(request: Request, context: Context) -> Request:
         for batch in earlier:
             found, following = _found(_calls(batch), following)
             messages.extend(_spoken(batch, start, context))
-            messages.extend(_answers(_calls(batch), found, next_start, context))
+            messages.extend(_answers(_calls(batch), found, next_start, strays, context))
             if found:
                 context.receipt.note(str(Place(next_start)), "the results", BEHIND)
             start += len(batch)
         messages.extend(_spoken(last, start, context))
-        messages.extend(_answers(_calls(last), following, next_start, context))
+        messages.extend(_answers(_calls(last), following, next_start, strays, context))
     return with_messages(request, tuple(messages))
 
 
@@ -140,35 +146,96 @@ def _spoken(run: tuple[Message, ...], start: int, context: Context) -> list[Mess
     return kept
 
 
+class _Strays:
+    """Results that stand in another turn than their calls, found by id: each call without a result in its own place
+    gets the first of them."""
+
+    def __init__(self, messages: Sequence[Message], runs: Sequence[tuple[int, int]]) -> None:
+        self._called: set[str] = set()
+        self._found: dict[str, tuple[ToolResult, Message]] = {}
+        self._left: set[str] = set()
+        unanswered: set[str] = set()
+        elsewhere: list[tuple[ToolResult, Message]] = []
+        batch: set[str] = set()
+        for start, stop in runs:
+            run = messages[start:stop]
+            if run[0].role == "assistant":
+                unanswered |= batch
+                batch = {call.id for call in _calls(tuple(run))}
+                self._called |= batch
+                continue
+            results = [(block, message) for message in run for block in message.content if type(block) is ToolResult]
+            elsewhere += [each for each in results if each[0].call_id not in batch]
+            unanswered |= batch - {result.call_id for result, _ in results}
+            batch = set()
+        unanswered |= batch
+        for result, message in elsewhere:
+            if result.call_id in unanswered:
+                self._found.setdefault(result.call_id, (result, message))
+
+    def of(self, call: ToolCall) -> tuple[ToolResult, Message] | None:
+        return self._found.get(call.id)
+
+    def leaves(self, result: ToolResult) -> bool:
+        """Does this result move to its call? Asked once, where the result stands."""
+        found = self._found.get(result.call_id)
+        if found is None or found[0] is not result or result.call_id in self._left:
+            return False
+        self._left.add(result.call_id)
+        return True
+
+    def has_call_of(self, result: ToolResult) -> bool:
+        return result.call_id in self._called
+
+
 def _answers(
-    calls: tuple[ToolCall, ...], messages: tuple[Message, ...], start: int, context: Context
+    calls: tuple[ToolCall, ...], messages: tuple[Message, ...], start: int, strays: _Strays, context: Context
 ) -> tuple[Message, ...] | list[Message]:
     """The messages after a batch of calls: its results in the order of the calls, then the rest as it stood."""
     if not calls and not any(map(has_results, messages)):
         return messages
-    wanted = {call.id: call for call in calls}
+    wanted = {call.id for call in calls}
     results: dict[str, tuple[ToolResult, Message]] = {}
     rest: list[Message] = []
+    left: list[ToolResult] = []
     for offset, message in enumerate(messages):
         others: list[Block] = []
         for index, block in enumerate(message.content):
             place = Place(start + offset, index)
             if not isinstance(block, ToolResult):
                 others.append(block)
-            elif block.call_id not in wanted:
-                others.extend(_as_text(block, place, context))
-            elif block.call_id in results:
+            elif block.call_id in wanted and block.call_id not in results:
+                results[block.call_id] = (block, message)
+            elif block.call_id in wanted:
                 context.receipt.loss(
                     str(place), f"second result of {block.call_id}", "a call has one; the first counts"
                 )
+            elif strays.leaves(block):
+                left.append(block)
+                context.receipt.note(str(place), _title(block), "it moves to its call, which is in another turn")
             else:
-                results[block.call_id] = (block, message)
+                others.extend(_as_text(block, place, strays, context))
         if others or not message.content:
             rest.append(_without_results(message, tuple(others)))
     if _in_order(calls, results, messages, rest):
         return messages
-    _tell(calls, results, messages, start, context)
-    return [*_in_call_order(calls, results, context), *rest]
+    _note_order(calls, results, messages, left, start, context)
+    for call in calls:
+        if call.id not in results and (found := strays.of(call)) is not None:
+            results[call.id] = found
+    ordered = _in_call_order(calls, results, start, context)
+    if left and not ordered and not rest:
+        rest.append(_mark(left))
+    return [*ordered, *rest]
+
+
+def _mark(moved: Sequence[ToolResult]) -> Message:
+    """A user message where nothing but moved results stood: without it two turns of the assistant would become one, or
+    the model would be asked to go on from its own words."""
+    tools = ", ".join(dict.fromkeys(result.name or "a tool" for result in moved))
+    return Message(
+        role="user", content=(Text(text=f"[The result of {tools} arrived here; it is shown with its call.]"),)
+    )
 
 
 def _without_results(message: Message, others: tuple[Block, ...]) -> Message:
@@ -199,50 +266,60 @@ def _in_order(
     )
 
 
-def _tell(
+def _note_order(
     calls: tuple[ToolCall, ...],
     results: dict[str, tuple[ToolResult, Message]],
     messages: tuple[Message, ...],
+    left: Sequence[ToolResult],
     start: int,
     context: Context,
 ) -> None:
-    for call in calls:
-        if call.id not in results:
-            context.receipt.note(
-                str(Place(start)), f"no result of {call.name} ({call.id})", "one says that the call was interrupted"
-            )
-    standing = [block for message in messages for block in message.content]
-    found = [id(result) for result, _ in results.values()]
-    if [id(block) for block in standing[: len(found)]] != [id(results[c.id][0]) for c in calls if c.id in results]:
+    gone = set(map(id, left))
+    standing = [id(block) for message in messages for block in message.content if id(block) not in gone]
+    if standing[: len(results)] != [id(results[call.id][0]) for call in calls if call.id in results]:
         context.receipt.note(str(Place(start)), "the results", BEHIND)
 
 
 def _in_call_order(
-    calls: tuple[ToolCall, ...], results: dict[str, tuple[ToolResult, Message]], context: Context
+    calls: tuple[ToolCall, ...], results: dict[str, tuple[ToolResult, Message]], start: int, context: Context
 ) -> list[Message]:
     """One message for neighbouring results that came in one message; made-up results in messages of their own."""
-    ordered: list[Message] = []
-    previous: Message | None = None
+    groups: list[tuple[Message, list[Block]]] = []
     for call in calls:
         result, message = results.get(call.id, (None, None))
         if result is None or message is None:
-            ordered.append(Message(role=context.can.results_role, content=(_interrupted(call),)))
-        elif message is previous:
-            ordered[-1] = replace(ordered[-1], content=(*ordered[-1].content, result))
+            context.receipt.note(
+                str(Place(start)), f"no result of {call.name} ({call.id})", "one says that the call was interrupted"
+            )
+            groups.append((Message(role=context.can.results_role), [_interrupted(call)]))
+        elif groups and groups[-1][0] is message:
+            groups[-1][1].append(result)
         else:
-            ordered.append(message if message.content == (result,) else replace(message, content=(result,)))
-        previous = message
-    return ordered
+            groups.append((message, [result]))
+    return [_with_content(message, tuple(content)) for message, content in groups]
+
+
+def _with_content(message: Message, content: tuple[Block, ...]) -> Message:
+    return message if message.content == content else replace(message, content=content)
 
 
 def _interrupted(call: ToolCall) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, kind=call.kind, is_error=True, content=(Text(text=INTERRUPTED),))
 
 
-def _as_text(result: ToolResult, place: Place, context: Context) -> tuple[Block, ...]:
-    """A result without a call, as user text that says what it is."""
+def _title(result: ToolResult) -> str:
+    return f"result of {result.name or 'a tool'} ({result.call_id})"
+
+
+def _as_text(result: ToolResult, place: Place, strays: _Strays, context: Context) -> tuple[Block, ...]:
+    """A result that no call takes, as user text that says what it is."""
     tool = result.name or "a tool"
-    context.receipt.loss(str(place), f"result of {tool} ({result.call_id})", "its call is not in the history")
-    if not result.content:
-        return ()
-    return (Text(text=f"[Result of {tool}, whose call is no longer in this conversation:]"), *result.content)
+    if strays.has_call_of(result):
+        why, title = "its call has another result already; it is shown as text", f"[Another result of {tool}:]"
+    else:
+        why, title = (
+            "its call is not in the history",
+            f"[Result of {tool}, whose call is no longer in this conversation:]",
+        )
+    context.receipt.loss(str(place), _title(result), why)
+    return (Text(text=title), *result.content) if result.content else ()

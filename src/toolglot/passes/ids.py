@@ -109,6 +109,8 @@ class Pairing:
         self._turn = 0
         self._ordinal = 0
         self._waiting: dict[tuple[str, ...], deque[_Call]] = {}
+        # Calls of earlier batches without a result, the latest batch last: results may come late.
+        self._overdue: dict[tuple[str, ...], list[_Call]] = {}
         self._latest: dict[str, _Call] = {}
         # By the ids that the client sent: calls of the batch without a result, and results that are still to come.
         self._unanswered: Counter[str] = Counter()
@@ -145,6 +147,9 @@ class Pairing:
         self._turn += 1
         self._ordinal = 0
         if new_batch:
+            for key, queue in self._waiting.items():
+                if left := [call for call in reversed(queue) if not call.answered]:
+                    self._overdue.setdefault(key, []).extend(left)
             self._waiting = {}
             self._unanswered = Counter()
 
@@ -197,8 +202,17 @@ class Pairing:
         if result.call_id:
             # Of calls that share an id the tool's name tells which is meant.
             named = self._next("id", result.call_id, result.name) if result.name is not None else None
-            return named or self._next("id", result.call_id) or self._latest.get(result.call_id)
-        return self._next("any") if result.name is None else self._next("name", result.name)
+            key: tuple[str, ...] = ("id", result.call_id)
+            return named or self._next(*key) or self._overdue_call(key) or self._latest.get(result.call_id)
+        key = ("any",) if result.name is None else ("name", result.name)
+        return self._next(*key) or self._overdue_call(key)
+
+    def _overdue_call(self, key: tuple[str, ...]) -> _Call | None:
+        """The first call of the latest earlier batch under this key that has no result yet."""
+        calls = self._overdue.get(key, [])
+        while calls and calls[-1].answered:
+            calls.pop()
+        return calls[-1] if calls else None
 
     def _next(self, *key: str) -> _Call | None:
         """The first call of the batch under this key that has no result yet, and that no later one names by its id."""
