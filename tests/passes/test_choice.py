@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from toolglot.dialect import Capabilities
-from toolglot.ir import Reasoning, Request, Tool, ToolChoice, replace
+from toolglot.ir import Opaque, Reasoning, Request, Tool, ToolChoice, replace
 from toolglot.passes import Context, choice
 
 from .targets import ANTHROPIC, CHAT, GEMINI, asked, lines, texts, to, tool, user
@@ -53,14 +55,32 @@ def test_a_named_tool_that_cannot_be_forced_is_the_only_one_offered() -> None:
     assert offered(request) == ["b"]
     assert request.tool_choice == ToolChoice(mode="auto")
     assert asks(request)
-    assert {line.severity for line in context.receipt} == {"loss"}
+    told = ["loss tool_choice.names", "loss tools[0]", "loss tools[2]", "loss tool_choice"]
+    assert lines(context) == told
 
 
 def test_a_named_tool_is_required_alone_where_names_are_unknown() -> None:
-    request, _ = fit(
+    request, context = fit(
         replace(CHAT, tool_choices=frozenset({"auto", "required"})), ToolChoice(mode="required", names=("b",))
     )
     assert (offered(request), request.tool_choice) == (["b"], ToolChoice(mode="required"))
+    assert lines(context) == ["loss tool_choice.names", "loss tools[0]", "loss tools[2]"]
+
+
+@pytest.mark.parametrize("names", [("b",), ("a", "b"), ("a", "c", "b")])
+@pytest.mark.parametrize("mode", ["auto", "required"])
+@pytest.mark.parametrize("reasoning", [None, Reasoning(mode="on")])
+@pytest.mark.parametrize("can", [CHAT, ANTHROPIC, GEMINI, UNFORCED, NOTHING])
+def test_every_tool_that_a_choice_leaves_out_is_named_in_the_receipt(
+    can: Capabilities, reasoning: Reasoning | None, mode: Any, names: tuple[str, ...]
+) -> None:
+    search = Opaque("target", {"type": "web_search"})
+    context = to(can, target="target")
+    wanted = ToolChoice(mode=mode, names=names)
+    request = choice.fit(asked(user(), tools=(*TOOLS, search), tool_choice=wanted, reasoning=reasoning), context)
+    left_out = [tool for tool in (*TOOLS, search) if tool not in request.tools]
+    told = [line.what for line in context.receipt.losses if line.where.startswith("tools[")]
+    assert told == [f"tool {tool.name}" if isinstance(tool, Tool) else "web_search" for tool in left_out]
 
 
 def test_a_forced_call_is_asked_for_when_the_target_reasons() -> None:

@@ -5,12 +5,15 @@ What the target has no word for is asked for in words, and what can be had by of
 
 from __future__ import annotations
 
+from itertools import compress
+
 from toolglot import features
 from toolglot.ir import Request, Tool, ToolChoice, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.instructions import instruct
 from toolglot.passes.reasoning import reasons
 from toolglot.plan import runs_on
+from toolglot.receipt import describe_block
 
 ONE_AT_A_TIME = "Call at most one tool at a time and wait for its result before you call another."
 NO_TOOLS = "Do not call any tool; answer in text."
@@ -72,18 +75,25 @@ def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[
             return request, choice
     elif "allowed" in can.tool_choices and choice.mode in can.allowed_modes:
         return request, choice
-    why = "the target takes no such choice; only these tools are offered, which costs the prompt cache"
-    context.receipt.loss("tool_choice.names", ", ".join(choice.names), why)
+    context.receipt.loss("tool_choice.names", ", ".join(choice.names), "the target takes no such choice")
     return _offer_only(request, choice, context), replace(choice, names=())
 
 
 def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Request:
+    """The request with the chosen tools alone. Each tool left out is a line of the receipt."""
     names = frozenset(choice.names)
-    tools = tuple(tool for tool in request.tools if isinstance(tool, Tool) and tool.name in names)
-    if not tools:
+    kept = [isinstance(tool, Tool) and tool.name in names for tool in request.tools]
+    if not any(kept):
         context.receipt.loss("tool_choice.names", ", ".join(choice.names), "there are no such tools")
         return request
-    return request if len(tools) == len(request.tools) else replace(request, tools=tools)
+    if all(kept):
+        return request
+    for index, tool in enumerate(request.tools):
+        if not kept[index]:
+            what = f"tool {tool.name}" if isinstance(tool, Tool) else describe_block(tool)
+            why = "only the tools of the choice are offered, which costs the prompt cache"
+            context.receipt.loss(f"tools[{index}]", what, why)
+    return replace(request, tools=tuple(compress(request.tools, kept)))
 
 
 def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str | None:
