@@ -43,16 +43,20 @@ REASONED = Thinking(
         }
     },
 )
+SILENT = Thinking(native={"openai_responses": {"id": "rs_2", "encrypted_content": "QQ==", "summary": []}})
+REDACTED = Thinking(native={"anthropic": {"data": SIGNATURE, "$redacted": True}})
 CALLS = (ToolCall(id="c", name="f", arguments="{}"), ToolCall(id="d", name="g", arguments="{}"))
 ANSWERS: dict[str, tuple[str, tuple[Block, ...]]] = {
     "claude": ("anthropic", (claude("hm", SIGNATURE), Text(text="so"), *CALLS)),
     "claude thinks between calls": ("anthropic", (claude("a", "QQ=="), CALLS[0], claude("b", SIGNATURE), CALLS[1])),
-    "claude redacts": (
+    "claude redacts": ("anthropic", (REDACTED, Text(text="so"), CALLS[0])),
+    "claude redacts in the middle": (
         "anthropic",
-        (Thinking(native={"anthropic": {"data": SIGNATURE, "$redacted": True}}), Text(text="so"), CALLS[0]),
+        (claude("a", "QQ=="), REDACTED, Text(text="so"), CALLS[0], claude("b", SIGNATURE), CALLS[1]),
     ),
     "gemini signs a call": ("gemini", (Text(text="so"), gemini(ToolCall, id="c", name="f", arguments="{}"), CALLS[1])),
     "gemini signs a text": ("gemini", (gemini(Text, text="so"),)),
+    "gpt without a summary in the middle": ("openai_responses", (REASONED, CALLS[0], SILENT, CALLS[1], REASONED)),
     "gpt": ("openai_responses", (REASONED, Text(text="so"), *CALLS)),
 }
 
@@ -125,6 +129,15 @@ def told(receipt: Receipt) -> list[str]:
     return [f"{line.severity} {line.where}: {line.why}" for line in receipt if line.what == "reasoning state"]
 
 
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_reasoning_reads_the_same_in_a_stream_and_in_a_whole_answer(name: str) -> None:
+    owner, content = ANSWERS[name]
+    streamed, whole = (answered(asked(owner)[0], content, stream=stream) for stream in (True, False))
+    assert streamed.get("reasoning_content") == whole.get("reasoning_content")
+    thoughts = [block.text for block in content if isinstance(block, Thinking) and block.text]
+    assert whole.get("reasoning_content", "") == "\n\n".join(thoughts)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", list(ANSWERS))
 def test_state_comes_back_to_its_owner_byte_for_byte_and_to_nobody_else(name: str, stream: bool) -> None:
@@ -138,6 +151,7 @@ def test_state_comes_back_to_its_owner_byte_for_byte_and_to_nobody_else(name: st
         assert SEAL.encode() not in sent
         if target == owner:
             assert state(blocks, owner) == state(content, owner)
+            assert not [line for line in receipt.losses if line.where.startswith("messages")]
             assert told(receipt)[0] == f"note messages[1]: the client carried it for {owner}"
         else:
             assert SIGNATURE.encode() not in sent
@@ -149,7 +163,7 @@ def test_the_words_that_a_client_has_are_not_told_twice() -> None:
     first, _ = asked("anthropic")
     for stream in (True, False):
         message = answered(first, content, stream=stream)
-        assert message["reasoning_content"] == ("ab" if stream else "a\n\nb")
+        assert message["reasoning_content"] == "a\n\nb"
         blocks, _, receipt = back("anthropic", message)
         assert [block.text for block in blocks if isinstance(block, Thinking)] == ["a", "b"]
         assert not receipt.losses

@@ -72,9 +72,8 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
     elif sent:
         thinking = ()
     if thinking:
-        texts = [saved.text for saved in thinking]
-        told = ("".join(texts), "\n\n".join(texts))  # as a client has it of a stream, and of a whole answer
-        blocks = [each for each in blocks if not _repeats(each[1], told)]
+        words = _words("".join(saved.text for saved in thinking))
+        blocks = [each for each in blocks if not _repeats(each[1], words)]
     blocks = _cut_texts(blocks, states)
     before: dict[int, list[Block]] = {}
     pending: list[Block] = []
@@ -165,6 +164,11 @@ def _is_own(block: Block, context: Context) -> bool:
     return context.target in block.native or (context.source == context.target and not block.native)
 
 
-def _repeats(block: Block, told: Sequence[str]) -> bool:
+def _repeats(block: Block, words: str) -> bool:
     """Is it reasoning without state whose words are a part of what was kept? A client had only the words."""
-    return isinstance(block, Thinking) and bool(block.text) and any(block.text in words for words in told)
+    return isinstance(block, Thinking) and bool(block.text) and _words(block.text) in words
+
+
+def _words(text: str) -> str:
+    """The text without white space: an encoder puts blank lines between blocks of reasoning, and clients strip them."""
+    return "".join(text.split())

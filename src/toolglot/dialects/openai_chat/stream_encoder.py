@@ -51,6 +51,8 @@ class ChatStreamEncoder:
         self._seen: list[Block] = []
         self._said = ""  # the latest piece of text
         self._apart = False  # another block has come since
+        self._reasoned: tuple[bytes, ...] = ()  # the fields that hold reasoning
+        self._reasoning_begins = False  # the open reasoning has no text yet
 
     def keepalive(self) -> bytes:
         return b": keepalive\n\n"
@@ -101,11 +103,13 @@ class ChatStreamEncoder:
             case Text():
                 self._delta_head = b'{"content":'
             case Thinking() if is_thinking_part(block):
+                self._reasoning_begins = False
                 self._delta_head = b'{"content":[{"type":"thinking","thinking":[{"type":"text","text":'
                 self._delta_tail = b"}]}]}"
             case Thinking():
                 self._add_details(native_of(block, NAME))
                 field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+                self._reasoning_begins = True
                 self._delta_head = b'{"%b":' % (REASONING_FIELDS[0] if field == BLOCKS else field).encode()
             case Refusal():
                 self._seen.append(block)
@@ -147,12 +151,25 @@ class ChatStreamEncoder:
             if self._apart:
                 return self._after_gap(text)
             self._said = text
+        elif type(block) is Thinking and self._reasoning_begins:
+            text = self._first_reasoning(text)
         if type(block) is not ToolCall:
             return self._head + self._delta_head + json.encode(text) + self._delta_tail + self._tail
         self._wrote_arguments = True
         if self._legacy:
             return b"" if self._calls else self._frame(self._delta_head + json.encode(text) + b"}}")
         return self._head + self._delta_head + json.encode(text) + b"}}]}" + self._tail
+
+    def _first_reasoning(self, text: str) -> str:
+        """The first text of a block of reasoning, behind a blank line if its field holds another block's, as in a whole
+        answer."""
+        if not text:
+            return text
+        self._reasoning_begins = False
+        if self._delta_head in self._reasoned:
+            return "\n\n" + text
+        self._reasoned += (self._delta_head,)
+        return text
 
     def _with_logprobs(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
         """Text, or nothing, with its tokens in the same chunk."""
