@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from toolglot.direct.plain import Direct
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
-from toolglot.ir import COUNTS, Json, Request, Response, StopReason, replace
+from toolglot.ir import COUNTS, Json, Message, Request, Response, StopReason, replace
 from toolglot.models import ModelInfo
 from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
@@ -337,6 +337,22 @@ class StateSlots(Struct, frozen=True, kw_only=True):
     that OpenRouter has brought in (`reasoning_details`)."""
 
 
+def _as_it_is(request: Request, context: object, before: Sequence[Message]) -> Request:
+    return request
+
+
+class HistoryDemand(Struct, frozen=True, kw_only=True):
+    """What servers demand of a history whose reasoning is not their own."""
+
+    apply: Callable[[Request, Any, Sequence[Message]], Request] = _as_it_is
+    """A pass, with the messages as they were before foreign reasoning was left out."""
+    needs_calls: bool = True
+    """It has nothing to do in a history without calls."""
+
+
+NO_DEMAND = HistoryDemand()
+
+
 class UpstreamRules(Struct, frozen=True, kw_only=True):
     """What is particular about talking to servers of this dialect."""
 
@@ -372,6 +388,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     answer: AnswerShape = AnswerShape()
     stream: StreamShape = StreamShape()
     state: StateSlots = StateSlots()
+    demand: HistoryDemand = NO_DEMAND
     upstream: UpstreamRules = UpstreamRules()
     listing: Listing
     counting: Counting | None = None

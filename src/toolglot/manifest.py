@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolglot.state_fields import StateFields
+
 
 class Route(Struct, frozen=True):
     """One method at one path. `{model}` in a path takes slashes, `{id}` and `{item}` do not."""
@@ -43,6 +45,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """Its `Marks`, by which its documents are recognized."""
     lint: str = ""
     """Its `LintRules`, what clients demand of its streams."""
+    state: StateFields = StateFields()
+    """What its models' reasoning state consists of."""
     aliases: tuple[str, ...] = ()
     """What people call it, for "did you mean"."""
     client: str = ""

@@ -3,8 +3,9 @@ package adds one through the entry-point group `toolglot.dialects`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from typing import TypeVar
 
 from toolglot.dialect import Dialect
 from toolglot.errors import UnknownDialectError
@@ -50,6 +51,26 @@ class Dialects(Mapping[str, Dialect]):
 
 
 DIALECTS = Dialects()
+
+T = TypeVar("T")
+
+
+class ByDialect(Mapping[str, T]):
+    """A fact of each manifest, by the dialect's name, where there is one. Nothing is looked up before it is needed."""
+
+    def __init__(self, fact: Callable[[Manifest], T]) -> None:
+        self._fact = fact
+
+    def __getitem__(self, name: str) -> T:
+        if not (found := self._fact(DIALECTS.manifests[name])):
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, manifest in DIALECTS.manifests.items() if self._fact(manifest))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def find(dialect: Dialect | str) -> Dialect:

@@ -12,34 +12,18 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from toolglot.dialects import ByDialect
 from toolglot.ir import Block, Native, Text, Thinking, ToolCall, native_of
 from toolglot.passes.digest import digest
-from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, Checks, close, known, opened
+from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, close, known, opened
+from toolglot.state_fields import LENGTH, Checks
 
 AnswerState: TypeAlias = tuple[Block, ...]
 
 PHASE = "$phase"
-"""Where a text of the Responses API says in which phase of the turn it stands, outside the item that it came in."""
-LENGTH = "$length"
-"""How many characters a text had. Clients join texts that stand side by side, and the state belongs to one of them."""
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_length(value: object) -> bool:
-    return type(value) is int and value >= 0
-
-
-_ON_CALLS: Mapping[str, Checks] = {
-    "gemini": {"thoughtSignature": _is_text},
-    "openai_chat": {"extra_content": STATE["openai_chat"]["extra_content"]},
-}
-_ON_TEXTS: Mapping[str, Checks] = {
-    "gemini": {"thoughtSignature": _is_text, LENGTH: _is_length},
-    "openai_responses": {PHASE: _is_text},
-}
+"""Where a text says in which phase of the turn it stands, outside the item that it came in."""
+_ON_CALLS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.calls)
+_ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
 _MARKS = frozenset({"thought", LENGTH})
 """What says of reasoning only that it is some, and of a text how long it was."""
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolglot import features
+from toolglot.dialects import ByDialect
 from toolglot.events import Close, Delta, Event, Finish, Open, closed, merge_native
 from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
@@ -31,7 +32,7 @@ from toolglot.passes.answer_state import (
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
-from toolglot.passes.reasoning import GEMINI, MADE
+from toolglot.passes.reasoning import MADE
 from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
@@ -39,6 +40,7 @@ from toolglot.receipt import Receipt
 WHAT = "reasoning state"
 EXTRA = "extra_content"
 SIGNATURE = "thoughtSignature"
+_IN_EXTRA_CONTENT = ByDialect(lambda manifest: manifest.state.in_extra_content)
 
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
@@ -110,9 +112,9 @@ class _Opening:
         signature = _signature(extra)
         if not is_ours(signature):
             known = isinstance(signature, str) and _SIGNATURE.fullmatch(signature) is not None
-            if not known or self._context.target != GEMINI:
+            if not known or self._context.target not in _IN_EXTRA_CONTENT:
                 return block
-            state: Native = {GEMINI: {SIGNATURE: signature}}
+            state: Native = {self._context.target: {SIGNATURE: signature}}
         else:
             states = self._unsealed(signature) or ()
             state = states[0].native if states else {}
@@ -234,9 +236,10 @@ class DetailsCarrier:
 
     def _on_call(self, call: ToolCall, native: Native) -> Native:
         """Where Google's own server for such clients puts a signature, and they look for it."""
-        if SIGNATURE not in native.get(GEMINI, {}) or self._owner != GEMINI:
+        owner = self._owner
+        if owner not in _IN_EXTRA_CONTENT or SIGNATURE not in native.get(owner, {}):
             return {}
-        own = ToolCall(id=call.id, name=call.name, native={GEMINI: {SIGNATURE: native[GEMINI][SIGNATURE]}})
+        own = ToolCall(id=call.id, name=call.name, native={owner: {SIGNATURE: native[owner][SIGNATURE]}})
         sealed = seal(SealedState(self._owner, self._issuer, (own,)))
         return {self._client: {EXTRA: {"google": {"thought_signature": sealed}}}}
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypeGuard, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, TypeGuard, get_args
 
 from msgspec import Struct
 
+from toolglot.dialects import ByDialect
 from toolglot.errors import DecodeError
+from toolglot.state_fields import Checks
 from toolglot.wire import json
 
 Place = Literal["here", "next_call", "last_call", "last_text"]
@@ -37,62 +39,10 @@ class Envelope(Struct, frozen=True, kw_only=True):
         return self.owner == owner and self.issuer in ("", issuer)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_true(value: object) -> bool:
-    return value is True
-
-
-def _is_list_of(kind: str) -> Callable[[object], bool]:
-    """A list of texts of one type, as reasoning items hold them."""
-
-    def is_text_part(part: object) -> bool:
-        return (
-            isinstance(part, dict)
-            and part.keys() == {"type", "text"}
-            and part["type"] == kind
-            and _is_text(part["text"])
-        )
-
-    return lambda value: isinstance(value, list) and all(map(is_text_part, value))
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_list_of_objects(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_object, value))
-
-
-Checks: TypeAlias = Mapping[str, Callable[[object], bool]]
-"""The fields that there may be, each with what its value must be."""
-
-STATE: dict[str, Checks] = {
-    "anthropic": {"signature": _is_text, "data": _is_text, "$redacted": _is_true, "$unsigned": _is_true},
-    "openai_responses": {
-        "encrypted_content": _is_text,
-        "id": _is_text,
-        "summary": _is_list_of("summary_text"),
-        "content": _is_list_of("reasoning_text"),
-    },
-    "gemini": {"thoughtSignature": _is_text, "thought": _is_true},
-    "openai_chat": {
-        "$field": lambda value: value in ("reasoning_content", "reasoning", "thinking_blocks"),
-        "$part": _is_true,
-        "reasoning_details": _is_list_of_objects,
-        "thinking_blocks": _is_list_of_objects,
-        "extra_content": _is_object,
-    },
-}
+STATE: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.thinking)
 """What each vendor's reasoning state consists of."""
-
-BOUND_TO_MODEL = frozenset({"anthropic", "openai_chat", "openai_responses"})
-"""APIs whose state only the model that made it takes back: Claude's is bound to it, behind one address of Chat
-Completions there may be models of many vendors, and OpenAI's models that do not reason refuse what others thought
-("Reasoning input items can only be provided to a reasoning or computer use model")."""
+BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
+"""APIs whose state only the model that made it takes back."""
 
 # The whole envelope is base64, because Gemini's clients check that. Nine bytes make twelve characters that never vary.
 _SEAL = b"toolglot\0"

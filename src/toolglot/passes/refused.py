@@ -13,7 +13,6 @@ from toolglot.passes.blocks import Place, rewrite_message, rewrite_messages, wit
 from toolglot.passes.media import marker
 from toolglot.plan import runs_on
 
-CHAT = "openai_chat"
 FOR_EVERYONE = frozenset({"assistant_documents", "user_citations", "calls_without_reasoning"})
 """What a client of the target's own dialect may not know: another version, or a turn that another model answered."""
 
@@ -98,11 +97,11 @@ def _with_empty_reasoning(request: Request, context: Context) -> Request:
     def rewrite(message: Message, number: int) -> Message:
         if not any(isinstance(block, ToolCall) for block in message.content):
             return message
-        told = native_of(message, CHAT).get("reasoning_content") is not None
+        told = native_of(message, context.target).get("reasoning_content") is not None
         if told or any(isinstance(block, Thinking) and block.text for block in message.content):
             return message
         context.receipt.note(str(Place(number)), "no reasoning", "the target wants the field, if only empty")
-        return with_native(message, CHAT, reasoning_content="")
+        return with_native(message, context.target, reasoning_content="")
 
     return rewrite_messages(request, rewrite)
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from toolglot.events import merge_native
 from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.answer_state import LENGTH, AnswerState, length_of
+from toolglot.passes.answer_state import AnswerState, length_of
 from toolglot.passes.blocks import INSTRUCTION_ROLES
+from toolglot.state_fields import LENGTH
 
 
 class AnswerRun:

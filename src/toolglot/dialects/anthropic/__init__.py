@@ -6,12 +6,17 @@ from importlib import import_module
 from typing import Any
 
 from toolglot.manifest import Manifest, Route
+from toolglot.state_fields import StateFields, is_text, is_true
 
 MANIFEST = Manifest(
     name="anthropic",
     record="toolglot.dialects.anthropic.dialect:ANTHROPIC",
     marks="toolglot.dialects.anthropic.marks:MARKS",
     lint="toolglot.dialects.anthropic.lint:LINT",
+    state=StateFields(
+        thinking={"signature": is_text, "data": is_text, "$redacted": is_true, "$unsigned": is_true},
+        bound_to_model=True,
+    ),
     aliases=("claude",),
     client="Anthropic  base_url = {url}",
     routes=(

@@ -15,6 +15,7 @@ from toolglot.dialect import (
 from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
 from toolglot.dialects.anthropic.direct import DIRECT
 from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, encode_error, refuse_threads
+from toolglot.dialects.anthropic.history_demand import DEMAND
 from toolglot.dialects.anthropic.listing import LISTING
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
 from toolglot.dialects.anthropic.native import NAME
@@ -60,6 +61,7 @@ ANTHROPIC = Dialect(
     ),
     stream=StreamShape(last_event=MESSAGE_STOP, broken="cut", text_of_frame=text_of_frame),
     state=StateSlots(slot="signature"),
+    demand=DEMAND,
     listing=LISTING,
     counting=COUNTING,
     served=SERVED,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from toolglot.manifest import Manifest, Route
+from toolglot.state_fields import LENGTH, StateFields, is_length, is_text, is_true
 
 MANIFEST = Manifest(
     name="gemini",
     record="toolglot.dialects.gemini.dialect:GEMINI",
     marks="toolglot.dialects.gemini.marks:MARKS",
     lint="toolglot.dialects.gemini.lint:LINT",
+    state=StateFields(
+        thinking={"thoughtSignature": is_text, "thought": is_true},
+        calls={"thoughtSignature": is_text},
+        texts={"thoughtSignature": is_text, LENGTH: is_length},
+        in_extra_content=True,
+    ),
     aliases=("google",),
     client="Gemini     base_url = {url}",
     routes=(

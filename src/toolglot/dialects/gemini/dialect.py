@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.gemini.counting import COUNTING, image_tokens
 from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode_error
+from toolglot.dialects.gemini.history_demand import DEMAND
 from toolglot.dialects.gemini.listing import LISTING
 from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
 from toolglot.dialects.gemini.native import NAME
@@ -41,6 +42,7 @@ GEMINI = Dialect(
     ),
     stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True),
     state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
+    demand=DEMAND,
     listing=LISTING,
     counting=COUNTING,
 )

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from toolglot.manifest import Manifest, Route
+from toolglot.state_fields import StateFields, is_list_of_objects, is_object, is_one_of, is_true
 
 MANIFEST = Manifest(
     name="openai_chat",
     record="toolglot.dialects.openai_chat.dialect:OPENAI_CHAT",
     marks="toolglot.dialects.openai_chat.marks:MARKS",
     lint="toolglot.dialects.openai_chat.lint:LINT",
+    state=StateFields(
+        thinking={
+            "$field": is_one_of("reasoning_content", "reasoning", "thinking_blocks"),
+            "$part": is_true,
+            "reasoning_details": is_list_of_objects,
+            "thinking_blocks": is_list_of_objects,
+            "extra_content": is_object,
+        },
+        calls={"extra_content": is_object},
+        # Behind one address there may be models of many vendors.
+        bound_to_model=True,
+    ),
     aliases=("chat",),
     client="OpenAI     base_url = {url}/v1",
     routes=(Route("POST", "/v1/chat/completions", "generate"),),

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from toolglot.manifest import Manifest, Route
+from toolglot.state_fields import StateFields, is_list_of_texts, is_text
 
 MANIFEST = Manifest(
     name="openai_responses",
     record="toolglot.dialects.openai_responses.dialect:OPENAI_RESPONSES",
     marks="toolglot.dialects.openai_responses.marks:MARKS",
     lint="toolglot.dialects.openai_responses.lint:LINT",
+    state=StateFields(
+        thinking={
+            "encrypted_content": is_text,
+            "id": is_text,
+            "summary": is_list_of_texts("summary_text"),
+            "content": is_list_of_texts("reasoning_text"),
+        },
+        texts={"$phase": is_text},
+        # "Reasoning input items can only be provided to a reasoning or computer use model."
+        bound_to_model=True,
+    ),
     aliases=("responses",),
     routes=(
         Route("POST", "/v1/responses", "generate"),

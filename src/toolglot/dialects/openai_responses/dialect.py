@@ -6,6 +6,7 @@ from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, St
 from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
 from toolglot.dialects.openai_responses.direct import DIRECT
 from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_error, encode_error
+from toolglot.dialects.openai_responses.history_demand import DEMAND
 from toolglot.dialects.openai_responses.listing import LISTING
 from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_responses.native import NAME
@@ -36,6 +37,7 @@ OPENAI_RESPONSES = Dialect(
     answer=AnswerShape(id_prefix="resp_", model_places=(("model",), ("response", "model"))),
     stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True),
     state=StateSlots(slot="encrypted_content"),
+    demand=DEMAND,
     listing=LISTING,
     counting=COUNTING,
     served=SERVED,

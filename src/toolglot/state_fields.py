@@ -1,0 +1,64 @@
+"""What a vendor's reasoning state consists of: the native fields that hold it, each with a check of its value.
+
+State comes back from clients, and anybody can write to a client's history. So only these fields are taken out of it:
+forged state can say no more than the owner's own wire lets every client say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+Checks: TypeAlias = Mapping[str, Callable[[object], bool]]
+"""Fields by name, each with the check of its value."""
+
+LENGTH = "$length"
+"""How many characters a text had. Clients join texts that stand side by side, and the state belongs to one of them."""
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def is_true(value: object) -> bool:
+    return value is True
+
+
+def is_length(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and all(map(is_object, value))
+
+
+def is_one_of(*values: str) -> Callable[[object], bool]:
+    return lambda value: value in values
+
+
+def is_list_of_texts(kind: str) -> Callable[[object], bool]:
+    """A list of `{"type": kind, "text": …}`, as reasoning items hold them."""
+
+    def is_text_part(part: object) -> bool:
+        has_members = isinstance(part, dict) and part.keys() == {"type", "text"}
+        return has_members and part["type"] == kind and is_text(part["text"])  # type: ignore[index]
+
+    return lambda value: isinstance(value, list) and all(map(is_text_part, value))
+
+
+class StateFields(Struct, frozen=True, kw_only=True):
+    """The state of one dialect's models, by the block that it is on. Empty where there is none."""
+
+    thinking: Checks = {}
+    calls: Checks = {}
+    texts: Checks = {}
+    bound_to_model: bool = False
+    """Only the model that made the state takes it back, not every model behind the same address."""
+    in_extra_content: bool = False
+    """The vendor's server for OpenAI clients puts the state of a call in `extra_content.google.thought_signature`."""
