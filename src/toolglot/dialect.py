@@ -231,6 +231,10 @@ class Counting(Struct, frozen=True, kw_only=True):
     """The API requires a request to name its model."""
 
 
+def _no_name(body: bytes) -> str:
+    return ""
+
+
 class Listing(Struct, frozen=True, kw_only=True):
     """The endpoint that lists models, both sides of it."""
 
@@ -240,6 +244,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     """The page that the parameters of a client's query ask for."""
     encode_model: Callable[[ModelInfo], bytes]
     decode_models: Callable[[bytes], list[ModelInfo]]
+    decode_name: Callable[[bytes], str] = _no_name
+    """The name of the model in the body of a request for one, where it is not in the path."""
 
 
 def _refuse_nothing(request: Request) -> ApiError | None:
@@ -279,6 +285,8 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
     """Sent to every upstream of this dialect, unless the client says otherwise."""
     of_requests: frozenset[str] = frozenset()
     """A client's headers that mean something to an upstream of the same dialect, and to no other."""
+    query: tuple[str, ...] = ()
+    """The same for parameters of the query."""
     of_answers: tuple[str, ...] = ()
     """How an upstream's headers begin that mean something to a client of the same dialect."""
 
@@ -292,6 +300,8 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     """Where a response, or a frame of a stream, names the model."""
     counts: frozenset[str] = frozenset(COUNTS)
     """The counts of `Usage` that clients are told."""
+    tells_stop_sequence: bool = False
+    """It says which stop sequence was written."""
     usage_required: bool = False
     """Clients need the counts of tokens, whether the upstream tells them or not."""
     overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE

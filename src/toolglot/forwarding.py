@@ -15,7 +15,7 @@ from toolglot.errors import CONTEXT_OVERFLOW, MALFORMED_CALL, TRUNCATED, ApiErro
 from toolglot.events import Finish
 from toolglot.ir import Stop
 from toolglot.wire import json
-from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
+from toolglot.wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
@@ -52,12 +52,17 @@ class Forwarder:
         self._alias = exchange.alias
         self._places = exchange.client.answer.model_places
         self._exchange = exchange
+        self._framing = exchange.client.stream.framing
         self._released = b""
         self._waiting: list[bytes] = []
         """Frames from the first call on, where calls come with the end of the stream."""
 
     def frames(self, data: bytes) -> list[bytes]:
         """The frames that end within these bytes. Joined they are the bytes as they came."""
+        if self._framing.is_bare:
+            *frames, rest = (bytes(self._held) + data).split(b"\n")
+            self._held[:] = rest
+            return [frame + b"\n" for frame in frames]
         if self._held:
             searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
             self._held += data
@@ -82,15 +87,14 @@ class Forwarder:
         """What is held back at the end of the stream, and whether it is a frame that only lacks its blank line."""
         if self._exchange.client.stream.apart and self._held.lstrip().startswith(b"{"):
             return bytes(self._held) + b"\n\n", True  # a bare document; whether it is whole, the decoder tells
-        reader = SseReader()
-        payloads = [payload for _, payload in (*reader.feed(bytes(self._held)), *reader.close())]
+        payloads = [payload for _, payload in self._framing.documents(bytes(self._held))]
         try:
             for payload in payloads:
                 if payload != END_MARK:
                     json.decode_frame(payload)
         except DecodeError:
             return bytes(self._held), False
-        return (bytes(self._held) + b"\n\n", True) if payloads else (bytes(self._held), False)
+        return (bytes(self._held) + self._framing.end, True) if payloads else (bytes(self._held), False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
         """Does the client need an error of our own? The upstream's frame may not tell this error, may hold what no
@@ -125,6 +129,8 @@ class Forwarder:
         return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
 
     def _rename(self, frame: bytes, alias: str) -> bytes:
+        if self._framing.is_bare:
+            return renamed(frame.strip(), self._places, alias) + frame[len(frame.rstrip()) :]
         return b"".join(
             line if not line.startswith(b"data:") or b'"model' not in line else self._rename_line(line, alias)
             for line in frame.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)

@@ -348,7 +348,7 @@ class StreamTranslation:
         if head.startswith(b"[") and self._exchange.upstream.stream.framing.can_be_array:
             # Its decoder reads the array; a client that wants events gets events.
             self._forwarder = None
-        elif head.startswith((b"{", b"[")):
+        elif head.startswith((b"{", b"[")) and not self._exchange.upstream.stream.framing.is_bare:
             self._document, self._at_start = bytearray(), False
             self._forwarder = None
 

@@ -48,7 +48,7 @@ from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.wire import json
-from toolglot.wire.sse import BYTE_ORDER_MARK, error_document, is_event_stream
+from toolglot.wire.sse import BYTE_ORDER_MARK, error_document
 
 if TYPE_CHECKING:
     from toolglot.textcalls.again import Again
@@ -421,7 +421,7 @@ class Exchange:
         try:
             return self.upstream.decode_response(data), False
         except DecodeError:
-            if not is_event_stream(data):
+            if not self.upstream.stream.framing.is_stream(data):
                 raise
         self.receipt.note("response", "a stream", "a whole answer was asked for: it is read to its end")
         decoder = self.upstream.stream_decoder(self.receipt)

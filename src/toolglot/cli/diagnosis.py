@@ -15,13 +15,12 @@ from toolglot.dialects import DIALECTS
 from toolglot.export.recognise import marks_by_dialect, marks_of
 from toolglot.lint.report import visible
 from toolglot.marks import marks_in, nearest
-from toolglot.wire.sse import SseReader
+from toolglot.wire.framing import EVENTS, Framing
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"{\0", b"\0{", b"[\0", b"\0[")
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 EMPTY = "the input is empty"
-NO_EVENT = "no server-sent event in it"
 _SHOWN = 20
 """Characters of the beginning that are shown."""
 
@@ -61,22 +60,31 @@ def not_a_stream(head: bytes, dialect: str) -> str | None:
         return "this is UTF-16; a stream must be UTF-8"
     framing = DIALECTS[dialect].stream.framing
     is_array = framing.can_be_array and head.lstrip().startswith(b"[")
-    if is_array or any(line.startswith(b"data:") for line in head.splitlines()):
+    if is_array or (framing.is_bare and head.lstrip().startswith(b"{")):
         return None
-    return NO_EVENT
+    if not framing.is_bare and any(line.startswith(b"data:") for line in head.splitlines()):
+        return None
+    return no_event(dialect)
+
+
+def no_event(dialect: str) -> str:
+    return f"no {DIALECTS[dialect].stream.framing.noun} in it"
 
 
 def not_this_stream(head: bytes, dialect: str, *, spoilt: bool = False) -> str | None:
     """What an input is, when it is not a stream of this dialect. A comment may come long before the first event."""
-    if (spoilt or not is_stream(head)) and (why := not_a_stream(head, dialect)):
+    framing = DIALECTS[dialect].stream.framing
+    begins = is_stream(head) and not framing.is_bare
+    if (spoilt or not begins) and (why := not_a_stream(head, dialect)):
         return why
-    other = other_dialect(first_event(head), "stream", dialect)
+    other = other_dialect(first_event(head, framing), "stream", dialect)
     return f"this looks like {other}, not {dialect}" if other else None
 
 
-def first_event(head: bytes) -> Any:
+def first_event(head: bytes, framing: Framing = EVENTS) -> Any:
     """The data of the first event in these bytes, as JSON; None when there is none."""
-    for _, data in SseReader().feed(head):
+    end = framing.end_of_frames(bytearray(head), 0)
+    for _, data in framing.documents(head[:end]):
         return json_or_none(data)
     return None
 

@@ -8,6 +8,7 @@ import click
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_this_stream
 from toolglot.cli.parameters import chunks, counted, dialect_option, input_file, refuse
+from toolglot.dialects import DIALECTS
 from toolglot.lint import lint, rules_of
 from toolglot.lint.report import split
 
@@ -36,4 +37,5 @@ def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -
         click.echo(str(breach))
     if breaches:
         context.exit(1)
-    click.echo(f"no breach in {counted(len(split(recording)), 'event')}", err=True)
+    events = split(recording, DIALECTS[dialect].stream.framing)
+    click.echo(f"no breach in {counted(len(events), 'event')}", err=True)

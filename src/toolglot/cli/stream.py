@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from toolglot import StreamTranslation
-from toolglot.cli.diagnosis import NO_EVENT, not_this_stream
+from toolglot.cli.diagnosis import no_event, not_this_stream
 
 HEAD_BYTES = 64 * 1024
 """How much of the beginning is kept, to tell what it is when it is no stream."""
@@ -47,4 +47,4 @@ def _is_spoilt(translation: StreamTranslation) -> bool:
 
 def _not_this(head: bytes, dialect: str, spoilt: bool) -> str | None:
     why = not_this_stream(head, dialect, spoilt=spoilt)
-    return f"{why}; is it a whole response? --kind response" if why == NO_EVENT else why
+    return f"{why}; is it a whole response? --kind response" if why == no_event(dialect) else why

@@ -98,7 +98,7 @@ async def answer(model: Model, request: Request) -> Response:
     exchange = exchange_for(dialect, model.upstream, model.target, text_calls=model.text_calls)
     sent = exchange.rewrite(request)
     body = dialect.encode_request(sent, exchange.receipt)
-    headers = {"accept": "text/event-stream"} if request.stream else {}
+    headers = {"accept": dialect.stream.framing.media_type} if request.stream else {}
     call = replace(model.upstream.call(exchange.path, body, headers), timeouts=PATIENCE)
     try:
         told = _read(model.upstream, await fetch(model.upstream.transport, call, MAX_ANSWER), request.stream)

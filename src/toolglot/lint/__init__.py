@@ -28,7 +28,8 @@ _GENERIC_RULES = {
 def rules_of(dialect: str) -> dict[str, str]:
     """The rules of a dialect's streams and their sentences."""
     own = _own_rules(dialect)
-    common = {name: rule for name, rule in COMMON_RULES.items() if own.is_json or name != "readable"}
+    left_out = ("readable",) if not own.is_json else ("field",) if own.is_lines else ()
+    common = {name: rule for name, rule in COMMON_RULES.items() if name not in left_out}
     return {**common, **own.rules, **_GENERIC_RULES}
 
 
@@ -44,10 +45,11 @@ def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
     A stream that ends in the dialect's own error is sound too.
     """
     dialect = find(dialect)
-    frames = split(b"".join(chunks))
+    framing = dialect.stream.framing
+    frames = split(b"".join(chunks), framing)
     own = _own_rules(dialect.name)
     report = Report({**COMMON_RULES, **own.rules, **_GENERIC_RULES}, frames)
-    check_common(frames, report, in_json=own.is_json, bare_errors=bool(dialect.stream.apart))
+    check_common(frames, report, in_json=own.is_json, bare_errors=bool(dialect.stream.apart), bare=framing.is_bare)
     own.check(frames, report)
     told = {breach.event for breach in report.breaches}
     generic = Report(_GENERIC_RULES, frames)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from toolglot.errors import DecodeError
 from toolglot.wire import json
+from toolglot.wire.framing import EVENTS, Framing
 
 EXCERPT = 120
 """Characters of an event that a breach shows."""
@@ -51,8 +52,10 @@ class Frame(Struct):
         return self.value if isinstance(self.value, dict) else {}
 
 
-def split(recording: bytes) -> list[Frame]:
+def split(recording: bytes, framing: Framing = EVENTS) -> list[Frame]:
     """The events of a recording. Lines without data before an event count to it."""
+    if framing.is_bare:
+        return [_read_line(number, line) for number, line in enumerate(framing.split(recording), 1)]
     text = recording.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     frames: list[Frame] = []
     pieces = text.split(b"\n\n")
@@ -67,6 +70,13 @@ def split(recording: bytes) -> list[Frame]:
     return frames
 
 
+def _read_line(number: int, line: bytes) -> Frame:
+    data = line.rstrip(b"\r\n")
+    frame = Frame(number=number, raw=line, lines=[data], ended=line.endswith(b"\n"), data=data)
+    _read_json(frame, data)
+    return frame
+
+
 def _read(frame: Frame) -> None:
     data: list[bytes] = []
     for line in frame.lines:
@@ -78,8 +88,12 @@ def _read(frame: Frame) -> None:
     if not data:
         return
     frame.data = b"\n".join(data)
+    _read_json(frame, frame.data)
+
+
+def _read_json(frame: Frame, data: bytes) -> None:
     try:
-        frame.value = json.decode_frame(frame.data)
+        frame.value = json.decode_frame(data)
     except DecodeError as error:
         frame.unreadable = error.what
 
@@ -113,6 +127,8 @@ class LintRules(Struct, frozen=True, kw_only=True):
     check: Callable[[list[Frame], Report], None] = lambda frames, report: None
     is_json: bool = True
     """The data of its events is JSON."""
+    is_lines: bool = False
+    """Its streams are lines of JSON and no events."""
 
 
 def excerpt(frame: Frame) -> str:
@@ -167,13 +183,16 @@ COMMON_RULES = {
 """Rules that every dialect has."""
 
 
-def check_common(frames: list[Frame], report: Report, *, in_json: bool = True, bare_errors: bool = False) -> None:
+def check_common(
+    frames: list[Frame], report: Report, *, in_json: bool = True, bare_errors: bool = False, bare: bool = False
+) -> None:
+    """`bare`: the frames are lines of JSON and no events."""
     if not frames:
         report.breach("not-empty", None)
     for frame in frames:
         if bare_errors and is_bare_error(frame):
             continue
-        if strange := next((line for line in frame.lines if not is_field(line)), None):
+        if not bare and (strange := next((line for line in frame.lines if not is_field(line)), None)):
             report.breach("field", frame, strange[:EXCERPT].decode("utf-8", "backslashreplace"))
         if in_json and frame.data is not None and frame.data != b"[DONE]" and frame.value is None:
             report.breach("readable", frame, frame.unreadable)

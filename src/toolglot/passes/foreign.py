@@ -203,7 +203,7 @@ class Reporter:
         if stop.detail is not None and stop.reason not in self._client.can.stop_details and not self._refused:
             self._receipt.note("stop.detail", "an explanation", "the client's API has no place for it")
         is_sequence = stop.sequence is not None or stop.reason == "stop_sequence"
-        if is_sequence and self._client.name not in TELLS_SEQUENCE:
+        if is_sequence and not self._client.answer.tells_stop_sequence:
             self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
 
 
@@ -241,10 +241,6 @@ _UNCOUNTED = {
     "reasoning_tokens": "the client's API does not tell them apart; they are part of the output",
 }
 """Where the tokens are counted that a client's API has no count of its own for."""
-
-
-TELLS_SEQUENCE = frozenset({"anthropic"})
-"""The dialects whose responses tell which stop sequence was written."""
 
 
 _STATE_ON: dict[type[Block], frozenset[str] | None] = {ToolCall: ON_CALLS, Thinking: None}

@@ -147,9 +147,10 @@ def _of_answers(recording: Recording, outcome: Outcome) -> list[Difference]:
     found = [Difference("status", then, outcome.status)] if then != outcome.status else []
     if not recording.head.stream or then != 200 or recording.body.startswith(b"["):
         return found + _of_wholes(recording, outcome.body)
-    keepalive = find(outcome.client).stream_encoder(None, Receipt()).keepalive()
+    client = find(outcome.client)
+    keepalive = client.stream_encoder(None, Receipt()).keepalive()
     begun = not recording.whole or (recording.end is not None and recording.end.cancelled)
-    return found + of_streams(recording.body, outcome.body, keepalive, begun=begun)
+    return found + of_streams(recording.body, outcome.body, keepalive, begun=begun, framing=client.stream.framing)
 
 
 def _of_wholes(recording: Recording, now: bytes) -> list[Difference]:

@@ -15,7 +15,8 @@ from msgspec import Struct
 from toolglot.errors import DecodeError
 from toolglot.lint.report import visible
 from toolglot.recordings.holes import fits_text
-from toolglot.wire import json, sse
+from toolglot.wire import json
+from toolglot.wire.framing import EVENTS, Framing
 
 MOST = 1000
 """Differences of one document or answer that are told."""
@@ -166,13 +167,15 @@ def of_documents(then: bytes, now: bytes) -> list[Difference]:
     return of_values(*values)
 
 
-def of_streams(then: bytes, now: bytes, keepalive: bytes = b"", *, begun: bool = False) -> list[Difference]:
-    """The differences between two streams, event by event. `begun`: of the first only the beginning is there."""
+def of_streams(
+    then: bytes, now: bytes, keepalive: bytes = b"", *, begun: bool = False, framing: Framing = EVENTS
+) -> list[Difference]:
+    """The differences between two streams, frame by frame. `begun`: of the first only the beginning is there."""
     if then == now:
         return []
-    before, after = frames(then, keepalive), frames(now, keepalive)
+    before, after = frames(then, keepalive, framing), frames(now, keepalive, framing)
     if begun:
-        if before and not before[-1].endswith((b"\n\n", b"\r\n\r\n")):
+        if before and not before[-1].endswith((framing.end, b"\r\n\r\n")):
             before.pop()  # the half of an event
         after = after[: len(before)]
     found: list[Difference] = []
@@ -183,31 +186,30 @@ def of_streams(then: bytes, now: bytes, keepalive: bytes = b"", *, begun: bool =
     for at in range(first, max(len(before), len(after)) - last):
         old = before[at] if at < len(before) - last else None
         new = after[at] if at < len(after) - last else None
-        found += _of_frames(old, new, f"event {at + 1}")
+        found += _of_frames(old, new, f"event {at + 1}", framing)
         if len(found) >= MOST:
             break
     return found[:MOST]
 
 
-def frames(stream: bytes, keepalive: bytes = b"") -> list[bytes]:
-    """The events of a stream, but keep-alives and blank lines."""
-    return [frame for frame in sse.split_frames(stream) if frame.strip() and frame != keepalive]
+def frames(stream: bytes, keepalive: bytes = b"", framing: Framing = EVENTS) -> list[bytes]:
+    """The frames of a stream, but keep-alives and blank lines."""
+    return [frame for frame in framing.split(stream) if frame.strip() and frame != keepalive]
 
 
-def _of_frames(then: bytes | None, now: bytes | None, place: str) -> list[Difference]:
+def _of_frames(then: bytes | None, now: bytes | None, place: str, framing: Framing) -> list[Difference]:
     if then == now:
         return []
     if then is None or now is None:
-        return [Difference(place, _value(then), _value(now))]
-    (event, value), (new_event, new_value) = _read(then), _read(now)
+        return [Difference(place, _value(then, framing), _value(now, framing))]
+    (event, value), (new_event, new_value) = _read(then, framing), _read(now, framing)
     found = [Difference(f"{place} event", event, new_event)] if event != new_event else []
     found += of_values(value, new_value, place)
     return found or [_narrowed(Difference(place, _text(then), _text(now), why="the same values, written otherwise"))]
 
 
-def _read(frame: bytes) -> tuple[str, Any]:
-    reader = sse.SseReader()
-    read = [*reader.feed(frame), *reader.close()]
+def _read(frame: bytes, framing: Framing) -> tuple[str, Any]:
+    read = framing.documents(frame)
     event, data = read[0] if read else (b"", frame)
     try:
         return _text(event), json.decode_frame(data)
@@ -215,8 +217,8 @@ def _read(frame: bytes) -> tuple[str, Any]:
         return _text(event), _text(data)
 
 
-def _value(frame: bytes | None) -> Any:
-    return NOTHING if frame is None else _read(frame)[1]
+def _value(frame: bytes | None, framing: Framing) -> Any:
+    return NOTHING if frame is None else _read(frame, framing)[1]
 
 
 def _text(data: bytes) -> str:

@@ -15,7 +15,8 @@ from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.lint.report import visible
 from toolglot.wire import json
-from toolglot.wire.sse import SseReader, end_of_frames, split_frames
+from toolglot.wire.framing import EVENTS, Framing
+from toolglot.wire.sse import SseReader
 
 if TYPE_CHECKING:
     from toolglot.dialects.gemini.frames import JsonSequenceReader
@@ -76,10 +77,11 @@ class Cell(Struct, frozen=True):
 
 
 class Cutter:
-    """Bytes that come in pieces, cut into the frames of a stream. Of an array, as Gemini streams one, each element is a
-    frame, with what stands before it. What is no stream is one frame, at its end."""
+    """Bytes that come in pieces, cut into the frames of a stream. Of an array each element is a frame, with what stands
+    before it. What is no stream is one frame, at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, framing: Framing = EVENTS) -> None:
+        self._framing = framing
         self._held = bytearray()
         self._array: JsonSequenceReader | None = None
         self._elements = 0
@@ -91,17 +93,17 @@ class Cutter:
         start = max(len(self._held) - 3, 0)
         self._held += data
         if self._is_stream is None and (head := bytes(self._held.lstrip()[:1])):
-            self._is_stream = head not in b"{["
+            self._is_stream = self._framing.is_bare or head not in b"{["
             if head == b"[":
                 from toolglot.dialects.gemini.frames import JsonSequenceReader  # with a dialect that few gateways need
 
                 self._array = JsonSequenceReader()
                 data, self._held = bytes(self._held), bytearray()
                 return self._cut_array(self._array, data)
-        end = end_of_frames(self._held, start) if self._is_stream else 0
+        end = self._framing.end_of_frames(self._held, start) if self._is_stream else 0
         whole = bytes(self._held[:end])
         del self._held[:end]
-        return split_frames(whole) if whole else []
+        return self._framing.split(whole) if whole else []
 
     def _cut_array(self, array: JsonSequenceReader, data: bytes) -> list[bytes]:
         first, self._elements = self._elements, self._elements + len(documents := array.feed(data))

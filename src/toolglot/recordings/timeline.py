@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolglot.dialects import DIALECTS
 from toolglot.errors import WOULD_LOSE
 from toolglot.receipt import Loss
 from toolglot.recordings.again import Again, Done
@@ -34,6 +35,7 @@ from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.recorded_receipt import key_of, loss_of, receipt_of
 from toolglot.recordings.settings import put_in, why_not_again
 from toolglot.recordings.wording import counted, decoded, event_cell, request_text, result_cells
+from toolglot.wire.framing import EVENTS, Framing
 
 WINDOW = 64
 """So many frames ahead are looked at for the one that the client got."""
@@ -91,6 +93,10 @@ def timeline_of(recording: Recording, *, recorded: bool = True, replayed: Replay
     return _Teller(recording, recorded=recorded, replayed=replayed).told()
 
 
+def _framing_of(dialect: str) -> Framing:
+    return DIALECTS[dialect].stream.framing if dialect in DIALECTS else EVENTS
+
+
 class _Teller:
     def __init__(self, recording: Recording, *, recorded: bool, replayed: Replayed) -> None:
         self._recording = recording
@@ -99,7 +105,8 @@ class _Teller:
         self._again: Again | None = None
         self._attempt: Attempt | None = None
         self._cutter = Cutter()
-        self._client = Cutter()
+        self._framing = _framing_of(recording.head.client)
+        self._client = Cutter(self._framing)
         self._expected: deque[tuple[Row, bytes]] = deque()
         self._entries: list[Row | Banner] = []
         self._requests: list[Asked] = []
@@ -181,6 +188,7 @@ class _Teller:
             )
             return
         self._expected.clear()
+        self._cutter = Cutter(_framing_of(line.dialect))
         again = self._again = Again(self._recording, self._attempt)
         lines = tuple(loss for change in again.changes for loss in change.lines)
         if not line.data:
@@ -264,7 +272,7 @@ class _Teller:
         )
         row.upstream = [cell_of(frame, self._again.exchange.upstream.name)] if frame else []
         self._add(row)
-        cutter = Cutter()
+        cutter = Cutter(self._framing)
         for written in (*cutter.feed(done.written), *cutter.close()):
             if self._recorded:
                 # Where tools are run here, one answer to the client is made of several, and not frame by frame.

@@ -40,8 +40,8 @@ async def models(service: Service, incoming: Incoming, match: Match) -> None:
 
 async def model(service: Service, incoming: Incoming, match: Match) -> None:
     listing = find(dialect_of(incoming, match)).listing
-    told = incoming.gateway.catalogue.model(match.values["model"])
-    await incoming.reply(200, JSON, listing.encode_model(told))
+    name = match.values.get("model") or listing.decode_name(await incoming.body())
+    await incoming.reply(200, JSON, listing.encode_model(incoming.gateway.catalogue.model(name)))
 
 
 async def stored(service: Service, incoming: Incoming, match: Match) -> None:

@@ -119,6 +119,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
     incoming.apart = client.stream.apart
+    incoming.stream_headers = headers.stream_headers(client.stream.framing)
     request: Request | None = None
     try:
         request = await aside(len(body), client.decode_request, body)

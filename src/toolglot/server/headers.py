@@ -12,16 +12,20 @@ from toolglot.receipt import Receipt
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.replay.labels import of_recording
+from toolglot.wire.framing import EVENTS, Framing
 
-STREAM_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    # nginx and its kin would hold a stream back until their buffer is full.
-    "x-accel-buffering": "no",
-}
 
-_QUERY = {"anthropic": ("beta",)}
-"""Query parameters that an upstream of the same dialect is told."""
+def stream_headers(framing: Framing = EVENTS) -> dict[str, str]:
+    """What every stream in this framing is sent with."""
+    return {
+        "content-type": framing.media_type if framing.is_bare else f"{framing.media_type}; charset=utf-8",
+        "cache-control": "no-cache",
+        # nginx and its kin would hold a stream back until their buffer is full.
+        "x-accel-buffering": "no",
+    }
+
+
+STREAM_HEADERS = stream_headers()
 
 _NAMED_LOSSES = 5
 
@@ -44,7 +48,7 @@ def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], 
     """A client's headers that an upstream should see."""
     passed = {HOPS: str(hops(headers) + 1)}
     if "accept" not in upstream.headers.sent:
-        passed["accept"] = "text/event-stream" if stream else "application/json"
+        passed["accept"] = upstream.stream.framing.media_type if stream else "application/json"
     if client.name == upstream.name:
         passed |= {name: headers[name] for name in upstream.headers.of_requests if header_value(headers.get(name))}
     if (trace := header_value(headers.get("traceparent"))) is not None:
@@ -56,7 +60,7 @@ def with_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str
     """An upstream's path with the client's query parameters that belong to it."""
     if client.name != upstream.name:
         return path
-    told = [f"{name}={query[name]}" for name in _QUERY.get(client.name, ()) if query.get(name, "").isalnum()]
+    told = [f"{name}={query[name]}" for name in client.headers.query if query.get(name, "").isalnum()]
     return path + ("&" if "?" in path else "?") + "&".join(told) if told else path
 
 

@@ -65,6 +65,8 @@ class Incoming:
         """Sent with whatever the answer is: the request's id, permission for web pages."""
         self.framing: JsonArray | None = None
         """What a streamed answer is written as, when that is not server-sent events."""
+        self.stream_headers: Mapping[str, str] = {}
+        """The headers of a stream in the client's framing."""
         self.apart = b""
         """What begins a document of a stream that is written in a chunk of its own."""
         self.tape: Tape | None = None
@@ -112,7 +114,8 @@ class Incoming:
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         """The head of a streamed answer."""
-        await self._begin(200, headers if self.framing is None else {**headers, **self.framing.headers})
+        framing = self.stream_headers if self.framing is None else self.framing.headers
+        await self._begin(200, {**headers, **framing})
 
     async def write(self, data: bytes) -> None:
         """A piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from toolglot.config.addresses import DEMO_URL, is_replay
 from toolglot.config.schema import UpstreamConfig
 from toolglot.server.record import Record
+from toolglot.server.routes import ROUTES
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -44,14 +45,7 @@ PROVIDERS = {
 }
 """Vendors by the names that the conventions give them; others keep the ones they have here."""
 
-OPERATIONS = {
-    "/v1/chat/completions": "chat",
-    "/v1/responses": "chat",
-    "/v1/messages": "chat",
-    "/ai/multi-agent": "chat",
-    "/v1beta/models/{model}:generateContent": "generate_content",
-    "/v1beta/models/{model}:streamGenerateContent": "generate_content",
-}
+OPERATIONS = {route.path: route.operation for route in ROUTES if route.action == "generate"}
 """The operation of each route that asks a model. What has none (counting tokens, listing models) gets no span."""
 
 FINISH_REASONS = {"end": "stop", "stop_sequence": "stop", "tool_calls": "tool_call", "filtered": "content_filter"}

@@ -85,7 +85,12 @@ def linted(arguments: Mapping[str, Any]) -> Told:
         raise CallError(str(error)) from None
     shown = [forms.Broken(each.event, each.rule, short(each.message), each.excerpt) for each in breaches[:MAX_BREACHES]]
     more = f"{len(breaches)} breaches, of which the first {MAX_BREACHES} are here"
-    result = forms.Linted(not breaches, len(split(recording)), shown, more if len(breaches) > MAX_BREACHES else "")
+    result = forms.Linted(
+        not breaches,
+        len(split(recording, DIALECTS[dialect].stream.framing)),
+        shown,
+        more if len(breaches) > MAX_BREACHES else "",
+    )
     lines = [short(str(breach)) for breach in breaches[:MAX_BREACHES]]
     text = "\n".join(lines) if lines else f"no breach in {result.events} events"
     missing = (f"Cut off: {result.cut_off}.",) if result.cut_off else ()

@@ -41,6 +41,8 @@ class _Done(Struct, frozen=True):
     path: str = ""
     prose: bool = False
     """It is text, and not JSON."""
+    cut_at: bytes = b"\n\n"
+    """Behind what prose may be cut off."""
 
 
 def known_dialect(name: str, argument: str, names: tuple[str, ...] = tuple(DIALECTS)) -> str:
@@ -105,7 +107,7 @@ def _told(done: _Done) -> Translation:
     told = Translation(None, shown, done.path)
     cut = [f"the receipt has {len(lines)} lines, of which {MAX_LINES} are here"] if len(lines) > MAX_LINES else []
     if done.prose:
-        told.document, at = _fitting(done.written)
+        told.document, at = _fitting(done.written, done.cut_at)
         cut += [f"the document has {len(done.written)} bytes, of which the first {at} are here"] if at else []
     elif len(done.written) > MAX_DOCUMENT:
         raise CallError(f"the result has {len(done.written)} bytes, more than the limit of {MAX_DOCUMENT}")
@@ -117,12 +119,12 @@ def _told(done: _Done) -> Translation:
     return told
 
 
-def _fitting(written: bytes) -> tuple[str, int]:
+def _fitting(written: bytes, end: bytes) -> tuple[str, int]:
     """As much of a text as may be told, up to the end of an event if it has any; and how much that is, if not all."""
     if len(written) <= MAX_DOCUMENT:
         return written.decode(), 0
-    end = written.rfind(b"\n\n", 0, MAX_DOCUMENT)
-    at = end + 2 if end > 0 else MAX_DOCUMENT
+    last = written.rfind(end, 0, MAX_DOCUMENT)
+    at = last + len(end) if last > 0 else MAX_DOCUMENT
     return written[:at].decode(errors="ignore"), at
 
 
@@ -181,7 +183,7 @@ def _stream(data: bytes, call: Translate) -> _Done:
         raise CallError(f"document: {short(fault.message)}")
     if call.strict and exchange.receipt.losses:
         raise LossError(exchange.receipt)
-    return _Done(written, exchange.receipt, prose=True)
+    return _Done(written, exchange.receipt, prose=True, cut_at=exchange.client.stream.framing.end)
 
 
 def _tools(data: bytes, call: Translate) -> _Done:

@@ -51,11 +51,13 @@ ANTHROPIC = Dialect(
         key="x-api-key",
         sent={"anthropic-version": "2023-06-01"},
         of_requests=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
+        query=("beta",),
         of_answers=("anthropic-", "request-id"),
     ),
     answer=AnswerShape(
         id_prefix="msg_",
         model_places=(("model",), ("message", "model")),
+        tells_stop_sequence=True,
         usage_required=True,
         overflow_words=OVERFLOW_WORDS,
     ),

@@ -19,8 +19,8 @@ MANIFEST = Manifest(
     aliases=("google",),
     client="Gemini     base_url = {url}",
     routes=(
-        Route("POST", "/v1beta/models/{model}:generateContent", "generate"),
-        Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate"),
+        Route("POST", "/v1beta/models/{model}:generateContent", "generate", operation="generate_content"),
+        Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate", operation="generate_content"),
         Route("POST", "/v1beta/models/{model}:countTokens", "count"),
     ),
     path_prefixes=("gemini", "google"),

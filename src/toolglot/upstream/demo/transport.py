@@ -31,7 +31,6 @@ COUNTS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 _MODEL_IN_PATH = re.compile(r"models/([^:]+):(\w+)$")
 _JSON = {"content-type": "application/json"}
-_EVENTS = {"content-type": "text/event-stream; charset=utf-8"}
 
 
 class DemoReply:
@@ -147,7 +146,8 @@ class DemoTransport:
         response = self._signed(replace(answered, created=int(self._clock())))
         if request.stream:
             encoder = self._dialect.stream_encoder(request, Receipt())
-            return self._reply(200, _EVENTS, pieces_of(response, encoder, mischief), mischief)
+            events = {"content-type": self._dialect.stream.framing.media_type}
+            return self._reply(200, events, pieces_of(response, encoder, mischief), mischief)
         body = self._dialect.encode_response(response, request, Receipt())
         return self._whole(body[: len(body) // 2] if mischief.is_cut else body, mischief)
 
