@@ -121,7 +121,10 @@ def test_a_whole_answer_without_usage_has_an_estimate_where_a_number_is_required
     assert [name for name in CLIENTS if usages(answers[name].json())] == ["anthropic"]
     assert answers["anthropic"].json()["usage"]["output_tokens"] == 2
     lines = [(line.severity, line.where, line.what) for line in answers["anthropic"].receipt]
-    assert lines == [("note", "usage.output_tokens", "an estimate")]
+    assert lines == [
+        ("note", "usage.output_tokens", "an estimate"),
+        ("note", "usage.input_tokens", "0 for an unknown number"),
+    ]
 
 
 @EVERY_CLIENT

@@ -304,6 +304,8 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     """It says which stop sequence was written."""
     usage_required: bool = False
     """Clients need the counts of tokens, whether the upstream tells them or not."""
+    required_counts: frozenset[str] = frozenset()
+    """The counts of `Usage` that the API's types require wherever an answer has a usage object."""
     overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE
     """Finds in an error's JSON what clients know a context overflow by."""
 

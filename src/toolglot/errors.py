@@ -106,6 +106,10 @@ CONTEXT_OVERFLOW = "context_length_exceeded"
 """The code of an error that says that the conversation does not fit the model's context window."""
 
 
+REQUEST_TOO_LARGE = "request_too_large"
+"""The code of an error that says that a request is larger than its upstream ever takes; another one may take it."""
+
+
 class ContextOverflow(Struct, frozen=True, kw_only=True):
     """Token counts of a context overflow, as far as the upstream names them."""
 

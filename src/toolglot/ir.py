@@ -75,7 +75,7 @@ StopReason = Literal[
     "refusal",  # the model declined
     "filtered",  # a safety filter cut it
     "pause",  # a server-side tool loop paused; send the turn back to go on
-    "malformed_call",  # the model tried a call that its server could not read
+    "malformed_call",  # the model tried a call that its server did not accept
     "other",
 ]
 
@@ -303,16 +303,20 @@ class Stop(Struct, frozen=True, gc=False):
 
 
 class Usage(Node, frozen=True, kw_only=True):
-    """`cache_write_long_tokens` are those of `cache_write_tokens` that were written with the longer one of the vendor's
+    """Token counts. None is a count that the upstream did not report, which is not the same as 0.
+
+    `cache_write_long_tokens` are those of `cache_write_tokens` that were written with the longer one of the vendor's
     two lifetimes, which costs more: an hour and not five minutes (Anthropic), twelve hours and not thirty minutes
     (OpenAI)."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_long_tokens: int = 0
-    reasoning_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    is_split_estimated: bool = False
+    """The upstream reported only the total; how it splits into input and output is an estimate."""
 
 
 COUNTS = (
@@ -330,7 +334,20 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
     """What two answers have cost together. What an upstream says of one of them in its own words is no sum."""
     if first is None or second is None:
         return first or second
-    return Usage(**{name: getattr(first, name) + getattr(second, name) for name in COUNTS})
+    counts: dict[str, Any] = {name: sum_counts(getattr(first, name), getattr(second, name)) for name in COUNTS}
+    return Usage(**counts, is_split_estimated=first.is_split_estimated or second.is_split_estimated)
+
+
+def format_tokens(usage: Usage) -> str:
+    """Input and output for people, as in `12+7 tokens`."""
+    counts = (usage.input_tokens, usage.output_tokens)
+    return "+".join("?" if count is None else str(count) for count in counts) + " tokens"
+
+
+def sum_counts(*counts: int | None) -> int | None:
+    """The sum of the reported counts. None if none of them was reported."""
+    reported = [count for count in counts if count is not None]
+    return sum(reported) if reported else None
 
 
 class Response(Node, frozen=True, kw_only=True):

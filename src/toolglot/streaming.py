@@ -443,7 +443,8 @@ class StreamTranslation:
 
     def _with_usage(self, finish: Event) -> Event:
         assert isinstance(finish, Finish)
-        return finish_with_usage(finish, self._characters, self._exchange.client, self._exchange.receipt)
+        exchange = self._exchange
+        return finish_with_usage(finish, self._characters, exchange.asked, exchange.client, exchange.receipt)
 
     def _forward(self, forwarder: Forwarder, frames: Iterable[bytes]) -> bytes:
         """Frames as they are, up to the one that ends the stream, well or badly."""

@@ -124,7 +124,7 @@ class Played:
     @property
     def share(self) -> float:
         assert self.told is not None
-        return self.told.cached_tokens / self.told.input_tokens
+        return (self.told.cached_tokens or 0) / (self.told.input_tokens or 1)
 
 
 @pytest.fixture(scope="module")
@@ -175,4 +175,4 @@ def test_the_scripted_cache_looks_back_over_twenty_blocks_only() -> None:
     for more, is_read in ((19, True), (20, False)):
         cache = AnthropicCache(minimum=1024)
         cache.ask(body(2, 1), 0.0)
-        assert (cache.ask(body(2 + more, 1 + more), 1.0).cached_tokens > 0) is is_read
+        assert bool(cache.ask(body(2 + more, 1 + more), 1.0).cached_tokens) is is_read

@@ -259,11 +259,45 @@ def test_tokens_that_are_less_than_a_character_wait_for_their_text() -> None:
 def test_log_probabilities_that_cannot_be_read_are_told(broken: Any) -> None:
     answer = chat_answer()
     answer["choices"][0]["logprobs"] = broken
-    assert "choices[0].logprobs" in [
-        line.where for line in translate_response(json.dumps(answer), "openai_chat", "gemini").receipt.losses
-    ]
+    losses = translate_response(json.dumps(answer), "openai_chat", "gemini").receipt.losses
+    assert any(line.where.startswith("choices[0].logprobs") for line in losses)
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     choice = {"index": 0, "delta": {"content": "Hi"}, "logprobs": broken, "finish_reason": "stop"}
     stream = translate_stream(data_frame({**chunk, "choices": [choice]}), "openai_chat", "gemini")
     assert b"Hi" in b"".join(stream)
-    assert [line.where for line in stream.receipt.losses] == ["choices[0].logprobs"]
+    (line,) = stream.receipt.losses
+    assert line.where.startswith("choices[0].logprobs")
+
+
+NOVEL = {"token": "Hi", "logprob": -1.0, "bytes": None, "top_logprobs": [{"token": "Hi", "logprob": -1.0, "inner": 7}]}
+
+
+@pytest.mark.parametrize("client", ["openai_responses", "gemini", "anthropic"])
+def test_members_of_log_probabilities_that_nobody_knows_are_named(client: str) -> None:
+    logprobs = {"content": [{**NOVEL, "token_id": 5}], "refusal": None, "text_offset": [3]}
+    members = ["text_offset", "content.token_id", "content.inner"]
+    answer = chat_answer()
+    answer["choices"][0]["logprobs"] = logprobs
+    losses = translate_response(json.dumps(answer), "openai_chat", client).receipt.losses
+    expected = [f"choices[0].logprobs.{member}" for member in members]
+    assert [line.where for line in losses if line.where.startswith("choices")] == expected
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    choice = {"index": 0, "delta": {"content": "Hi"}, "logprobs": logprobs, "finish_reason": "stop"}
+    stream = translate_stream(data_frame({**chunk, "choices": [choice]}), "openai_chat", client)
+    assert b"Hi" in b"".join(stream)
+    assert [line.where for line in stream.receipt.losses if line.where.startswith("choices")] == expected
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "gemini", "anthropic"])
+def test_members_of_log_probabilities_of_a_response_that_nobody_knows_are_named(client: str) -> None:
+    part = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": [{**NOVEL, "novel": 5}]}
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+    answer = {"id": "r", "object": "response", "status": "completed", "output": [item]}
+    losses = translate_response(json.dumps(answer), "openai_responses", client).receipt.losses
+    named = [line.where for line in losses if ".logprobs." in line.where]
+    assert named == ["content[0].logprobs.inner", "content[0].logprobs.novel"]
+    frames = [{"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}}]
+    frames.append({"type": "response.completed", "response": answer})
+    stream = translate_stream(b"".join(map(data_frame, frames)), "openai_responses", client)
+    assert b"Hi" in b"".join(stream)
+    assert [line.where for line in stream.receipt.losses if ".logprobs." in line.where] == named

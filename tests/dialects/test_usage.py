@@ -9,6 +9,7 @@ import pytest
 
 from tests.exchanges import read_events
 from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError
 from toolglot.events import Finish
 from toolglot.ir import COUNTS as COUNTS_OF_USAGE
 from toolglot.ir import Response, Text, Usage, replace
@@ -93,12 +94,18 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
     assert counted(again.usage) == counted(changed)
 
 
+COUNTED = Usage(
+    input_tokens=50, output_tokens=40, cached_tokens=30, cache_write_tokens=10, cache_write_long_tokens=0,
+    reasoning_tokens=20,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("dialect", "usage", "written"),
     [
         (
             "openai_chat",
-            Usage(input_tokens=50, output_tokens=40, cached_tokens=30, cache_write_tokens=10, reasoning_tokens=20),
+            COUNTED,
             {
                 "prompt_tokens": 50,
                 "completion_tokens": 40,
@@ -109,7 +116,7 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
         ),
         (
             "openai_responses",
-            Usage(input_tokens=50, output_tokens=40, cached_tokens=30, cache_write_tokens=10, reasoning_tokens=20),
+            COUNTED,
             {
                 "input_tokens": 50,
                 "input_tokens_details": {
@@ -124,7 +131,7 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
         ),
         (
             "anthropic",
-            Usage(input_tokens=50, output_tokens=40, cached_tokens=30, cache_write_tokens=10, reasoning_tokens=20),
+            COUNTED,
             {
                 "input_tokens": 10,
                 "cache_creation_input_tokens": 10,
@@ -140,7 +147,7 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
         ("anthropic", Usage(input_tokens=5, cached_tokens=30), {"input_tokens": 0, "cache_read_input_tokens": 30}),
         (
             "gemini",
-            Usage(input_tokens=50, output_tokens=40, cached_tokens=30, cache_write_tokens=10, reasoning_tokens=20),
+            COUNTED,
             {
                 "promptTokenCount": 50,
                 "cachedContentTokenCount": 30,
@@ -150,7 +157,8 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
             },
         ),
         ("gemini", Usage(output_tokens=5, reasoning_tokens=6), {"candidatesTokenCount": 0, "thoughtsTokenCount": 6}),
-        ("gemini", Usage(), {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}),
+        ("gemini", Usage(), {}),
+        ("gemini", Usage(input_tokens=5), {"promptTokenCount": 5}),
     ],
 )
 def test_counts_from_elsewhere_are_written_with_sums_that_agree(dialect: str, usage: Usage, written: Any) -> None:
@@ -282,9 +290,39 @@ IMITATORS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 360},
     ),
     (
-        "Google's endpoint, which leaves zeros out",
+        "a completion that is missing is what the total has beyond the prompt, and not reasoning",
         {"prompt_tokens": 100, "total_tokens": 460},
-        {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 360},
+        {"input_tokens": 100, "output_tokens": 360},
+    ),
+    (
+        "a completion that is null",
+        chat_usage(completion_tokens=None, total_tokens=102),
+        {"input_tokens": 100, "output_tokens": 2},
+    ),
+    (
+        "a completion that is missing beside a cache that the prompt leaves out",
+        {"prompt_tokens": 100, "total_tokens": 1020, "cache_read_input_tokens": 900},
+        {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 900},
+    ),
+    (
+        "a prompt that is missing is what the total has beyond the completion",
+        {"completion_tokens": 20, "total_tokens": 120},
+        {"input_tokens": 100, "output_tokens": 20},
+    ),
+    (
+        "a total below the parts that are told",
+        {"prompt_tokens": 100, "total_tokens": 60},
+        {"input_tokens": 100},
+    ),
+    (
+        "no reasoning is told, so what the total has beyond the sum is none",
+        chat_usage(total_tokens=460, completion_tokens_details={"reasoning_tokens": 0}),
+        {"input_tokens": 100, "output_tokens": 20},
+    ),
+    (
+        "Mistral and vLLM",
+        chat_usage(num_cached_tokens=64),
+        {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 64},
     ),
 ]
 
@@ -295,6 +333,126 @@ def test_usage_is_read_as_the_servers_that_imitate_chat_completions_mean_it(wire
     assert (
         counted(DIALECTS["openai_chat"].decode_response(json.dumps({**document, key: wire}).encode()).usage) == counts
     )
+
+
+COMPACTED = {
+    "input_tokens": 500, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 22,
+    "iterations": [
+        {"type": "compaction", "input_tokens": 900, "cache_read_input_tokens": 40, "output_tokens": 90,
+         "cache_creation_input_tokens": 7, "cache_creation": {"ephemeral_1h_input_tokens": 7}},
+        {"type": "message", "input_tokens": 500, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3,
+         "output_tokens": 22},
+    ],
+}  # fmt: skip
+STEPS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    (
+        "a compaction",
+        COMPACTED,
+        {
+            "input_tokens": 1455,
+            "output_tokens": 112,
+            "cached_tokens": 45,
+            "cache_write_tokens": 10,
+            "cache_write_long_tokens": 7,
+        },
+    ),
+    (
+        "an advisor, of a list without the answer itself",
+        {"input_tokens": 5, "output_tokens": 6, "iterations": [{"type": "advisor_message", "input_tokens": 7}]},
+        {"input_tokens": 12, "output_tokens": 6},
+    ),
+    (
+        "the turns of a loop, which the counts beside them hold",
+        {
+            "input_tokens": 15,
+            "output_tokens": 6,
+            "iterations": [
+                {"type": "message", "input_tokens": 5, "output_tokens": 2},
+                {"type": "message", "input_tokens": 10, "output_tokens": 4},
+            ],
+        },
+        {"input_tokens": 15, "output_tokens": 6},
+    ),
+    (
+        "a model that declined before another one answered",
+        {
+            "input_tokens": 10,
+            "output_tokens": 4,
+            "iterations": [
+                {"type": "message", "input_tokens": 5, "output_tokens": 2},
+                {"type": "fallback_message", "input_tokens": 10, "output_tokens": 4},
+            ],
+        },
+        {"input_tokens": 15, "output_tokens": 6},
+    ),
+    ("no steps", {"input_tokens": 5, "output_tokens": 6, "iterations": []}, {"input_tokens": 5, "output_tokens": 6}),
+]
+
+
+@pytest.mark.parametrize(("wire", "counts"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS])
+def test_every_step_of_an_answer_of_messages_is_counted(wire: Any, counts: dict[str, int]) -> None:
+    key, document = HOLDERS["anthropic"]
+    whole = DIALECTS["anthropic"].decode_response(json.dumps({**document, key: wire}).encode())
+    assert counted(whole.usage) == counts
+    assert json.loads(DIALECTS["anthropic"].encode_response(whole, None, Receipt()))[key] == wire
+    frames = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": wire},
+        {"type": "message_stop"},
+    ]
+    stream = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames)
+    end = read_events("anthropic", [stream.encode()])[-1]
+    assert isinstance(end, Finish)
+    assert counted(end.usage) == counts
+
+
+def test_steps_that_are_no_objects_are_an_error() -> None:
+    key, document = HOLDERS["anthropic"]
+    body = json.dumps({**document, key: {"input_tokens": 1, "iterations": [3]}}).encode()
+    with pytest.raises(DecodeError, match=r"usage\.iterations\[0\]"):
+        DIALECTS["anthropic"].decode_response(body)
+
+
+GOOGLE: list[tuple[dict[str, int], dict[str, int], list[str]]] = [
+    (
+        {"promptTokenCount": 9, "thoughtsTokenCount": 100, "totalTokenCount": 109},
+        {"input_tokens": 9, "output_tokens": 100, "reasoning_tokens": 100},
+        [],
+    ),
+    ({"promptTokenCount": 9, "totalTokenCount": 30}, {"input_tokens": 9, "output_tokens": 21}, []),
+    (
+        {"promptTokenCount": 9, "thoughtsTokenCount": 10, "toolUsePromptTokenCount": 5, "totalTokenCount": 30},
+        {"input_tokens": 14, "output_tokens": 16, "reasoning_tokens": 10},
+        ["usage.toolUsePromptTokenCount"],
+    ),
+    ({"candidatesTokenCount": 9, "totalTokenCount": 30}, {"input_tokens": 21, "output_tokens": 9}, []),
+    (
+        {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 500},
+        {"input_tokens": 9, "output_tokens": 1},
+        ["usage.totalTokenCount"],
+    ),
+    (
+        {"promptTokenCount": 9, "toolUsePromptTokenCount": 5, "totalTokenCount": 10},
+        {"input_tokens": 14},
+        ["usage.toolUsePromptTokenCount", "usage.totalTokenCount", "usage.output_tokens"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "counts", "lines"), GOOGLE)
+def test_what_googles_total_holds_beyond_its_parts_is_neither_invented_nor_lost(
+    wire: Any, counts: dict[str, int], lines: list[str]
+) -> None:
+    answer = {"candidates": [{"content": {"parts": [{"text": "xxxx"}]}, "finishReason": "STOP"}], "usageMetadata": wire}
+    body = json.dumps(answer).encode()
+    assert counted(DIALECTS["gemini"].decode_response(body).usage) == counts
+    exchange = Exchange("openai_chat", "gemini")
+    told = json.loads(exchange.response(body))["usage"]
+    assert (told["prompt_tokens"], told["completion_tokens"]) == (
+        counts["input_tokens"],
+        counts.get("output_tokens", 1),
+    )
+    assert [line.where for line in exchange.receipt if line.where.startswith("usage.")] == lines
 
 
 WRITES = Usage(

@@ -193,7 +193,7 @@ def test_a_call_that_its_server_could_not_read_is_a_stop_and_no_error(client: st
     finish = Finish(stop=MALFORMED, usage=usage)
     settler = Settler(receipt, whole=whole, client=CLIENT_OF[client])
     answer = fold(run(settler, [Start(), finish]))
-    told = f"The model tried a tool call that its server could not read: {MALFORMED.raw}: {MALFORMED.detail}"
+    told = f"The model tried a tool call that its server did not accept: {MALFORMED.raw}: {MALFORMED.detail}"
     assert answer.content == (Text(text=f"[{told}]"),)
     assert (answer.stop, answer.usage) == (MALFORMED, usage)
     assert [(line.where, line.what, line.why) for line in receipt.losses] == [("stop", "MALFORMED_FUNCTION_CALL", told)]

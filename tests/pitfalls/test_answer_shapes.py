@@ -169,4 +169,29 @@ def test_a_call_that_gemini_could_not_read_keeps_text_and_usage(client: str, rea
         assert b":40" in written
         assert b'"error":{' not in written
         assert [(line.where, line.what) for line in receipt.losses] == [("stop", reason)]
+        assert receipt.losses[0].why.startswith("The model tried a tool call that its server did not accept: ")
         assert "Malformed function call: f(" in receipt.losses[0].why
+
+
+@pytest.mark.parametrize("client", [name for name in NAMES if is_json(name) and name != "openai_chat"])
+def test_a_source_that_mistrals_reasoning_points_to_is_a_note(client: str) -> None:
+    """The text of the reasoning is carried, and the state for Mistral may hold the pointer."""
+    thinking = [{"type": "text", "text": "Hm"}, {"type": "reference", "reference_ids": [41]}]
+    content = [{"type": "thinking", "thinking": thinking}, {"type": "text", "text": "Hi"}]
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+    answer = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    receipt = translate_response(json.dumps(answer), "openai_chat", client).receipt
+    assert not receipt.losses
+    assert "content[0].thinking.reference" in [line.where for line in receipt.notes]
+
+
+@pytest.mark.parametrize("upstream", [name for name in NAMES if is_json(name) and name != "anthropic"])
+def test_eager_input_streaming_of_a_tool_is_a_note_elsewhere(upstream: str) -> None:
+    tools = [
+        {"name": name, "input_schema": {"type": "object"}, "eager_input_streaming": eager}
+        for name, eager in (("f", True), ("g", False))
+    ]
+    request = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
+    receipt = translate_request(json.dumps(request), "anthropic", upstream).receipt
+    noted = [line.where for line in receipt.notes if "eager" in line.where]
+    assert (noted, receipt.loss_count) == (["tools[0].eager_input_streaming"], 0)

@@ -11,7 +11,7 @@ from toolglot.agent.policy import policy_of
 from toolglot.agent.tools import ServerState, ServerTool
 from toolglot.chat.safe import one_line, revealed, safe
 from toolglot.config.schema import McpServerConfig
-from toolglot.ir import Block, Media, Text, ToolResult, Usage
+from toolglot.ir import Block, Media, Text, ToolResult, Usage, format_tokens
 from toolglot.receipt import Loss
 from toolglot.tools.served import ServedCall
 
@@ -138,7 +138,7 @@ def receipt(lines: Sequence[Loss], exchanges: int) -> list[Line]:
 def ended(model: str, usage: Usage | None, losses: int, calls: int, seconds: float) -> Line:
     """The line below an answer."""
     words = [one_line(model)]
-    words += [f"{usage.input_tokens}+{usage.output_tokens} tokens"] if usage is not None else []
+    words += [format_tokens(usage)] if usage is not None else []
     words += [f"{calls} call{'s' if calls > 1 else ''}"] if calls else []
     words.append(f"{seconds:.1f} s")
     words += [f"{losses} lost in translation: /receipt"] if losses else []

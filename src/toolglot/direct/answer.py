@@ -10,6 +10,7 @@ from toolglot.dialect import Dialect
 from toolglot.direct.plain import PlainAnswer
 from toolglot.direct.request import Translated
 from toolglot.forwarding import renamed
+from toolglot.missing_usage import is_complete
 from toolglot.passes.foreign import describe_lost_member, describe_lost_tier, usage_lines
 from toolglot.receipt import Loss
 
@@ -33,7 +34,7 @@ def answered(
     aliased = asked.plain.model != asked.learnt.model
     if not asked.learnt.pieces:
         return renamed(data, client.answer.model_places, asked.plain.model) if aliased else data, answer
-    if not answer.whole or not _is_legal(answer, asked):
+    if not answer.whole or not is_complete(answer.usage, client) or not _is_legal(answer, asked):
         return None
     answer.lines = tuple(_lines(answer, client, upstream))
     if answer.service_tier not in client.can.answer_tiers:

@@ -226,6 +226,8 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
         count = getattr(usage, name)
         if count and name not in client.answer.counts:
             yield Loss(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name], "note")
+    if usage.is_split_estimated:
+        yield Loss("usage.output_tokens", "an estimate", "the upstream reported only the total", "note")
     for owner, fields in usage.native.items():
         if owner == client.name:
             continue

@@ -19,9 +19,9 @@ A call that its server calls cut off may have arguments that are sound JSON. To 
 call it would look like one to run, so the last brace of its arguments is not sent: the last piece of an object waits
 until the call is over.
 
-A call that the model's own server could not read ends the answer with a stop reason, not with an error: text and usage
-stay. Where there is nothing else to see, a text says what happened (litellm #40477: an empty answer made agents retry
-for ever).
+A call that the model's own server does not accept (it cannot read it, or tools are off) ends the answer with a stop
+reason, not with an error: text and usage stay. Where there is nothing else to see, a text says what happened (litellm
+#40477: an empty answer made agents retry for ever).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "
 
 
 _CUT = "the call was cut off and must not be run"
-_UNREADABLE = "The model tried a tool call that its server could not read"
+_NOT_ACCEPTED = "The model tried a tool call that its server did not accept"
 _CORRECTED: dict[StopReason, str] = {
     "tool_calls": "there are calls: the client is told to answer them",
     "end": "there is no call to answer: the turn is over",
@@ -219,8 +219,8 @@ class Settler:
         return [each for index, each in self._broken.items() if index not in self._answerable]
 
     def _explain(self, event: Finish) -> Sequence[Event]:
-        """The upstream itself says that it could not read a call, and the client's dialect has no word for that."""
-        told = ": ".join(part for part in (_UNREADABLE, event.stop.raw, event.stop.detail) if part)
+        """The upstream itself says that it did not accept a call, and the client's dialect has no word for that."""
+        told = ": ".join(part for part in (_NOT_ACCEPTED, event.stop.raw, event.stop.detail) if part)
         self._receipt.loss("stop", event.stop.raw or "malformed call", told)
         explained = () if self._blocks else _said(Text(text=""), f"[{told}]")
         return (*explained, self._settled(event))

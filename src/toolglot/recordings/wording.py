@@ -60,7 +60,8 @@ def _block(block: Block) -> str:
 def usage_text(usage: Usage | None) -> str:
     if usage is None:
         return ""
-    told = [f"{usage.input_tokens} tokens in", f"{usage.output_tokens} out"]
+    tokens, output = ("?" if count is None else count for count in (usage.input_tokens, usage.output_tokens))
+    told = [f"{tokens} tokens in", f"{output} out"]
     if usage.cached_tokens:
         told.append(f"{usage.cached_tokens} cached")
     if usage.reasoning_tokens:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from toolglot.config.schema import LogConfig
+from toolglot.ir import format_tokens
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.record import Record
 from toolglot.server.security import SecretFilter, redact
@@ -131,7 +132,7 @@ def as_text(record: Record, *, colour: bool = False) -> str:
     if record.client is not None and record.upstream_dialect is not None:
         words.append(f"[{record.client} -> {record.upstream_dialect}{', stream' if record.stream else ''}]")
     if record.usage is not None:
-        words.append(f"{record.usage.input_tokens}+{record.usage.output_tokens} tokens")
+        words.append(format_tokens(record.usage))
     words.append(f"{record.seconds:.2f}s")
     if record.attempts > record.rounds:
         words.append(f"{record.attempts - record.rounds + 1} attempts")

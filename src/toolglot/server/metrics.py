@@ -206,10 +206,10 @@ class Metrics:
                 model = ("chat", key[-1])
                 cells.tokens = self.tokens.cell((*model, "input")), self.tokens.cell((*model, "output"))
             before, after = cells.tokens
-            before[bisect_left(TOKENS, usage.input_tokens)] += 1
-            before[-1] += usage.input_tokens
-            after[bisect_left(TOKENS, usage.output_tokens)] += 1
-            after[-1] += usage.output_tokens
+            for cell, tokens in ((before, usage.input_tokens), (after, usage.output_tokens)):
+                if tokens is not None:
+                    cell[bisect_left(TOKENS, tokens)] += 1
+                    cell[-1] += tokens
             self._observe_cache(usage, key[-1])
         if record.losses or record.notes:
             self._observe_lines(record)
@@ -217,7 +217,7 @@ class Metrics:
             self.prefixes.observe((answering,), share)
 
     def _observe_cache(self, usage: Usage, upstream: str) -> None:
-        if usage.input_tokens:
+        if usage.input_tokens and usage.cached_tokens is not None:
             self.cache_reads.observe((upstream,), usage.cached_tokens / usage.input_tokens)
 
     def _observe_lines(self, record: Record) -> None:
@@ -282,8 +282,9 @@ class Metrics:
         if record.stream and record.first_byte is not None:
             self.first.observe(labels, record.first_byte - record.started)
         if record.usage is not None:
-            self.tokens.observe((*labels, "input"), record.usage.input_tokens)
-            self.tokens.observe((*labels, "output"), record.usage.output_tokens)
+            for kind, tokens in (("input", record.usage.input_tokens), ("output", record.usage.output_tokens)):
+                if tokens is not None:
+                    self.tokens.observe((*labels, kind), tokens)
             self._observe_cache(record.usage, upstream)
 
     def snapshot(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool]) -> Snapshot:

@@ -163,7 +163,7 @@ class Serving:
             case Delta(text=text):
                 self._characters += len(text)
             case Finish():
-                event = finish_with_usage(event, self._characters, self._asked.client, self._receipt)
+                event = finish_with_usage(event, self._characters, self._request, self._asked.client, self._receipt)
             case Start():
                 self._begun = True
             case Fault():

@@ -163,16 +163,15 @@ def _usage(record: Record) -> Attributes:
     usage = record.usage
     if usage is None:
         return {}
-    optional = {
-        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
-        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
-        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
-    }
-    return {
+    counts = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
-        **{name: count for name, count in optional.items() if count},
+        # Zeros of these say little.
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens or None,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
     }
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────────

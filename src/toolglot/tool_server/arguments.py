@@ -151,10 +151,12 @@ class Dialects(Struct):
 
 
 class Spent(Struct):
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    reasoning_tokens: int
+    """Only the counts that the upstream reported."""
+
+    input_tokens: int | UnsetType = UNSET
+    output_tokens: int | UnsetType = UNSET
+    cached_tokens: int | UnsetType = UNSET
+    reasoning_tokens: int | UnsetType = UNSET
 
 
 class Answered(Struct, omit_defaults=True):

@@ -172,4 +172,5 @@ def _told(response: Response, model: str, cut_off: str) -> Told:
 def _spent(usage: Usage | None) -> forms.Spent | UnsetType:
     if usage is None:
         return UNSET
-    return forms.Spent(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    counts = {name: getattr(usage, name) for name in forms.Spent.__struct_fields__}
+    return forms.Spent(**{name: count for name, count in counts.items() if count is not None})

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from msgspec import Struct
 
 from toolglot.config.schema import Retries
-from toolglot.errors import ApiError, ErrorKind
+from toolglot.errors import REQUEST_TOO_LARGE, ApiError, ErrorKind
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.wire import retry_after
@@ -51,6 +51,12 @@ API: dict[ErrorKind, Policy] = {
     "bad_request": Policy(again=False, elsewhere=False),
     "too_large": Policy(again=False, elsewhere=False),
 }
+
+CODES: dict[str, Policy] = {
+    # Also a budget of tokens a minute that is smaller than the request: others have other budgets.
+    REQUEST_TOO_LARGE: Policy(again=False, elsewhere=True),
+}
+"""Codes for which another upstream is asked although their kind says otherwise."""
 
 LASTING = frozenset({*range(300, 400), 501, 505})
 """Statuses that say the same next time, whatever kind of error they count as: redirects, what is not implemented."""
@@ -90,7 +96,9 @@ def falls_back(error: ApiError | TransportError) -> bool:
 
 
 def _policy(error: ApiError | TransportError) -> Policy:
-    return API[error.kind] if isinstance(error, ApiError) else TRANSPORT[error.failure]
+    if isinstance(error, TransportError):
+        return TRANSPORT[error.failure]
+    return CODES.get(error.code or "", API[error.kind])
 
 
 def _asked_for(error: ApiError | TransportError, now: float) -> float | None:

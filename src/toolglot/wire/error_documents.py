@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolglot.errors import ApiError, ErrorKind
+from toolglot.errors import ApiError, DecodeError, ErrorKind
 from toolglot.ir import replace
 from toolglot.wire import json, retry_after
 
@@ -29,6 +29,9 @@ _TYPE_MARKS = ("error", "exception")
 
 _PROBLEM_TYPES = ("about:", "http:", "https:")
 """How the `type` of RFC 9457's problem details begins."""
+
+LONGEST_PROVIDER_WORDS = 2000
+"""Characters of a provider's reply that follow the message."""
 
 LONGEST_UNREAD = 1000
 """Characters of a document without a message that become the message."""
@@ -50,11 +53,36 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The error's words; its members where it has none."""
+        """The error's words, with those of a provider behind it; its members where it has none."""
         said = next((self.fields[name] for name in _MESSAGE_MEMBERS if self.fields.get(name)), None)
-        if isinstance(said, str):
-            return said
-        return json.encode_text(said) if said is not None else json.encode_text(self.fields)[:LONGEST_UNREAD]
+        if said is None:
+            return json.encode_text(self.fields)[:LONGEST_UNREAD]
+        own = said if isinstance(said, str) else json.encode_text(said)
+        raw = self._provider_reply
+        if not raw:
+            return own
+        return f"{own}: {raw if isinstance(raw, str) else json.encode_text(raw)}"[
+            : len(own) + 2 + LONGEST_PROVIDER_WORDS
+        ]
+
+    @property
+    def _provider_reply(self) -> Any:
+        """The reply of the provider behind OpenRouter, whose own message is only "Provider returned error"."""
+        metadata = self.fields.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None
+        return raw if isinstance(raw, str | dict) else None
+
+    @property
+    def innermost(self) -> dict[str, Any]:
+        """The members of the provider's error, if there is a provider behind this one and it sent any; else its own."""
+        raw = self._provider_reply
+        if isinstance(raw, str):
+            try:
+                raw = json.decode_frame(raw.encode("utf-8", "replace"))
+            except DecodeError:
+                raw = None
+        found = _find_in_object(raw)
+        return self.fields if found is None else found.fields
 
 
 def find_error(value: Any) -> ErrorDocument | None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from toolglot.errors import (
     CONTEXT_OVERFLOW,
+    REQUEST_TOO_LARGE,
     STATUS,
     ApiError,
     DecodeError,
@@ -26,8 +27,8 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
-from toolglot.wire.context_overflow import recognize_overflow
 from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
+from toolglot.wire.known_errors import recognize_error
 
 # kind -> (type, code) as OpenAI words them
 _WORDS: dict[ErrorKind, tuple[str, str | None]] = {
@@ -50,6 +51,7 @@ _KIND_OF_WORD: dict[str, ErrorKind] = {
     "invalid_authentication": "authentication",
     "authentication_error": "authentication",
     "insufficient_quota": "billing",
+    "exceeded_current_quota_error": "billing",
     "billing_error": "billing",
     "permission_denied": "permission",
     "permission_error": "permission",
@@ -115,10 +117,11 @@ _CODES = frozenset(
 ) | {code for _, code in _WORDS.values() if code}
 _OWN_CODES = "upstream_"
 
+_CODES_WITH_TYPE = frozenset({CONTEXT_OVERFLOW, REQUEST_TOO_LARGE})
+"""Codes that are given to errors by their words: the type that came with another code says something else."""
+
 # The one kind for which OpenAI has another status than everybody else.
 _STATUS: dict[ErrorKind, int] = {**STATUS, "billing": 429}
-
-LONGEST_PROVIDER_WORDS = 2000
 
 _FAMILY = ("openai_chat", "openai_responses")
 """The dialects whose errors are in these words already."""
@@ -139,21 +142,18 @@ def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _
     kind = kind_of_error(kind, status)
     error = ApiError(
         kind=kind,
-        message=document.message + _provider_words(fields),
+        message=document.message,
         status=status or STATUS[kind],
         code=str(code) if code is not None else None,
         param=param if isinstance(param, str) else google_field(fields),
         native={owner: {"type": word} if isinstance(word, str) else {}},
         in_foreign_form=not document.is_enveloped,
     )
-    return with_wait(recognize_overflow(error, fields), headers, fields)
-
-
-def _provider_words(fields: Mapping[str, Any]) -> str:
-    """What the provider behind OpenRouter said: the message itself is only "Provider returned error"."""
-    metadata = fields.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return f": {raw[:LONGEST_PROVIDER_WORDS]}" if isinstance(raw, str) and raw else ""
+    error = recognize_error(error, document.innermost)
+    if error.kind == "billing" and error.code not in _CODES:
+        # Told by a status or by words, beside a code that means something else (DeepSeek) or a number (OpenRouter).
+        error = replace(error, code=None, native={owner: {}})
+    return with_wait(error, headers, fields)
 
 
 def _own(error: ApiError) -> dict[str, Any] | None:
@@ -168,7 +168,7 @@ def write(error: ApiError) -> dict[str, Any]:
     known = error.code and (own is not None or error.code in _CODES or error.code.startswith(_OWN_CODES))
     return {
         "message": _message(error),
-        "type": (own or {}).get("type", word) if error.code != CONTEXT_OVERFLOW else word,
+        "type": (own or {}).get("type", word) if error.code not in _CODES_WITH_TYPE else word,
         "param": error.param,
         "code": error.code if known else code,
     }
@@ -200,7 +200,7 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:2000] or f"HTTP status {status}"
-        error = recognize_overflow(
+        error = recognize_error(
             ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
         )
         error = with_wait(error, lower, {})

@@ -3,7 +3,8 @@
 Servers that imitate Chat Completions differ in more: where they count the cache, and whether reasoning is part of the
 output. These names are read wherever they stand:
 
-- Reads from the cache: `cached_tokens`; `cache_read_input_tokens` (LiteLLM), `prompt_cache_hit_tokens` (DeepSeek).
+- Reads from the cache: `cached_tokens`; `cache_read_input_tokens` (LiteLLM), `prompt_cache_hit_tokens` (DeepSeek),
+  `num_cached_tokens` (Mistral, vLLM).
 - Writes to it: `cache_write_tokens` (OpenAI, OpenRouter); `cache_creation_tokens` and `cache_creation_input_tokens`
   (LiteLLM and other gateways to Claude).
 - Lifetimes of writes: `cache_write_tokens_details` (OpenAI: 30 minutes, 12 hours), `cache_creation_token_details`
@@ -12,6 +13,9 @@ output. These names are read wherever they stand:
 xAI leaves reasoning out of the output and counts it apart; Google's endpoint leaves it out and tells it in the total
 alone. Some gateways to Claude leave out of the prompt what was read from and written to the cache; their total may hold
 it nevertheless.
+
+Where one of input and output is missing, the total tells it. What is beyond the output is reasoning only if the output
+was reported: a missing output is no output of 0.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.ir import Usage
+from toolglot.ir import Usage, sum_counts
 from toolglot.wire.usage import Path, UsageReader, original, with_original
 
 _TOTAL = ("total_tokens",)
@@ -42,6 +46,8 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     """Members that follow from the others."""
     tells_lifetimes: bool
     """The API itself has a member for the lifetimes of writes."""
+    details_required: bool
+    """The API's types require the counts within `details`: one that was not reported is written as 0."""
     order: tuple[str, ...] = ()
     """The members as the API writes them, where the details do not follow their sum."""
 
@@ -53,22 +59,21 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         prompt, completion = reader.count(self.input), reader.count(self.output)
         read, total = reader.count(*self.read), reader.count(_TOTAL)
         long, short = reader.count(*self.written_long), reader.count(*self.written_short)
-        written = reader.count(*self.written) or long + short
+        written = reader.count(*self.written) or sum_counts(long, short)
         reader.skip(*self.implied)
         reasoning = reader.count(*self.reasoning)
-        apart = _cache_apart(prompt, completion, read + written, reasoning, total)
-        tokens = prompt + apart
-        in_total = apart if total - prompt - completion >= apart else 0
-        output, reasoning = _with_reasoning(prompt + in_total, completion, reasoning, total)
+        cached = (read or 0) + (written or 0)
+        prompt, completion = _from_total(prompt, completion, cached, total)
+        tokens, output, reasoning = _whole_counts(prompt, completion, cached, reasoning, total)
         rest = reader.rest()
-        if total and total != tokens + output:
+        if total and total != (tokens or 0) + (output or 0):
             rest[_TOTAL[0]] = total
         return Usage(
             input_tokens=tokens,
             output_tokens=output,
             cached_tokens=read,
             cache_write_tokens=written,
-            cache_write_long_tokens=min(long, written),
+            cache_write_long_tokens=None if long is None or written is None else min(long, written),
             reasoning_tokens=reasoning,
             native=with_original(self.owner, usage, rest),
         )
@@ -76,22 +81,26 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     def encode(self, usage: Usage) -> dict[str, Any]:
         if (came := original(usage, self.owner, self.decode)) is not None:
             return came
-        details = {"cached_tokens": usage.cached_tokens}
-        if usage.cache_write_tokens or self.tells_lifetimes:
-            details["cache_write_tokens"] = usage.cache_write_tokens
-        written = {
-            self.input[0]: usage.input_tokens,
+        details = self._reported(cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens)
+        tokens, output = usage.input_tokens or 0, usage.output_tokens or 0
+        written: dict[str, Any] = {
+            self.input[0]: tokens,
             self.read[0][0]: {**details, **self._lifetimes(usage)},
-            self.output[0]: usage.output_tokens,
-            self.reasoning[0][0]: {"reasoning_tokens": usage.reasoning_tokens},
-            _TOTAL[0]: usage.input_tokens + usage.output_tokens,
+            self.output[0]: output,
+            self.reasoning[0][0]: self._reported(reasoning_tokens=usage.reasoning_tokens),
+            _TOTAL[0]: tokens + output,
         }
-        return {name: written[name] for name in self.order} if self.order else written
+        return {name: written[name] for name in self.order or written if written[name] != {}}
+
+    def _reported(self, **counts: int | None) -> dict[str, int]:
+        if self.details_required:
+            return {name: count or 0 for name, count in counts.items()}
+        return {name: count for name, count in counts.items() if count is not None}
 
     def _lifetimes(self, usage: Usage) -> dict[str, Any]:
-        if not self.tells_lifetimes or not usage.cache_write_tokens:
-            return {}
         long = usage.cache_write_long_tokens
+        if not self.tells_lifetimes or not usage.cache_write_tokens or long is None:
+            return {}
         return {
             "cache_write_tokens_details": {
                 "ttl_30m_tokens": usage.cache_write_tokens - long,
@@ -133,6 +142,38 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
     return replace(names, **{group: tuple([path for path in getattr(names, group) if is_in(path)]) for group in groups})
 
 
+def _from_total(
+    prompt: int | None, completion: int | None, cached: int, total: int | None
+) -> tuple[int | None, int | None]:
+    """Input and output, with the one that is missing taken from the total."""
+    if total is None or (prompt is None) == (completion is None):
+        return prompt, completion
+    if prompt is None:
+        assert completion is not None
+        return (total - completion if total >= completion else None), completion
+    beyond = total - prompt
+    if cached > prompt and beyond >= cached:
+        beyond -= cached
+    return prompt, beyond if beyond >= 0 else None
+
+
+def _whole_counts(
+    prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
+) -> tuple[int | None, int | None, int | None]:
+    """The input with its cache, the output with its reasoning, and the reasoning."""
+    known, written, whole = prompt or 0, completion or 0, total or 0
+    apart = _cache_apart(known, written, cached, reasoning or 0, whole)
+    tokens = known + apart if apart else prompt
+    in_total = known + (apart if whole - known - written >= apart else 0)
+    beyond = whole - in_total - written
+    # What is more than the output is no part of it, whatever the total holds (Perplexity's leaves it out).
+    if reasoning and (beyond == reasoning or reasoning > written):
+        return tokens, written + reasoning, reasoning
+    if reasoning is None and completion is not None and beyond > 0 and in_total:
+        return tokens, written + beyond, beyond
+    return tokens, completion, reasoning
+
+
 def _cache_apart(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
     """How many of the tokens that were read from and written to the cache are no part of the prompt: all or none."""
     beyond = total - prompt - completion
@@ -140,19 +181,14 @@ def _cache_apart(prompt: int, completion: int, cached: int, reasoning: int, tota
     return cached if apart else 0
 
 
-def _with_reasoning(prompt: int, completion: int, reasoning: int, total: int) -> tuple[int, int]:
-    """The output with its reasoning, and the reasoning."""
-    beyond = total - prompt - completion
-    # What is more than the output is no part of it, whatever the total holds (Perplexity's leaves it out).
-    if reasoning and (beyond == reasoning or reasoning > completion):
-        return completion + reasoning, reasoning
-    if not reasoning and beyond > 0 and prompt:
-        return completion + beyond, beyond
-    return completion, reasoning
-
-
 def usage_names(
-    owner: str, tokens_in: str, tokens_out: str, *, tells_lifetimes: bool = False, details_last: bool = False
+    owner: str,
+    tokens_in: str,
+    tokens_out: str,
+    *,
+    tells_lifetimes: bool = False,
+    details_required: bool = False,
+    details_last: bool = False,
 ) -> UsageNames:
     """The names of an API that calls its tokens so (`prompt_tokens`, `completion_tokens`)."""
     details, produced = f"{tokens_in}_details", f"{tokens_out}_details"
@@ -172,6 +208,7 @@ def usage_names(
             ("cache_read_input_tokens",),
             ("prompt_cache_hit_tokens",),
             ("cached_tokens",),
+            ("num_cached_tokens",),
         ),
         written=(*[(details, name) for name in written], *[(name,) for name in written]),
         written_long=tuple([(*path, long) for path, long, _ in lifetimes]),
@@ -179,5 +216,6 @@ def usage_names(
         reasoning=((produced, "reasoning_tokens"), ("reasoning_tokens",)),
         implied=((details, "text_tokens"), (produced, "text_tokens"), ("prompt_cache_miss_tokens",)),
         tells_lifetimes=tells_lifetimes,
+        details_required=details_required,
         order=(tokens_in, tokens_out, _TOTAL[0], details, produced) if details_last else (),
     )

@@ -27,9 +27,12 @@ class UsageReader:
         self._where = where
         self._read: set[Path] = set()
 
-    def count(self, *paths: Path) -> int:
-        """The first of these members that counts something. They are names for one count: all of them are read."""
-        found = 0
+    def count(self, *paths: Path) -> int | None:
+        """The first of these members that is not 0. They are names for one count: all of them are read.
+
+        None if none of them reports a count.
+        """
+        found: int | None = None
         for path in paths:
             value: Any = self._usage
             for name in path:

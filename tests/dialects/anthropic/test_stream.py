@@ -153,13 +153,14 @@ def test_the_golden_stream_is_read() -> None:
     start, *rest, last = decode(wire(GOLDEN))
     assert isinstance(start, Start)
     assert isinstance(last, Finish)
-    usage = Usage(input_tokens=50, cached_tokens=10, output_tokens=1)
+    writes: dict[str, Any] = {"cache_write_tokens": 0, "cache_write_long_tokens": 0}
+    usage = Usage(input_tokens=50, cached_tokens=10, output_tokens=1, **writes)
     assert replace(start, usage=counts(start.usage)) == Start(
         id="msg_1", model="claude-x", usage=usage, service_tier="default"
     )
     assert replace(last, usage=counts(last.usage)) == Finish(
         stop=Stop("tool_calls", "tool_use"),
-        usage=Usage(input_tokens=50, cached_tokens=10, output_tokens=30),
+        usage=Usage(input_tokens=50, cached_tokens=10, output_tokens=30, **writes),
         service_tier="default",
     )
     assert rest == [
@@ -535,7 +536,8 @@ def test_unknown_events_are_told_once_and_pings_never() -> None:
 def test_usage_grows_and_is_never_wiped_out_by_a_zero() -> None:
     zeros = {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 7}
     usage = read(*text(0, "a"), finish("end_turn", **zeros), STOP).usage
-    assert counts(usage) == Usage(input_tokens=50, cached_tokens=10, output_tokens=7)
+    writes: dict[str, Any] = {"cache_write_tokens": 0, "cache_write_long_tokens": 0}
+    assert counts(usage) == Usage(input_tokens=50, cached_tokens=10, output_tokens=7, **writes)
     late = {"type": "message_start", "message": {"id": "m"}}
     events = decode(wire([late, finish("end_turn", input_tokens=9, output_tokens=2), STOP]))
     usage = fold(events).usage
@@ -697,7 +699,7 @@ def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
         "usage": {
             **START["message"]["usage"],
             "input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            **dict.fromkeys(("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation")),
             "output_tokens": 0,
             "service_tier": None,
         },
@@ -705,8 +707,8 @@ def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
     }
     usage = {
         "input_tokens": 9,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": None,
+        "cache_read_input_tokens": None,
         "output_tokens": 5,
         "output_tokens_details": None,
         "server_tool_use": None,

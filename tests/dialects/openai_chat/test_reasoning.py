@@ -100,3 +100,33 @@ def test_top_k_reaches_whoever_has_it_and_not_openai() -> None:
     exchange = Exchange("gemini", "openai_chat")
     assert "top_k" not in json.loads(exchange.request(gemini, model="gpt-4.1"))
     assert [line.where for line in exchange.receipt.losses] == ["top_k"]
+
+
+OVERRULED: list[tuple[Members, str, str]] = [
+    (
+        {"reasoning_effort": "low", "reasoning": {"effort": "high"}},
+        "reasoning.effort",
+        "reasoning_effort low stands beside it, and wins",
+    ),
+    (
+        {"reasoning": {"max_tokens": 4000}, "thinking_budget": 9000},
+        "reasoning.thinking_budget",
+        "reasoning.max_tokens 4000 stands beside it, and wins",
+    ),
+]
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize(("members", "where", "why"), OVERRULED)
+def test_of_two_wishes_that_differ_the_receipt_names_the_one_that_wins(
+    members: Members, where: str, why: str, target: str
+) -> None:
+    _, exchange = sent(members, target)
+    assert [line.why for line in exchange.receipt.losses if line.where == where] == [why]
+
+
+@pytest.mark.parametrize("members", [{"reasoning_effort": "low", "reasoning": {"effort": "low"}}, OVERRULED[0][0]])
+def test_two_wishes_go_to_the_same_api_as_they_came(members: Members) -> None:
+    body, exchange = sent(members, "openai_chat")
+    assert {key: body[key] for key in members} == members
+    assert not exchange.receipt

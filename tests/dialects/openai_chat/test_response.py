@@ -174,7 +174,6 @@ def test_a_response_from_elsewhere_has_everything_that_the_official_types_requir
             "completion_tokens": 2,
             "total_tokens": 7,
             "prompt_tokens_details": {"cached_tokens": 1},
-            "completion_tokens_details": {"reasoning_tokens": 0},
         },
     }
 

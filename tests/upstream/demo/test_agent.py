@@ -365,5 +365,7 @@ def test_the_same_request_gets_the_same_answer_and_usage_is_counted() -> None:
     assert response == answer(request)
     assert response.model == "demo"
     assert response.usage is not None
+    assert response.usage.input_tokens is not None
+    assert response.usage.output_tokens is not None
     assert response.usage.input_tokens > 10
     assert 5 < response.usage.output_tokens < 50  # get_weather{"city":"Paris"}, and what stands around a call

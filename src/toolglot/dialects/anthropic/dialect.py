@@ -59,6 +59,7 @@ ANTHROPIC = Dialect(
         model_places=(("model",), ("message", "model")),
         tells_stop_sequence=True,
         usage_required=True,
+        required_counts=frozenset({"input_tokens", "output_tokens"}),
         overflow_words=OVERFLOW_WORDS,
     ),
     stream=StreamShape(last_event=MESSAGE_STOP, broken="cut", text_of_frame=text_of_frame),

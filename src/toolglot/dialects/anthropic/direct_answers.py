@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from toolglot.dialects.anthropic.models import CAPABILITIES
 from toolglot.dialects.anthropic.response import STOP_NAMES, STOPS
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
 from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, object_text, spliced
@@ -57,6 +58,9 @@ _DIRECT_CALLER = b'{"type":"direct"}'
 _PLAIN_STOPS = frozenset({"end_turn", "tool_use", "max_tokens"})
 
 
+_NOTHING_CLEARED = CAPABILITIES.assumed["context_management"]
+
+
 def read_answer(data: bytes) -> PlainAnswer | None:
     try:
         answer = _answers.decode(data)
@@ -83,7 +87,7 @@ def read_answer(data: bytes) -> PlainAnswer | None:
                     return None
         else:
             whole = False
-    if answer.context_management and any(answer.context_management.values()):
+    if answer.context_management and answer.context_management not in _NOTHING_CLEARED:
         whole = False
     stop = STOPS.get(answer.stop_reason)
     if stop is None:

@@ -27,8 +27,8 @@ from toolglot.errors import (
 )
 from toolglot.ir import Request, native_of, replace
 from toolglot.wire import json, retry_after
-from toolglot.wire.context_overflow import recognize_overflow
 from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
+from toolglot.wire.known_errors import recognize_error
 
 _TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",
@@ -76,7 +76,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         told = text[:2000] or f"HTTP status {status}"
-        error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=told))
+        error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=told))
         error = with_wait(error, lower, {})
     return replace(
         error,
@@ -110,22 +110,22 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
     name = known.get("error_code", code)
     param = known.get("param", fields.get("param"))
     request_id = outer.get("request_id")
-    own: dict[str, Any] = {"status": status} if status else {}
-    if isinstance(word, str) and _TYPES[kind] != word and word != "error":
-        own["type"] = word
-    if isinstance(details, dict):
-        own["details"] = details
-    error = ApiError(
+    read = ApiError(
         kind=kind,
         message=document.message,
         status=status or _STATUS[kind],
         code=str(name) if isinstance(name, str | int) else None,
         param=param if isinstance(param, str) else google_field(fields),
         request_id=request_id if isinstance(request_id, str) else None,
-        native={NAME: own} if own else {},
         in_foreign_form=not document.is_enveloped or outer.get("type") != "error",
     )
-    return with_wait(recognize_overflow(error, fields), headers, fields)
+    error = recognize_error(read, document.innermost)
+    own: dict[str, Any] = {"status": status} if status else {}
+    if isinstance(word, str) and _TYPES[error.kind] != word and word != "error":
+        own["type"] = word
+    if isinstance(details, dict):
+        own["details"] = details
+    return with_wait(replace(error, native={NAME: own} if own else {}), headers, fields)
 
 
 def write_error(error: ApiError) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 def _overflow_message(error: ApiError) -> str:
     """A context overflow in this API's words, exactly so where the counts are known: clients read them."""
     overflow = error.overflow or ContextOverflow()
-    if OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
+    if OVERFLOW_WORDS.match(error.message.encode(errors="replace")):
         return error.message
     if overflow.is_input_too_long:
         return f"{_TOO_LONG}: {overflow.input_tokens} tokens > {overflow.limit} maximum"

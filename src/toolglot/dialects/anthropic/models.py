@@ -76,13 +76,13 @@ CAPABILITIES = Capabilities(
         "caller": "who made the call; the call itself is carried",
         "source": "what stands beside the texts of this document is left behind; the texts are carried",
         "diagnostics": "it is for the vendor's own records; no answer depends on it",
+        "eager_input_streaming": "when the pieces of a call's arguments arrive, and not what arrives",
     },
     reasoning_members=frozenset({"signature", "data"}),
     cosmetic={
         "anthropic_beta": "it belongs to the transport: which API the upstream is asked by",
         "anthropic_version": "it belongs to the transport: which API the upstream is asked by",
         "service_tier": "the tier of an answer is told as such",
-        "eager_input_streaming": "when the pieces of a call's arguments arrive, and not what arrives",
     },
 )
 

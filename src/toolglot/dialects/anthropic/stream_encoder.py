@@ -102,7 +102,7 @@ class AnthropicStreamEncoder:
         self._told = tuple(own)
         self._tier = event.service_tier
         if event.usage is not None:
-            self._output_tokens = event.usage.output_tokens
+            self._output_tokens = event.usage.output_tokens or 0
         message = {
             "id": event.id,
             "type": "message",

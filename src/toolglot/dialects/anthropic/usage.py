@@ -1,15 +1,18 @@
 """Token counts.
 
 On this wire `input_tokens` leaves out what was read from or written to the cache; in the IR it does not.
+
+`iterations` lists what the steps of one request cost. The counts beside it leave some steps out: a compaction, and the
+questions to an advisor. The bill holds every step, so the counts of the IR do too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolglot.dialects.anthropic.native import NAME
-from toolglot.ir import Usage
+from toolglot.ir import Usage, sum_counts
 from toolglot.wire.usage import UsageReader, is_count, original, original_usage, with_original
 
 _READ = "cache_read_input_tokens"
@@ -17,6 +20,9 @@ _WRITTEN = "cache_creation_input_tokens"
 _BY_LIFETIME = "cache_creation"
 _SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
 _DETAILS = "output_tokens_details"
+_STEPS = "iterations"
+_COUNTED_APART = frozenset({"compaction", "advisor_message"})
+"""The types of steps that the counts beside the list leave out."""
 _TIER = "service_tier"
 _INPUT = ("input_tokens", _WRITTEN, _READ, _BY_LIFETIME)
 _START_ONLY = (_BY_LIFETIME, "inference_geo", _TIER)
@@ -27,22 +33,60 @@ TIERS = {"standard": "default", "priority": "priority", "batch": "batch"}
 _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 
+class _Counts(NamedTuple):
+    """The counts that the whole answer and each of its steps have."""
+
+    fresh: int | None = None
+    read: int | None = None
+    written: int | None = None
+    written_long: int | None = None
+    output: int | None = None
+
+
 def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
     reader = UsageReader(usage, where)
-    fresh, read, output = (reader.count((name,)) for name in ("input_tokens", _READ, "output_tokens"))
-    long, short = reader.count((_BY_LIFETIME, _LONG)), reader.count((_BY_LIFETIME, _SHORT))
-    written = reader.count((_WRITTEN,)) or long + short
+    counts = _add_steps(_read_counts(reader), usage.get(_STEPS), f"{where}.{_STEPS}")
     if isinstance(usage.get(_TIER), str):
         reader.skip((_TIER,))  # the answer has it
+    long, written = counts.written_long, counts.written
     return Usage(
-        input_tokens=fresh + read + written,
-        output_tokens=output,
-        cached_tokens=read,
+        input_tokens=sum_counts(counts.fresh, counts.read, written),
+        output_tokens=counts.output,
+        cached_tokens=counts.read,
         cache_write_tokens=written,
-        cache_write_long_tokens=min(long, written),
+        cache_write_long_tokens=None if long is None or written is None else min(long, written),
         reasoning_tokens=reader.count((_DETAILS, "thinking_tokens")),
         native=with_original(NAME, usage, reader.rest()),
     )
+
+
+def _read_counts(reader: UsageReader) -> _Counts:
+    long, short = reader.count((_BY_LIFETIME, _LONG)), reader.count((_BY_LIFETIME, _SHORT))
+    return _Counts(
+        fresh=reader.count(("input_tokens",)),
+        read=reader.count((_READ,)),
+        written=reader.count((_WRITTEN,)) or sum_counts(long, short),
+        written_long=long,
+        output=reader.count(("output_tokens",)),
+    )
+
+
+def _add_steps(whole: _Counts, steps: Any, where: str) -> _Counts:
+    """The counts of the answer with those of the steps that they leave out."""
+    if not isinstance(steps, list) or not steps:
+        return whole
+    inside, apart = _Counts(), _Counts()
+    for number, step in enumerate(steps):
+        counts = _read_counts(UsageReader(step, f"{where}[{number}]"))
+        if step.get("type") in _COUNTED_APART:
+            apart = _Counts(*map(sum_counts, apart, counts))
+        else:
+            inside = _Counts(*map(sum_counts, inside, counts))
+    return _Counts(*map(sum_counts, map(_larger, whole, inside), apart))
+
+
+def _larger(first: int | None, second: int | None) -> int | None:
+    return second if first is None or (second is not None and second > first) else first
 
 
 def merge_usage(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,17 +113,17 @@ def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]
     counted = usage or Usage()
     if (came := original(counted, NAME, decode_usage)) is not None:
         return came
-    written, long = counted.cache_write_tokens, counted.cache_write_long_tokens
-    thinking = counted.reasoning_tokens
+    read, written = counted.cached_tokens, counted.cache_write_tokens
+    long, thinking = counted.cache_write_long_tokens, counted.reasoning_tokens
     return {
         # Another API's counts need not add up.
-        "input_tokens": max(0, counted.input_tokens - counted.cached_tokens - written),
+        "input_tokens": max(0, (counted.input_tokens or 0) - (read or 0) - (written or 0)),
         _WRITTEN: written,
-        _READ: counted.cached_tokens,
-        "output_tokens": counted.output_tokens,
-        _BY_LIFETIME: {_SHORT: written - long, _LONG: long},
+        _READ: read,
+        "output_tokens": counted.output_tokens or 0,
+        _BY_LIFETIME: None if written is None or long is None else {_SHORT: written - long, _LONG: long},
         "inference_geo": None,
-        _DETAILS: {"thinking_tokens": thinking} if thinking else None,
+        _DETAILS: None if thinking is None else {"thinking_tokens": thinking},
         "server_tool_use": None,
         _TIER: _TIER_NAMES.get(tier) if tier is not None else None,
     }
@@ -92,10 +136,10 @@ def encode_last_usage(usage: Usage | None, output_tokens: int, tier: str | None 
     not know.
     """
     wire = encode_usage(usage)
-    if usage is None:
+    if usage is None or usage.output_tokens is None:
         wire["output_tokens"] = output_tokens
     if usage is None or not usage.input_tokens:
-        wire |= dict.fromkeys(("input_tokens", _WRITTEN, _READ))
+        wire["input_tokens"] = None
     if usage is None or NAME not in usage.native:
         for key in _START_ONLY:
             del wire[key]

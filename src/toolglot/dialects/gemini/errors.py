@@ -24,7 +24,6 @@ from toolglot.errors import (
 )
 from toolglot.ir import Native
 from toolglot.wire import json, retry_after
-from toolglot.wire.context_overflow import recognize_overflow
 from toolglot.wire.error_documents import (
     GOOGLE_KINDS_OF_REASON,
     google_field,
@@ -33,6 +32,7 @@ from toolglot.wire.error_documents import (
     read_error_document,
     with_wait,
 )
+from toolglot.wire.known_errors import recognize_error
 
 _STATUSES: dict[ErrorKind, str] = {
     "bad_request": "INVALID_ARGUMENT",
@@ -68,7 +68,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:1000] or f"The server answered with status {status}"
-        error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=message))
+        error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=message))
         return with_wait(error, names, {})
 
 
@@ -85,7 +85,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         param=google_field(fields),
         native=_native(fields) if document.is_enveloped else {},
     )
-    return with_wait(recognize_overflow(error, fields), headers, fields)
+    return with_wait(recognize_error(error, document.innermost), headers, fields)
 
 
 def _native(error: dict[str, Any]) -> Native:

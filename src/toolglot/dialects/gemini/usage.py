@@ -10,7 +10,7 @@ from typing import Any
 
 from toolglot.dialects.gemini.names import USAGE, normalize
 from toolglot.dialects.gemini.native import NAME
-from toolglot.ir import Usage
+from toolglot.ir import Usage, sum_counts
 from toolglot.wire.usage import UsageReader, original, original_usage, with_original
 
 _BY_MODALITY = ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails", "toolUsePromptTokensDetails")
@@ -43,15 +43,29 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
     rest = reader.rest()
     if tools:  # part of the input, which others do not tell apart
         rest["toolUsePromptTokenCount"] = tools
-    if total and total != prompt + tools + answer + thoughts:
+    prompt, answer = _from_total(prompt, answer, (tools or 0) + (thoughts or 0), total)
+    tokens, output = sum_counts(prompt, tools), sum_counts(answer, thoughts)
+    if total and total != (tokens or 0) + (output or 0):
         rest["totalTokenCount"] = total
     return Usage(
-        input_tokens=prompt + tools,
-        output_tokens=answer + thoughts,
+        input_tokens=tokens,
+        output_tokens=output,
         cached_tokens=cached,
         reasoning_tokens=thoughts,
         native=with_original(NAME, value, rest),
     )
+
+
+def _from_total(
+    prompt: int | None, answer: int | None, others: int, total: int | None
+) -> tuple[int | None, int | None]:
+    """The prompt and the answer, with the one that is missing taken from the total. Google leaves zeros out."""
+    if total is None or (prompt is None) == (answer is None):
+        return prompt, answer
+    missing = total - others - (prompt or 0) - (answer or 0)
+    if missing < 0:
+        return prompt, answer
+    return (missing, answer) if prompt is None else (prompt, missing)
 
 
 def _is_all_text(counts: Any) -> bool:
@@ -62,17 +76,18 @@ def _is_all_text(counts: Any) -> bool:
 
 
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
-    """Empty where nobody counted: clients do without, and a zero would be a count."""
+    """Only the counts that were reported: clients do without the others, and a zero would be a count."""
     traffic: dict[str, Any] = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
     if usage is None:
         return traffic
     if (came := original(usage, NAME, decode_usage)) is not None:
         return came
-    counts: dict[str, Any] = {"promptTokenCount": usage.input_tokens}
-    if usage.cached_tokens:
-        counts["cachedContentTokenCount"] = usage.cached_tokens
-    counts["candidatesTokenCount"] = max(usage.output_tokens - usage.reasoning_tokens, 0)
-    if usage.reasoning_tokens:
-        counts["thoughtsTokenCount"] = usage.reasoning_tokens
-    counts["totalTokenCount"] = usage.input_tokens + usage.output_tokens
-    return {**counts, **traffic}
+    tokens, output = usage.input_tokens, usage.output_tokens
+    counts: dict[str, int | None] = {
+        "promptTokenCount": tokens,
+        "cachedContentTokenCount": usage.cached_tokens or None,
+        "candidatesTokenCount": None if output is None else max(output - (usage.reasoning_tokens or 0), 0),
+        "thoughtsTokenCount": usage.reasoning_tokens or None,
+        "totalTokenCount": None if tokens is None or output is None else tokens + output,
+    }
+    return {**{name: count for name, count in counts.items() if count is not None}, **traffic}

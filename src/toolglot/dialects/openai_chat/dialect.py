@@ -38,7 +38,11 @@ OPENAI_CHAT = Dialect(
     models=MODELS,
     request=RequestShape(image_tokens=image_tokens),
     headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
-    answer=AnswerShape(id_prefix="chatcmpl-", counts=frozenset(COUNTS) - {"cache_write_long_tokens"}),
+    answer=AnswerShape(
+        id_prefix="chatcmpl-",
+        counts=frozenset(COUNTS) - {"cache_write_long_tokens"},
+        required_counts=frozenset({"input_tokens", "output_tokens"}),
+    ),
     stream=StreamShape(
         last_event=DONE, broken="cut", text_of_frame=text_of_frame, arguments_of_frame=arguments_of_frame
     ),

@@ -7,13 +7,13 @@ with the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from toolglot.dialects.openai_chat.blocks import take
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Json, Reasoning, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import UNREAD, Loss, Receipt, describe_setting
 from toolglot.wire.efforts import is_bare_switch
 
 EXTENSIONS = "$extensions"
@@ -45,8 +45,32 @@ def take_reasoning_wish(members: dict[str, Any]) -> Reasoning | None:
         return None
     if effort is not None:
         found["reasoning_effort"] = effort
-    notes = {EXTENSIONS: found} if found.keys() != {"reasoning_effort"} else {}
+    notes: dict[str, Any] = {EXTENSIONS: found} if found.keys() != {"reasoning_effort"} else {}
+    if lines := tuple(_overruled(found)):
+        notes[UNREAD] = lines
     return _read(found, notes)
+
+
+_SPELLINGS = (
+    ("reasoning_effort", "reasoning.effort"),
+    ("reasoning.max_tokens", "thinking.budget_tokens", "thinking_budget"),
+)
+"""Members that say the same thing, the one that wins first."""
+
+
+def _overruled(found: dict[str, Any]) -> Iterator[Loss]:
+    """A line for each member that says something else than the one that wins over it."""
+    for paths in _SPELLINGS:
+        said = [(path, value) for path in paths if (value := _at(found, path)) is not None]
+        for path, value in said[1:]:
+            if value != said[0][1]:
+                why = f"{describe_setting(*said[0])} stands beside it, and wins"
+                yield Loss(path.removeprefix("reasoning."), describe_setting(path, value), why)
+
+
+def _at(found: dict[str, Any], path: str) -> Any:
+    first, _, second = path.partition(".")
+    return found.get(first, {}).get(second) if second else found.get(first)
 
 
 def _take_extensions(members: dict[str, Any]) -> dict[str, Any]:

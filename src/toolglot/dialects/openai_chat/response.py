@@ -186,7 +186,7 @@ def _take_logprobs(
         return content, None
     rest = {key: other for key, other in value.items() if key != "content" and other}
     if unread := unread_members(value.get("content")):
-        rest["content"] = unread
+        rest["content"] = {key: other for entry in unread for key, other in entry.items()}
     if rest:
         members["logprobs"] = rest
     else:

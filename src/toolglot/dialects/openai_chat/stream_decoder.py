@@ -226,10 +226,12 @@ class ChatStreamDecoder:
         fields = value if isinstance(value, dict) else {"content": value}
         tokens = read_logprobs(fields.get("content") or [])
         others = [key for key, other in fields.items() if other and key != "content"]
-        if tokens is None or others:
+        if tokens is None:
             self._receipt.loss("choices[0].logprobs", "log probabilities", "they are of no form that is known")
-        elif unread_members(fields.get("content")):
-            self._receipt.loss("choices[0].logprobs.content", "members of log probabilities", "they are not known")
+        else:
+            unread = unread_members(fields.get("content"))
+            for path in (*others, *[f"content.{key}" for entry in unread for key in entry]):
+                self._receipt.loss(f"choices[0].logprobs.{path}", path, f"only {NAME} understands it")
         self._budget.hold(len(tokens or ()))
         self._logprobs += tokens or ()
 

@@ -26,10 +26,10 @@ from toolglot.dialects.openai_responses.wire import (
     RefusalPart,
 )
 from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Refusal, Source, Text, native_of
-from toolglot.receipt import Receipt, describe_block
+from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
-from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
+from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import Unknown, Wire, as_json, members_without
 
@@ -136,11 +136,15 @@ def _decode_spoken(part: OutputText | PlainText, noted: str | None) -> Text:
         del members["logprobs"]
     annotations = part.annotations if part.annotations is not UNSET else ()
     noted_list = listed if tokens is not None else None
+    names = {key for entry in unread_members(noted_list) for key in entry}
+    unread = tuple([Loss(f"logprobs.{name}", name, f"only {NAME} understands it") for name in sorted(names)])
     return Text(
         text=part.text,
         citations=tuple([decode_annotation(annotation) for annotation in annotations]),
         logprobs=tokens or (),
-        native=keep_members(NAME, members, type=noted, absent=lacking or None, logprobs=noted_list),
+        native=keep_members(
+            NAME, members, type=noted, absent=lacking or None, logprobs=noted_list, unread=unread or None
+        ),
     )
 
 

@@ -34,7 +34,11 @@ OPENAI_RESPONSES = Dialect(
     readable=READABLE,
     request=RequestShape(history_key="input", system_key="instructions", image_tokens=image_tokens),
     headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
-    answer=AnswerShape(id_prefix="resp_", model_places=(("model",), ("response", "model"))),
+    answer=AnswerShape(
+        id_prefix="resp_",
+        model_places=(("model",), ("response", "model")),
+        required_counts=frozenset({"input_tokens", "output_tokens"}),
+    ),
     stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True),
     state=StateSlots(slot="encrypted_content"),
     demand=DEMAND,

@@ -8,7 +8,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Usage
 from toolglot.wire.openai_usage import usage_names
 
-_NAMES = usage_names(NAME, "input_tokens", "output_tokens", tells_lifetimes=True)
+_NAMES = usage_names(NAME, "input_tokens", "output_tokens", tells_lifetimes=True, details_required=True)
 
 decode_usage = _NAMES.decode
 

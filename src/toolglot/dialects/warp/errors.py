@@ -21,7 +21,7 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
-from toolglot.wire.context_overflow import recognize_overflow
+from toolglot.wire.known_errors import recognize_error
 
 CODE = "x-warp-error-code"
 OUT_OF_CREDITS = "OUT_OF_CREDITS"
@@ -60,7 +60,7 @@ def _error(message: str, status: int, headers: Mapping[str, str], fields: Mappin
         retry_after_date=retry_after.date_in(headers),
         native=native,
     )
-    return recognize_overflow(error, fields)
+    return recognize_error(error, fields)
 
 
 def encode_error(error: ApiError) -> HttpError:

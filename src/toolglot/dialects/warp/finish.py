@@ -90,11 +90,12 @@ def read_usage(finished: Any, characters: int) -> Usage | None:
     """
     if finished.token_usage:
         counts = finished.token_usage
+        # A 0 of these messages is also what they hold where nobody counted.
         return Usage(
             input_tokens=sum(count.total_input for count in counts),
             output_tokens=sum(count.output for count in counts),
-            cached_tokens=sum(count.input_cache_read for count in counts),
-            cache_write_tokens=sum(count.input_cache_write for count in counts),
+            cached_tokens=sum(count.input_cache_read for count in counts) or None,
+            cache_write_tokens=sum(count.input_cache_write for count in counts) or None,
         )
     told = finished.conversation_usage_metadata
     maps = (told.warp_token_usage, told.byok_token_usage, told.custom_endpoint_token_usage)
@@ -103,7 +104,7 @@ def read_usage(finished: Any, characters: int) -> Usage | None:
     if not total:
         return None
     output = min(total, -(-characters // 4))
-    return Usage(input_tokens=total - output, output_tokens=output)
+    return Usage(input_tokens=total - output, output_tokens=output, is_split_estimated=True)
 
 
 # Writing
@@ -134,8 +135,8 @@ def write_stop(
     return event, stop.reason if cut or stop.reason in _UNTOLD else None
 
 
-def _count(tokens: int) -> int:
-    return max(0, min(tokens, (1 << 32) - 1))
+def _count(tokens: int | None) -> int:
+    return max(0, min(tokens or 0, (1 << 32) - 1))
 
 
 def write_failure(error: ApiError) -> Any:

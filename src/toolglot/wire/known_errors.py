@@ -1,0 +1,66 @@
+"""Errors whose words say more than their status and code: bills that are not paid, requests above a token limit.
+
+`recognize_error` is called on each error that a dialect reads. It corrects the kind, which decides whether a request is
+sent again and in which of its own API's words the client is answered. The texts are those of the vendors, as their
+users' public reports quote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from toolglot.errors import REQUEST_TOO_LARGE, STATUS, ApiError, ErrorKind
+from toolglot.ir import replace
+from toolglot.wire.context_overflow import LONGEST_TEXT, recognize_overflow
+
+_KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "permission", "rate_limit", "too_large"})
+"""Kinds whose words are read. The others are named by a code of their own."""
+
+
+class KnownError(NamedTuple):
+    """One vendor's words and the kind of error that they stand for."""
+
+    vendor: str
+    pattern: re.Pattern[str]
+    kind: ErrorKind
+
+
+def _row(vendor: str, pattern: str, kind: ErrorKind) -> KnownError:
+    return KnownError(vendor, re.compile(pattern, re.IGNORECASE), kind)
+
+
+KNOWN_ERRORS: tuple[KnownError, ...] = (
+    # More tokens in one request than a minute's budget: waiting never helps.
+    _row("Groq, OpenAI", r"request too large for .{1,200}\btokens per min(?:ute)? \(TPM\)", "too_large"),
+    _row("Anthropic", r"credit balance is too low", "billing"),  # status 400
+    _row("Anthropic", r"reached your specified API usage limits", "billing"),  # status 400
+    _row("DeepSeek, Z.ai", r"insufficient (?:account )?balance", "billing"),  # DeepSeek 402, Z.ai 429
+    _row("SiliconFlow", r"account balance is insufficient", "billing"),  # status 403
+    _row("OpenRouter", r"requires more credits|insufficient credits", "billing"),  # status 402
+    _row("xAI", r"used all available credits|doesn't have any credits", "billing"),  # status 403
+)
+
+
+def recognize_error(error: ApiError, members: Mapping[str, Any] | None = None) -> ApiError:
+    """The error with the kind that its words stand for, and the code and counts of a context overflow if it is one.
+
+    Args:
+        error: as its dialect read it.
+        members: the error object of the wire, where its own codes, types and counts stand.
+    """
+    return recognize_overflow(_correct_kind(error), members)
+
+
+def _correct_kind(error: ApiError) -> ApiError:
+    if error.kind not in _KINDS:
+        return error
+    text = error.message[:LONGEST_TEXT]
+    kind = next((known.kind for known in KNOWN_ERRORS if known.pattern.search(text)), None)
+    if kind is None:
+        return error
+    if kind == "too_large":
+        # The vendor's status and code are those of a rate limit, which clients wait out.
+        return replace(error, kind=kind, status=STATUS[kind], code=REQUEST_TOO_LARGE)
+    return replace(error, kind=kind)

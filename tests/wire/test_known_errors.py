@@ -1,0 +1,159 @@
+"""Errors whose words say more than their code: what they are taken for, and what each client is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolglot.dialects import DIALECTS
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError
+from toolglot.upstream.retry import falls_back
+from toolglot.wire import json
+from toolglot.wire.known_errors import KNOWN_ERRORS
+
+JSON_DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
+
+GROQ = {
+    "error": {
+        "message": "Request too large for model `llama-3.3-70b-versatile` in organization `org_x` service tier"
+        " `on_demand` on tokens per minute (TPM): Limit 12000, Requested 30521, please reduce your message size and try"
+        " again. Need more tokens? Upgrade to Dev Tier today at https://console.groq.com/settings/billing",
+        "type": "tokens",
+        "code": "rate_limit_exceeded",
+    }
+}
+OPENAI = {
+    "error": {
+        "message": "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Requested"
+        " 45000. The input or output tokens must be reduced in order to run successfully.",
+        "type": "tokens",
+        "param": None,
+        "code": "rate_limit_exceeded",
+    }
+}
+CREDITS = "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens"
+BILLS: list[tuple[str, int, Any]] = [
+    (
+        "anthropic",
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access the Anthropic API.",
+            },
+        },
+    ),
+    (
+        "anthropic",
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "You have reached your specified API usage limits. You will regain access on 2027-01-01.",
+            },
+        },
+    ),
+    (
+        "openai_chat",
+        402,
+        {"error": {"message": "Insufficient Balance", "type": "unknown_error", "code": "invalid_request_error"}},
+    ),
+    ("openai_chat", 402, {"error": {"message": CREDITS, "code": 402, "metadata": {"provider_name": None}}}),
+    ("openai_chat", 429, {"error": {"code": "1113", "message": "Insufficient balance or no resource package."}}),
+    ("openai_chat", 429, {"error": {"message": "Suspended", "type": "exceeded_current_quota_error"}}),
+    ("openai_chat", 403, {"code": 30001, "message": "Sorry, your account balance is insufficient", "data": None}),
+    ("openai_chat", 403, {"code": "x", "error": "Your newly created team doesn't have any credits or licenses yet."}),
+]
+
+
+def decoded(upstream: str, status: int, body: Any) -> ApiError:
+    return DIALECTS[upstream].decode_error(status, {}, json.encode(body))
+
+
+def written(client: str, error: ApiError) -> tuple[int, dict[str, Any]]:
+    reply = DIALECTS[client].encode_error(error)
+    return reply.status, json.decode(reply.body)["error"]
+
+
+@pytest.mark.parametrize(("status", "body"), [(413, GROQ), (429, OPENAI)], ids=["Groq", "OpenAI"])
+def test_a_request_above_the_tokens_of_a_minute_is_too_large_and_not_sent_again(status: int, body: Any) -> None:
+    error = decoded("openai_chat", status, body)
+    assert (error.kind, error.retryable) == ("too_large", False)
+    told = {client: written(client, error) for client in JSON_DIALECTS}
+    assert [status for status, _ in told.values()] == [413, 413, 413, 413]
+    for client in ("openai_chat", "openai_responses"):
+        assert (told[client][1]["type"], told[client][1]["code"]) == ("invalid_request_error", "request_too_large")
+    assert told["anthropic"][1]["type"] == "request_too_large"
+    assert told["gemini"][1]["status"] == "INVALID_ARGUMENT"
+    assert all(fields["message"] == body["error"]["message"] for _, fields in told.values())
+
+
+def test_another_upstream_may_take_a_request_above_the_tokens_of_a_minute() -> None:
+    assert falls_back(decoded("openai_chat", 413, GROQ))
+    assert not falls_back(decoded("openai_chat", 413, {"error": {"message": "Request Entity Too Large"}}))
+
+
+def test_a_budget_that_is_only_used_up_stays_a_rate_limit() -> None:
+    message = "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000."
+    error = decoded(
+        "openai_chat", 429, {"error": {"message": message, "type": "tokens", "code": "rate_limit_exceeded"}}
+    )
+    assert (error.kind, error.status, error.code) == ("rate_limit", 429, "rate_limit_exceeded")
+
+
+@pytest.mark.parametrize(("upstream", "status", "body"), BILLS)
+def test_a_bill_that_is_not_paid_is_one_in_each_clients_words(upstream: str, status: int, body: Any) -> None:
+    error = decoded(upstream, status, body)
+    assert (error.kind, error.retryable, error.status) == ("billing", False, status)
+    for client in ("openai_chat", "openai_responses"):
+        told, fields = written(client, error)
+        assert told == (status if upstream == "openai_chat" else 429)
+        assert fields["code"] in ("insufficient_quota", None) or fields["type"] == "exceeded_current_quota_error"
+    told, fields = written("anthropic", error)
+    assert (told, fields["type"]) == (
+        (400, "invalid_request_error") if upstream == "anthropic" else (402, "billing_error")
+    )
+    told, fields = written("gemini", error)
+    assert (told, fields["details"][0]["reason"]) == (429, "BILLING_DISABLED")
+
+
+def test_each_row_of_the_table_is_met_by_a_vendors_words() -> None:
+    messages = [GROQ["error"]["message"], *[json.encode_text(body) for _, _, body in BILLS]]
+    assert [known for known in KNOWN_ERRORS if not any(known.pattern.search(text) for text in messages)] == []
+
+
+RAW: list[Any] = [
+    '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210 tokens > 200"}}',
+    {"error": {"message": "prompt is too long: 210 tokens > 200 maximum"}},
+    "prompt is too long: 210 tokens > 200 maximum",
+    '{"error":{"message":"This model\'s maximum context length is 200 tokens. However, your messages resulted in 210'
+    ' tokens.","code":"context_length_exceeded"}}',
+]
+
+
+@pytest.mark.parametrize("upstream", JSON_DIALECTS)
+@pytest.mark.parametrize("raw", RAW)
+def test_an_overflow_of_a_provider_behind_openrouter_is_told_in_each_clients_words(upstream: str, raw: Any) -> None:
+    metadata = {"raw": raw, "provider_name": "P"}
+    error = decoded(upstream, 400, {"error": {"message": "Provider returned error", "code": 400, "metadata": metadata}})
+    assert error.code == CONTEXT_OVERFLOW
+    told = {client: written(client, error) for client in JSON_DIALECTS}
+    assert [status for status, _ in told.values()] == [400, 400, 400, 400]
+    assert told["anthropic"][1]["message"] == "prompt is too long: 210 tokens > 200 maximum"
+    assert (
+        told["gemini"][1]["message"]
+        == "The input token count (210) exceeds the maximum number of tokens allowed (200)."
+    )
+    for client in ("openai_chat", "openai_responses"):
+        assert told[client][1]["code"] == "context_length_exceeded"
+        assert "maximum context length is 200 tokens" in told[client][1]["message"]
+
+
+def test_a_code_of_the_provider_alone_tells_an_overflow() -> None:
+    raw = '{"error":{"message":"too long","code":"context_length_exceeded"}}'
+    body = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}
+    _, fields = written("anthropic", decoded("openai_chat", 400, body))
+    assert fields["message"].startswith("prompt is too long: ")
