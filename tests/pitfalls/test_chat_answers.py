@@ -179,11 +179,11 @@ def test_unknown_members_of_log_probabilities_are_in_the_receipt() -> None:
     entry = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": [], "rank": 3}
     answer = whole({"content": "a"}, logprobs={"content": [entry], "refusal": None})
     receipt = translate_response(answer, "openai_chat", "openai_responses").receipt
-    assert [line.where for line in receipt.losses] == ["choices[0].logprobs"]
+    assert [line.where for line in receipt.losses] == ["choices[0].logprobs.content.rank"]
     chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [entry]}}]}
     stream = translate_stream(data_frame(chunk) + chat(finish="stop"), "openai_chat", "openai_responses")
     assert b'"logprob":-1' in b"".join(stream)
-    assert [line.where for line in stream.receipt.losses] == ["choices[0].logprobs.content"]
+    assert [line.where for line in stream.receipt.losses] == ["choices[0].logprobs.content.rank"]
 
 
 def test_more_reasoning_than_output_is_counted_beside_the_output() -> None:

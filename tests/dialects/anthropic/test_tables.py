@@ -45,10 +45,10 @@ def test_a_response_from_elsewhere_has_every_member_that_clients_demand() -> Non
         "stop_details": None,
         "usage": {
             "input_tokens": 0,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": None,
+            "cache_read_input_tokens": None,
             "output_tokens": 0,
-            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            "cache_creation": None,
             "inference_geo": None,
             "output_tokens_details": None,
             "server_tool_use": None,
