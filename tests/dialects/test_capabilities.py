@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,19 @@ from toolglot.dialects.anthropic import anthropic_capabilities
 from toolglot.ir import Request
 
 WRITTEN = Path(__file__).parent / "written"
-RECORD = ("title", "state_slot", "model_in_path", "history_key", "system_key", "key_header", "headers")
-RECORD_SETS = ("request_headers", "response_headers")
+RECORD = {
+    "title": attrgetter("title"),
+    "state_slot": attrgetter("state.slot"),
+    "model_in_path": attrgetter("request.model_in_path"),
+    "history_key": attrgetter("request.history_key"),
+    "system_key": attrgetter("request.system_key"),
+    "key_header": attrgetter("headers.key"),
+    "headers": attrgetter("headers.sent"),
+}
+RECORD_SETS = {
+    "request_headers": attrgetter("headers.of_requests"),
+    "response_headers": attrgetter("headers.of_answers"),
+}
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-20", "2026-10-21", "2030-01-01")
 
@@ -50,8 +62,8 @@ def difference(can: Capabilities, base: Capabilities) -> dict[str, Any]:
 
 
 def facts(dialect: Dialect, models: Iterable[str]) -> dict[str, Any]:
-    record = {name: plain(getattr(dialect, name)) for name in RECORD}
-    record |= {name: sorted(getattr(dialect, name)) for name in RECORD_SETS}
+    record = {name: plain(find(dialect)) for name, find in RECORD.items()}
+    record |= {name: sorted(find(dialect)) for name, find in RECORD_SETS.items()}
     found: dict[str, Any] = {
         "record": record,
         "can": {name: plain(getattr(dialect.can, name)) for name in dialect.can.__struct_fields__},
