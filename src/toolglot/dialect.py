@@ -353,13 +353,17 @@ def _as_it_is(request: Request, context: object, before: Sequence[Message]) -> R
     return request
 
 
+def _need_no_features(context: Any) -> int:
+    return 0
+
+
 class HistoryDemand(Struct, frozen=True, kw_only=True):
     """What servers demand of a history whose reasoning is not their own."""
 
     apply: Callable[[Request, Any, Sequence[Message]], Request] = _as_it_is
     """A pass, with the messages as they were before foreign reasoning was left out."""
-    needs_calls: bool = True
-    """It has nothing to do in a history without calls."""
+    triggers: Callable[[Any], int] = _need_no_features
+    """The features that give it something to do (`features.py`), as `plan.runs_on` takes them."""
 
 
 NO_DEMAND = HistoryDemand()

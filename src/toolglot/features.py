@@ -1,16 +1,17 @@
 """What a request contains, as bits that decide which passes it needs.
 
 Most requests need few passes: they have no media, no custom tools, no reasoning of another vendor. `survey` finds all
-bits in one walk over the request. A bit may be set too often (a pass then runs and changes nothing), never too seldom:
-`tests/laws/test_triggers.py` proves that a pass whose bits are missing would have changed nothing.
+bits in one walk over the request, and the calls and results on the way. A bit may be set too often (a pass then runs
+and changes nothing), never too seldom: `tests/laws/test_triggers.py` proves that a pass whose bits are missing would
+have changed nothing. What the tools contain is remembered with them.
 
 The bits are plain integers: to join two members of an `IntFlag` costs more than to look at a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import count
+from operator import attrgetter
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import (
@@ -28,7 +29,9 @@ from toolglot.ir import (
     ToolResult,
 )
 from toolglot.passes.envelope import is_ours
+from toolglot.passes.tool_history import ToolHistory
 from toolglot.receipt import UNREAD
+from toolglot.tools.declared import DECLARED, Tools
 
 _bit = map((1).__lshift__, count())
 
@@ -57,7 +60,9 @@ CACHE_MARKS = next(_bit)
 
 # Native fields
 FOREIGN = next(_bit)
-"""A native field that is more than a note on the shape of the wire and is not cosmetic."""
+"""A native field that is more than a note on the shape of the wire, not cosmetic, and no reasoning state."""
+FOREIGN_HISTORY = next(_bit)
+"""The same on a message or a block."""
 OTHERS = next(_bit)
 """A native field of another dialect than the client's."""
 NATIVE_CALLS = next(_bit)
@@ -121,61 +126,194 @@ SETTINGS = {
 """A bit for each setting that a target either has or has not."""
 
 _STATE_KEYS = frozenset({"signature", "thoughtSignature", "encrypted_content", "extra_content"})
+_STATE_OF_BLOCKS = _STATE_KEYS - {"extra_content"}
+_NO_STATE: frozenset[str] = frozenset()
 _INSTRUCTIONS = ("system", "developer")
 _KINDS: dict[type[Block], int] = {Media: MEDIA, Thinking: THINKING, Refusal: REFUSAL, Opaque: OPAQUE}
 _NOT_AT_THE_ROOT = frozenset({"allOf", "anyOf", "oneOf", "$ref", "not", "enum"})
 
 
-def survey(request: Request, source: str, can: Capabilities) -> int:
-    """All bits of a request. `source` and `can` are the name and the capabilities of the client's dialect."""
-    bits = _of_settings(request) | _of_tools(request.tools) | _of_order(request.messages)
+def survey(request: Request, source: str, can: Capabilities) -> tuple[int, ToolHistory]:
+    """All bits of a request, and its calls and results. `source` and `can` are the name and the capabilities of the
+    client's dialect."""
+    bits, tools = _of_settings(request), request.tools
+    if tools:
+        bits |= DECLARED.derive(tools, "features " + source, can, lambda: _of_tools(tools, source, can))
     if request.native:
         bits |= _of_native(request.native, source, can)
-    for tool in request.tools:
-        if tool.native:
-            bits |= _of_native(tool.native, source, can)
-    for message in request.messages:
-        if message.native:
-            bits |= _of_native(message.native, source, can)
-        for block in message.content:
-            bits |= _of_block(block, source, can)
-            if type(block) is ToolResult:
-                for part in block.content:
-                    bits |= _of_block(part, source, can)
     for node in (request.tool_choice, request.response_format, request.reasoning):
         if node is not None and node.native:
             bits |= _of_native(node.native, source, can)
-    return bits
+    walk = _Walk(source, can)
+    return bits | walk.over(request.messages), walk.history
 
 
-def _of_block(block: Block, source: str, can: Capabilities) -> int:
-    bits = _KINDS.get(type(block), 0)
-    if type(block) is Opaque:
-        carries = isinstance(block.value, dict) and any(map(is_ours, block.value.values()))
-        return bits | ENVELOPE if carries else bits
-    if block.native:
-        bits |= _of_native(block.native, source, can)
-        if type(block) is ToolCall:
-            bits |= NATIVE_CALLS
-    if type(block) is Text:
-        if not block.text or block.text.isspace():
-            bits |= BLANK
-        if block.citations:
-            bits |= CITATIONS
-            for citation in block.citations:
-                bits |= _of_native(citation.native, source, can)
-    elif type(block) is ToolCall:
-        bits |= CALLS | CUSTOM if block.kind == "custom" else CALLS
-        if not block.complete:
+class _Walk:
+    """One walk over the messages of a request."""
+
+    __slots__ = ("_answered", "_before", "_can", "_is_over", "_source", "_waiting", "history")
+
+    def __init__(self, source: str, can: Capabilities) -> None:
+        self._source = source
+        self._can = can
+        self._before = ""  # the role of the message before, system text at the beginning aside
+        self._waiting: list[str] = []  # calls of the assistant's turn
+        self._answered = 0
+        self._is_over = False  # something else was said since the calls, so that no result may follow
+
+    def over(self, messages: tuple[Message, ...]) -> int:
+        self.history = ToolHistory(messages)
+        bits = 0
+        for number, message in enumerate(messages):
+            if message.native:
+                found = _of_native(message.native, self._source, self._can, _STATE_OF_BLOCKS)
+                bits |= found | FOREIGN_HISTORY if found & FOREIGN else found
+            if not message.content:
+                bits |= BLANK
+            if message.role == "assistant":
+                bits |= self._of_assistant(message, number)
+            else:
+                bits |= self._of_other(message, number)
+        if self._answered != len(self._waiting) or len(set(self._waiting)) != len(self._waiting):
+            bits |= UNPAIRED
+        if not self._before:
+            bits |= STARTS_ODD
+        return bits | ENDS_ODD if messages and messages[-1].role == "assistant" else bits
+
+    def _of_assistant(self, message: Message, number: int) -> int:
+        bits, before = 0, self._before
+        if before == "assistant":
+            bits |= NEIGHBOURS
+        else:
+            waiting = self._waiting
+            if self._answered != len(waiting) or len(set(waiting)) != len(waiting):
+                bits |= UNPAIRED
+            if not before:
+                bits |= STARTS_ODD
+            self._waiting, self._answered, self._is_over = [], 0, False
+            self._before = "assistant"
+        for index, block in enumerate(message.content):
+            if type(block) is Text:
+                if block.native or block.citations or block.cache is not None:
+                    bits |= self._of_odd_text(block)
+                text = block.text
+                if not text or text.isspace():
+                    bits |= BLANK
+            elif type(block) is ToolCall:
+                bits |= self._of_call(block, number, index)
+                self._waiting.append(block.id)
+            elif type(block) is ToolResult:
+                bits |= ODD_RESULTS | self._of_result(block, number, index)
+            else:
+                bits |= self._of_rare(block)
+        return bits
+
+    def _of_other(self, message: Message, number: int) -> int:
+        """A message of any role but the assistant's."""
+        bits = results = 0
+        for index, block in enumerate(message.content):
+            if type(block) is ToolResult:
+                results += 1
+                waiting, answered = self._waiting, self._answered
+                if self._is_over or answered >= len(waiting) or block.call_id != waiting[answered]:
+                    bits |= UNPAIRED
+                self._answered += 1
+                bits |= self._of_result(block, number, index)
+                continue
+            self._is_over = True
+            if type(block) is Text:
+                if block.native or block.citations or block.cache is not None:
+                    bits |= self._of_odd_text(block)
+                text = block.text
+                if not text or text.isspace():
+                    bits |= BLANK
+            elif type(block) is ToolCall:
+                bits |= self._of_call(block, number, index)
+            else:
+                bits |= self._of_rare(block)
+        if not message.content:
+            self._is_over = True
+        return bits | self._of_role(message, results)
+
+    def _of_role(self, message: Message, results: int) -> int:
+        bits, role, before = 0, message.role, self._before
+        if role == "user" or role == "tool":
+            if results if role == "user" else results != 1 or len(message.content) != 1:
+                bits = ODD_RESULTS
+            if before == "user" or before == "tool":
+                bits |= NEIGHBOURS
+        elif role in _INSTRUCTIONS:
+            bits = DEVELOPER if role == "developer" else 0
+            if results:
+                bits |= ODD_RESULTS
+            if Media in map(type, message.content):
+                bits |= SYSTEM_MEDIA
+            if not before:
+                return bits
+            bits |= LATER_SYSTEM
+        else:
+            bits = ODD_ROLE
+        self._before = role
+        return bits
+
+    def _of_call(self, call: ToolCall, number: int, index: int) -> int:
+        self.history.add_call(call, number, index)
+        bits = CALLS | CUSTOM if call.kind == "custom" else CALLS
+        if call.native:
+            bits |= NATIVE_CALLS | self._of_node(call.native, _STATE_KEYS)
+        if not call.complete:
             bits |= CUT_CALLS
-    elif type(block) is ToolResult:
-        bits |= CALLS | CUSTOM if block.kind == "custom" else CALLS
-        if block.is_error is not None:
+        return bits | CACHE_MARKS if call.cache is not None else bits
+
+    def _of_result(self, result: ToolResult, number: int, index: int) -> int:
+        self.history.add_result(result, number, index)
+        bits = CALLS | CUSTOM if result.kind == "custom" else CALLS
+        if result.native:
+            bits |= self._of_node(result.native, _STATE_OF_BLOCKS)
+        if result.is_error is not None:
             bits |= RESULT_ERRORS
-    return bits | CACHE_MARKS if getattr(block, "cache", None) is not None else bits
+        for part in result.content:
+            if type(part) is Text:
+                if part.native or part.citations or part.cache is not None:
+                    bits |= self._of_odd_text(part)
+                if not part.text or part.text.isspace():
+                    bits |= BLANK
+            else:
+                bits |= self._of_rare(part)
+        return bits | CACHE_MARKS if result.cache is not None else bits
+
+    def _of_node(self, native: Native, state: frozenset[str]) -> int:
+        bits = _of_native(native, self._source, self._can, state)
+        return bits | FOREIGN_HISTORY if bits & FOREIGN else bits
+
+    def _of_odd_text(self, text: Text) -> int:
+        """A text with more than its text."""
+        bits = self._of_node(text.native, _STATE_OF_BLOCKS) if text.native else 0
+        if text.citations:
+            bits |= CITATIONS
+            for citation in text.citations:
+                bits |= self._of_node(citation.native, _STATE_OF_BLOCKS)
+        return bits | CACHE_MARKS if text.cache is not None else bits
+
+    def _of_rare(self, block: Block) -> int:
+        kind = type(block)
+        bits = _KINDS.get(kind, 0)
+        if isinstance(block, Opaque):
+            carries = isinstance(block.value, dict) and any(map(is_ours, block.value.values()))
+            return bits | ENVELOPE if carries else bits
+        if isinstance(block, ToolCall):  # inside of a result
+            self.history.is_flat = False
+            bits |= CALLS | NATIVE_CALLS | CUSTOM | CUT_CALLS
+        elif isinstance(block, ToolResult):
+            self.history.is_flat = False
+            bits |= CALLS | CUSTOM | RESULT_ERRORS
+        if block.native:
+            bits |= self._of_node(block.native, self._can.reasoning_members if kind is Thinking else _STATE_OF_BLOCKS)
+        return bits | CACHE_MARKS if getattr(block, "cache", None) is not None else bits
 
 
-def _of_native(native: Native, source: str, can: Capabilities) -> int:
+def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[str] = _NO_STATE) -> int:
+    """`state`: keys of reasoning state, which `reasoning.settle` reports."""
     bits = 0
     for owner, fields in native.items():
         if owner != source:
@@ -191,80 +329,17 @@ def _of_native(native: Native, source: str, can: Capabilities) -> int:
             else:
                 if key in _STATE_KEYS:
                     bits |= STATE
-                if key not in can.cosmetic:
+                if key not in can.cosmetic and key not in state:
                     bits |= FOREIGN
     return bits
 
 
-def _of_order(messages: tuple[Message, ...]) -> int:
-    """The bits that depend on how messages follow each other."""
-    bits = 0
-    before = ""  # the role of the message before, system text at the beginning aside
-    calls: list[str] = []  # of the assistant's turn
-    answered = 0
-    is_over = False  # something else was said since the calls, so that no result may follow
-    for message in messages:
-        role, content = message.role, message.content
-        if not content:
-            bits |= BLANK
-        if role == "assistant":
-            if before == "assistant":
-                bits |= NEIGHBOURS
-            elif answered != len(calls):
-                bits |= UNPAIRED
-            if before != "assistant":
-                if len(set(calls)) != len(calls):
-                    bits |= UNPAIRED
-                calls, answered, is_over = [], 0, False
-            if not before:
-                bits |= STARTS_ODD
-            calls += [block.id for block in content if type(block) is ToolCall]
-            if ToolResult in map(type, content):
-                bits |= ODD_RESULTS
-            before = role
-            continue
-        results = 0
-        for block in content:
-            if type(block) is not ToolResult:
-                is_over = True
-            else:
-                results += 1
-                if is_over or answered >= len(calls) or block.call_id != calls[answered]:
-                    bits |= UNPAIRED
-                answered += 1
-        is_over = is_over or not content
-        if role == "user" or role == "tool":
-            if results if role == "user" else results != 1 or len(content) != 1:
-                bits |= ODD_RESULTS
-            if before == "user" or before == "tool":
-                bits |= NEIGHBOURS
-            before = role
-        elif role in _INSTRUCTIONS:
-            bits |= _of_instruction(message)
-            if before:
-                bits |= LATER_SYSTEM
-                before = role
-        else:
-            bits |= ODD_ROLE
-            before = role
-    if answered != len(calls) or len(set(calls)) != len(calls):
-        bits |= UNPAIRED
-    if not before:
-        bits |= STARTS_ODD
-    return bits | ENDS_ODD if messages and messages[-1].role == "assistant" else bits
-
-
-def _of_instruction(message: Message) -> int:
-    bits = DEVELOPER if message.role == "developer" else 0
-    if ToolResult in map(type, message.content):
-        bits |= ODD_RESULTS
-    return bits | SYSTEM_MEDIA if Media in map(type, message.content) else bits
-
-
-def _of_tools(tools: Iterable[Tool | Opaque]) -> int:
+def _of_tools(tools: Tools, source: str, can: Capabilities) -> int:
     bits = 0
     for tool in tools:
         bits |= TOOLS
+        if tool.native:
+            bits |= _of_native(tool.native, source, can)
         if type(tool) is not Tool:
             bits |= OPAQUE
             continue
@@ -288,23 +363,22 @@ def is_object_schema(schema: object) -> bool:
     return isinstance(schema.get("properties"), dict) and _NOT_AT_THE_ROOT.isdisjoint(schema)
 
 
-_RARE = (
-    ("tool_choice", CHOICE),
-    ("parallel_tool_calls", PARALLEL),
-    ("response_format", FORMAT),
-    ("reasoning", REASONING),
-    ("cache", CACHE_MARKS),
-    ("prompt_cache", PROMPT_CACHE),
-)
+_OF_SETTINGS = {
+    "tool_choice": CHOICE,
+    "parallel_tool_calls": PARALLEL,
+    "response_format": FORMAT,
+    "reasoning": REASONING,
+    "cache": CACHE_MARKS,
+    "prompt_cache": PROMPT_CACHE,
+    **SETTINGS,
+}
+_BITS_OF_SETTINGS = tuple(_OF_SETTINGS.values())
+_settings_of = attrgetter(*_OF_SETTINGS)
 
 
 def _of_settings(request: Request) -> int:
     bits = ANY
-    for name, bit in _RARE:
-        if getattr(request, name) is not None:
-            bits |= bit
-    for name, bit in SETTINGS.items():
-        value = getattr(request, name)
+    for value, bit in zip(_settings_of(request), _BITS_OF_SETTINGS, strict=True):
         if value is not None and value != ():
             bits |= bit
     return bits

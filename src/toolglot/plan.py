@@ -7,20 +7,18 @@ request that the pass has changed is surveyed again. A pass without `runs_on` al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from toolglot.dialect import Capabilities
 from toolglot.features import ANY, survey
 from toolglot.ir import Request
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.origins import Origins
 
 Triggers: TypeAlias = Callable[[Context], int]
-"""The features that a pass looks for. They depend only on what `_triggers_for` has in its key, never on a
-request."""
+"""The features that a pass looks for. They depend only on what `_plan` has in its key, never on a request."""
 
 
 class Condition(Struct, frozen=True):
@@ -33,9 +31,10 @@ class Condition(Struct, frozen=True):
 
     def bits_after(self, bits: int, request: Request, context: Context) -> int:
         """The features of a request that the pass has changed."""
-        if self.adds is None:
-            return bits | survey(request, context.source, context.source_can)
-        return bits | self.adds
+        if self.adds is not None:
+            return bits | self.adds
+        found, context.tool_history = survey(request, context.source, context.source_can)
+        return bits | found
 
 
 _conditions: dict[RequestPass, Condition] = {}
@@ -59,37 +58,64 @@ def condition_of(request_pass: RequestPass) -> Condition:
     return _conditions.get(request_pass, _ALWAYS)
 
 
-def run_passes(request: Request, passes: Iterable[RequestPass], context: Context) -> tuple[Request, Origins]:
+class _Step(NamedTuple):
+    request_pass: RequestPass
+    triggers: int
+    condition: Condition
+
+
+def run_passes(request: Request, passes: Sequence[RequestPass], context: Context) -> tuple[Request, Origins]:
     """Run the passes that the request needs. Returns the request as it is sent, and where its messages came from;
     from here on the receipt names places of the given request."""
-    triggers = _triggers_for(context)
-    bits = survey(request, context.source, context.source_can)
+    bits, context.tool_history = survey(request, context.source, context.source_can)
     origins = Origins(request.messages)
     context.receipt.asked_at = origins.path
-    for rewrite in passes:
-        if not bits & triggers.get(rewrite, ANY):
+    for request_pass, triggers, condition in _plan(context).steps_of(passes):
+        if not bits & triggers:
             continue
         before = request
-        request = rewrite(request, context)
+        context.features = bits
+        request = request_pass(request, context)
         if request is before:
             continue
-        condition = condition_of(rewrite)
         bits = condition.bits_after(bits, request, context)
         if condition.in_place:
             origins.replaced(request.messages)
         elif request.messages is not before.messages:
             origins.moved(request.messages)
-    context.census = None  # an answer may be long in coming
+    context.tool_history = None  # an answer may be long in coming
     return request, origins
 
 
+class _Plan:
+    """What is known of exchanges of one kind: the features that each declared pass looks for, and the steps of the last
+    passes that were all declared. `can` and `source_can` are kept so that no others get their identity."""
+
+    __slots__ = ("can", "passes", "source_can", "steps", "triggers")
+
+    def __init__(self, context: Context) -> None:
+        self.can = context.can
+        self.source_can = context.source_can
+        self.triggers = {one: condition.triggers(context) for one, condition in _conditions.items()}
+        self.passes: Sequence[RequestPass] = ()
+        self.steps: list[_Step] = []
+
+    def steps_of(self, passes: Sequence[RequestPass]) -> list[_Step]:
+        """The passes that can have something to do."""
+        if passes is self.passes:
+            return self.steps
+        steps = [_Step(one, self.triggers.get(one, ANY), condition_of(one)) for one in passes]
+        steps = [step for step in steps if step.triggers]
+        if all(one in _conditions for one in passes):  # others are made for one exchange
+            self.steps, self.passes = steps, passes
+        return steps
+
+
 _MOST_KNOWN = 1024
-_known: dict[tuple[object, ...], tuple[Capabilities, Capabilities, dict[RequestPass, int]]] = {}
-"""Triggers by what they depend on. The capabilities are kept so that no others get their identity."""
+_known: dict[tuple[object, ...], _Plan] = {}
 
 
-def _triggers_for(context: Context) -> dict[RequestPass, int]:
-    """The features that each declared pass looks for in exchanges of this kind."""
+def _plan(context: Context) -> _Plan:
     can, source_can = context.can, context.source_can
     key = (
         context.source,
@@ -107,6 +133,5 @@ def _triggers_for(context: Context) -> dict[RequestPass, int]:
     if known is None:
         if len(_known) >= _MOST_KNOWN:  # clients choose the names of models
             _known.clear()
-        triggers = {one: condition.triggers(context) for one, condition in _conditions.items()}
-        known = _known[key] = can, source_can, triggers
-    return known[2]
+        known = _known[key] = _Plan(context)
+    return known

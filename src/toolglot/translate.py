@@ -300,8 +300,8 @@ class Exchange:
         self._context = self._new_context(sent.model)
         sent, self._origins = run_passes(sent, self._passes, self._context)
         self._remember(sent)
-        unchanged = replace(sent, model=asked.model) == asked
-        self.verbatim = self._may_forward and unchanged and self._context.text_tools is None
+        is_unchanged = self._may_forward and replace(sent, model=asked.model) == asked
+        self.verbatim = is_unchanged and self._context.text_tools is None
         return sent
 
     def adopt(

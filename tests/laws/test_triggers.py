@@ -52,12 +52,19 @@ def check(request: Request, client: str, upstream: str, model: str | None) -> No
     exchange.asked = request
     request = request if model is None else replace(request, model=model)
     context = exchange._new_context(request.model)
-    bits = survey(request, client, context.source_can)
+    bits, context.tool_history = survey(request, client, context.source_can)
     for request_pass in REQUEST_PASSES:
         condition = condition_of(request_pass)
         before = request
         if bits & condition.triggers(context):
+            apart = _copy(context)  # a pass that does not know the features does the same
+            context.features = bits
+            lines = list(context.receipt)
             request = request_pass(request, context)
+            assert request_pass(before, apart) == request, request_pass
+            assert [line for line in apart.receipt if line not in lines] == list(context.receipt)[len(lines) :]
+            assert _memory(apart) == _memory(context), request_pass
+            context.features = -1
             bits = bits if request is before else condition.bits_after(bits, request, context)
             assert not condition.in_place or _places(request) == _places(before), request_pass
             continue
@@ -73,12 +80,14 @@ def _places(request: Request) -> list[tuple[Place, type[Block]]]:
 
 
 def _copy(context: Context) -> Context:
-    return replace(context, receipt=Receipt(), tools=dict(context.tools), call_ids=set(context.call_ids), census=None)
+    return replace(
+        context, receipt=Receipt(), tools=dict(context.tools), call_ids=set(context.call_ids), tool_history=None
+    )
 
 
 def _memory(context: Context) -> dict[str, Any]:
     """What the passes share, but for the receipt."""
-    names = (name for name in context.__struct_fields__ if name not in ("receipt", "census"))
+    names = (name for name in context.__struct_fields__ if name not in ("receipt", "features", "tool_history"))
     return {name: copy.copy(getattr(context, name)) for name in names}
 
 

@@ -18,7 +18,7 @@ from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
 
 if TYPE_CHECKING:
-    from toolglot.passes.census import Census
+    from toolglot.passes.tool_history import ToolHistory
     from toolglot.textcalls.escapes import Escapes
     from toolglot.textcalls.settings import TextCalls
 
@@ -93,8 +93,10 @@ class Context(Struct, kw_only=True):
     """The client says itself what is to be cached."""
     marks_tools_only: bool = False
     """Set the breakpoint that belongs to the tools, and no other."""
-    census: Census | None = None
-    """What there is in the messages that were asked about last."""
+    features: int = -1
+    """The features that the request may have now (`features.py`); all of them unless a plan runs the passes."""
+    tool_history: ToolHistory | None = None
+    """The calls and results of the messages that were asked about last."""
 
     @property
     def bound_to(self) -> str:

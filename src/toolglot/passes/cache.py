@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from toolglot import features
@@ -10,7 +10,6 @@ from toolglot.ir import (
     Block,
     Cache,
     Media,
-    Message,
     Opaque,
     PromptCache,
     Refusal,
@@ -24,6 +23,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place
 from toolglot.passes.digest import digest
 from toolglot.plan import runs_on
+from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire.openai_fields import PROMPT_CACHE
 
 
@@ -72,10 +72,8 @@ _TOOLS = -1
 
 
 def _marks(request: Request) -> Marks:
-    marks: dict[Place, Cache] = {}
-    for index, tool in enumerate(request.tools):
-        if type(tool) is Tool and tool.cache is not None:
-            marks[Place(_TOOLS, index)] = tool.cache
+    tools = request.tools
+    marks: dict[Place, Cache] = dict(DECLARED.derive(tools, "marks", None, lambda: _marks_of_tools(tools)))
     for number, message in enumerate(request.messages):
         for index, block in enumerate(message.content):
             if type(block) is ToolResult:
@@ -87,33 +85,55 @@ def _marks(request: Request) -> Marks:
     return marks
 
 
+def _marks_of_tools(tools: Tools) -> Marks:
+    return {
+        Place(_TOOLS, index): tool.cache
+        for index, tool in enumerate(tools)
+        if type(tool) is Tool and tool.cache is not None
+    }
+
+
 def _with_marks(request: Request, before: Marks, after: Marks) -> Request:
     """The request with other breakpoints."""
-    tools, messages = list(request.tools), list(request.messages)
-    for place in dict.fromkeys((*before, *after)):
-        mark = after.get(place)
-        if mark is before.get(place):
+    changed = {place: after.get(place) for place in (*before, *after) if after.get(place) is not before.get(place)}
+    tools, of_tools = request.tools, [(place.block, mark) for place, mark in changed.items() if place.message == _TOOLS]
+    if of_tools:
+        tools = DECLARED.derive_tools(
+            tools, f"marked {of_tools}", None, lambda: _with_marks_on_tools(request.tools, of_tools)
+        )
+    contents: dict[int, list[Block]] = {}
+    parts: dict[Place, list[Block]] = {}
+    for place, mark in changed.items():
+        number, index, inner = place
+        if number == _TOOLS:
             continue
-        if place.message == _TOOLS:
-            tool = tools[place.block]
-            assert isinstance(tool, Tool)
-            tools[place.block] = replace(tool, cache=mark)
-        else:
-            messages[place.message] = _recached(messages[place.message], place, mark)
-    return replace(request, tools=tuple(tools), messages=tuple(messages))
+        content = contents.get(number) or contents.setdefault(number, [*request.messages[number].content])
+        if inner < 0:
+            content[index] = _recache(content[index], mark)
+            continue
+        around = place._replace(inner=-1)
+        if around not in parts:
+            result = content[index]
+            assert isinstance(result, ToolResult)
+            parts[around] = [*result.content]
+        parts[around][inner] = _recache(parts[around][inner], mark)
+    for place, content in parts.items():
+        result = contents[place.message][place.block]
+        assert isinstance(result, ToolResult)
+        contents[place.message][place.block] = replace(result, content=tuple(content))
+    messages = [*request.messages]
+    for number, content in contents.items():
+        messages[number] = replace(messages[number], content=tuple(content))
+    return replace(request, tools=tools, messages=tuple(messages) if contents else request.messages)
 
 
-def _recached(message: Message, place: Place, mark: Cache | None) -> Message:
-    content = list(message.content)
-    block = content[place.block]
-    if place.inner >= 0:
-        assert isinstance(block, ToolResult)
-        parts = list(block.content)
-        parts[place.inner] = _recache(parts[place.inner], mark)
-        content[place.block] = replace(block, content=tuple(parts))
-    else:
-        content[place.block] = _recache(block, mark)
-    return replace(message, content=tuple(content))
+def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]) -> Tools:
+    marked = list(tools)
+    for index, mark in marks:
+        tool = marked[index]
+        assert isinstance(tool, Tool)
+        marked[index] = replace(tool, cache=mark)
+    return tuple(marked)
 
 
 def _is_older(context: Context) -> bool:

@@ -22,8 +22,10 @@ from msgspec import Struct
 from toolglot import features
 from toolglot.ir import Block, Cache, Media, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import CacheMarks, Context
-from toolglot.passes.census import census
+from toolglot.passes.blocks import blocks
+from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
+from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 
 CHARACTERS = 4
@@ -75,12 +77,16 @@ def plan_marks(
 @runs_on(lambda context: features.ANY if may_originate(context) else 0, in_place=True)
 def originate(request: Request, context: Context) -> Request:
     """Set the breakpoints of the rule, unless the client has set some itself."""
-    if not may_originate(context) or _has_marks(request, context):
+    if not may_originate(context):
+        return request
+    calls = bool(tool_history(request, context).calls)
+    if not (context.cache_marks == "always" or calls or context.prefix_repeats or context.marks_tools_only):
+        return request
+    if _has_marks(request, context):
         return request
     leading = _count_leading(request.messages)
     newest, earlier = _user_turns(request.messages, leading)
     sizes = _sizes(request, leading, newest, earlier)
-    calls = bool(census(request, context).calls)
     answers = any(message.role == "assistant" for message in request.messages)
     plan = plan_marks(
         sizes,
@@ -99,7 +105,9 @@ def originate(request: Request, context: Context) -> Request:
     places = ((plan.system, leading - 1), (plan.earlier, earlier), (plan.newest, newest))
     for index in [place for is_planned, place in places if is_planned]:
         messages[index] = _marked_message(messages[index])
-    tools = _marked_tools(request.tools) if plan.tools else request.tools
+    tools = request.tools
+    if plan.tools:
+        tools = DECLARED.derive_tools(tools, "originated", None, lambda: _marked_tools(request.tools))
     return replace(request, tools=tools, messages=tuple(messages))
 
 
@@ -112,7 +120,11 @@ def may_originate(context: Context) -> bool:
 
 def _has_marks(request: Request, context: Context) -> bool:
     """Has the client said itself what is to be cached, or that nothing is?"""
-    if request.cache is not None or context.client_marks or census(request, context).cached:
+    if request.cache is not None or context.client_marks:
+        return True
+    if not context.features & features.CACHE_MARKS:
+        return False
+    if any(getattr(block, "cache", None) is not None for block, _ in blocks(request)):
         return True
     return any(isinstance(tool, Tool) and tool.cache is not None for tool in request.tools)
 
@@ -137,7 +149,8 @@ def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
 
 
 def _sizes(request: Request, leading: int, newest: int, earlier: int) -> PromptSizes:
-    total = tools = tools_size(request.tools)
+    declared = request.tools
+    total = tools = DECLARED.derive(declared, "size", None, lambda: tools_size(declared))
     found = {-1: -1}
     for index, message in enumerate(request.messages):
         total += content_size(message.content)
@@ -156,15 +169,12 @@ def tools_size(tools: Iterable[Tool | Opaque]) -> int:
 def content_size(content: Iterable[Block]) -> int:
     total = 0
     for block in content:
-        match block:
-            case Text(text=text):
-                total += text_size(text)
-            case ToolCall(name=name, arguments=arguments):
-                total += len(name) + len(arguments)
-            case ToolResult(content=inner):
-                total += content_size(inner)
-            case _:
-                pass
+        if type(block) is Text:
+            total += text_size(block.text)
+        elif type(block) is ToolCall:
+            total += len(block.name) + len(block.arguments)
+        elif type(block) is ToolResult:
+            total += content_size(block.content)
     return total
 
 

@@ -6,7 +6,7 @@ from toolglot import features
 from toolglot.ir import Block, Refusal, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.census import census
+from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
 
 ERROR = "Error: "
@@ -23,15 +23,15 @@ def _triggers(context: Context) -> int:
 @runs_on(_triggers, adds=features.BLANK)
 def fit(request: Request, context: Context) -> Request:
     can = context.can
-    there = census(request, context)
-    hides_cuts = there.has_cut_calls and not can.incomplete_calls and context.source != context.target
+    history, found = tool_history(request, context), context.features & _triggers(context)
+    hides_cuts = bool(found & features.CUT_CALLS)
     is_concerned: dict[type[Block], bool] = {
-        Refusal: not can.refusals and Refusal in there.kinds,
-        Text: not can.citations and there.has_citations,
+        Refusal: bool(found & features.REFUSAL),
+        Text: bool(found & features.CITATIONS),
         ToolCall: hides_cuts,
-        ToolResult: not can.result_errors and not all(result.is_error is None for result in there.results),
+        ToolResult: bool(found & features.RESULT_ERRORS),
     }
-    kinds = [kind for kind, concerned in is_concerned.items() if concerned or not there.is_flat]
+    kinds = [kind for kind, concerned in is_concerned.items() if concerned or not history.is_flat]
     if not kinds:
         return request
 

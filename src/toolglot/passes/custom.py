@@ -10,7 +10,7 @@ from toolglot import features
 from toolglot.ir import Block, Json, Opaque, Request, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.census import census
+from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
 from toolglot.wire import json
 
@@ -34,8 +34,8 @@ def wrap(request: Request, context: Context) -> Request:
     if any(isinstance(tool, Tool) and tool.kind == "custom" for tool in request.tools):
         tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
         request = replace(request, tools=tools)
-    there = census(request, context)
-    if there.is_flat and not there.has_custom:
+    history = tool_history(request, context)
+    if history.is_flat and not history.has_custom:
         return request
     return rewrite_blocks(request, _wrap, ToolCall, ToolResult)
 

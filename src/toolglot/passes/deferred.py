@@ -8,12 +8,16 @@ them. This runs before names change, so that references still fit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
+
 from toolglot import features
 from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolCall, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.census import census
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
+from toolglot.receipt import Loss, Receipt
+from toolglot.tools.declared import DECLARED, Tools
 
 
 def _triggers(context: Context) -> int:
@@ -25,30 +29,42 @@ def offer(request: Request, context: Context) -> Request:
     """Offers the deferred tools that something refers to and leaves the others out."""
     if context.source == context.target and context.can.deferred_tools:
         return request
-    tools = _offered(request, context) if any(map(_is_deferred, request.tools)) else request.tools
+    tools = _offered(request, context) if context.features & features.DEFERRED else request.tools
     # References are told in words whether or not their tools are still declared: the history before stays the same.
-    told = rewrite_blocks(request, _tell, Opaque) if Opaque in census(request, context).kinds else request
+    told = rewrite_blocks(request, _tell, Opaque) if context.features & features.OPAQUE else request
     return told if tools is request.tools else replace(told, tools=tools)
 
 
-def _is_deferred(tool: Tool | Opaque) -> bool:
-    return isinstance(tool, Tool) and tool.deferred
+def _deferred_names(tools: Tools) -> set[str]:
+    return {tool.name for tool in tools if isinstance(tool, Tool) and tool.deferred}
 
 
 def _offered(request: Request, context: Context) -> tuple[Tool | Opaque, ...]:
-    met = {name for block in census(request, context).blocks if (name := _met(block)) is not None}
-    searched = any(isinstance(tool, Opaque) and _is_search(tool) for tool in request.tools)
+    declared = request.tools
+    deferred = DECLARED.derive(declared, "deferred", None, lambda: _deferred_names(declared))
+    if not deferred:
+        return declared
+    met = deferred & set(_met(request, context))
+    what = f"offered {sorted(met)}"
+    offered, lines = DECLARED.derive(declared, what, None, lambda: _offer(declared, met))
+    context.receipt.add(lines)
+    return DECLARED.derive_tools(declared, f"{what} tools", None, lambda: offered)
+
+
+def _offer(declared: Tools, met: Set[str]) -> tuple[Tools, tuple[Loss, ...]]:
+    searched = any(isinstance(tool, Opaque) and _is_search(tool) for tool in declared)
+    receipt = Receipt()
     tools: list[Tool | Opaque] = []
-    for index, tool in enumerate(request.tools):
+    for index, tool in enumerate(declared):
         if not isinstance(tool, Tool) or not tool.deferred:
             tools.append(tool)
         elif searched or tool.name in met:
             if tool.name not in met:
-                context.receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "it is offered from the start")
+                receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "it is offered from the start")
             tools.append(replace(tool, deferred=False))
         else:
-            context.receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "nothing has referred to it yet")
-    return tuple(tools)
+            receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "nothing has referred to it yet")
+    return tuple(tools), tuple(receipt)
 
 
 def _is_search(tool: Opaque) -> bool:
@@ -57,10 +73,16 @@ def _is_search(tool: Opaque) -> bool:
     return isinstance(kind, str) and kind.startswith("tool_search")
 
 
-def _met(block: Block) -> str | None:
-    if isinstance(block, ToolCall):
-        return block.name
-    return _referred(block)
+def _met(request: Request, context: Context) -> Iterator[str]:
+    """The names of tools that the conversation has called or refers to."""
+    history = tool_history(request, context)
+    if history.is_flat and not context.features & features.OPAQUE:
+        yield from [call.name for call in history.calls]
+        return
+    for block, _ in blocks(request):
+        name = block.name if isinstance(block, ToolCall) else _referred(block)
+        if name is not None:
+            yield name
 
 
 def _referred(block: Block) -> str | None:

@@ -30,7 +30,6 @@ from toolglot.passes.answer_state import (
     without_needless_lengths,
 )
 from toolglot.passes.blocks import Place, rewrite_messages
-from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.reasoning import MADE
 from toolglot.passes.state_placement import AnswerRun, place_state
@@ -49,9 +48,6 @@ _SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 def open_details(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
     if context.details is None:
-        return request
-    there = census(request, context)
-    if Thinking not in there.kinds and not any(call.native for call in there.calls):
         return request
 
     def rewrite(message: Message, number: int) -> Message:

@@ -32,10 +32,10 @@ from toolglot.ir import (
 from toolglot.ir import Native as NativeFields
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
-from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.plan import runs_on
 from toolglot.receipt import Loss, Receipt, Severity, describe_block, unread_lines
+from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire.usage import says_nothing
 
 
@@ -43,20 +43,42 @@ from toolglot.wire.usage import says_nothing
 def report(request: Request, context: Context) -> Request:
     """Tells every native field that the target's encoder will not read. Changes nothing."""
     can, receipt = context.source_can, context.receipt
-    for where, native, state in _natives(request, context):
-        for owner, fields in native.items():
-            # What others have put on reasoning is state that the client carried for them, which `carry` reports.
-            if owner == context.target or (state is None and owner != context.source):
-                continue
-            receipt.add(unread_lines(fields, str(where)))
-            told_elsewhere = can.reasoning_members if state is None else state
-            for path, key in missed(fields, can, told_elsewhere, asked=True):
-                _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
+    for name, native in _of_settings(request):
+        _report_node(name, native, STATE, context, receipt)
+    tools = request.tools
+    if tools:
+        receipt.add(DECLARED.derive(tools, f"foreign {context.target}", can, lambda: _lines_on_tools(tools, context)))
+    if context.features & (features.FOREIGN_HISTORY | features.OTHERS):
+        for where, native, state in _of_history(request):
+            _report_node(where, native, state, context, receipt)
     for owner, fields in request.native.items():
         if owner != context.target:
             for key in _switched_off(fields, can):
                 receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
+
+
+def _report_node(
+    where: str | Place, native: NativeFields, state: frozenset[str] | None, context: Context, receipt: Receipt
+) -> None:
+    """The lines on one node. `state` are keys that are reported elsewhere; None for reasoning."""
+    can = context.source_can
+    for owner, fields in native.items():
+        # What others have put on reasoning is state that the client carried for them, which `carry` reports.
+        if owner == context.target or (state is None and owner != context.source):
+            continue
+        receipt.add(unread_lines(fields, str(where)))
+        told_elsewhere = can.reasoning_members if state is None else state
+        for path, key in missed(fields, can, told_elsewhere, asked=True):
+            _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
+
+
+def _lines_on_tools(tools: Tools, context: Context) -> tuple[Loss, ...]:
+    receipt = Receipt()
+    for index, tool in enumerate(tools):
+        if tool.native:
+            _report_node(f"tools[{index}]", tool.native, STATE, context, receipt)
+    return tuple(receipt)
 
 
 def _switched_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
@@ -249,35 +271,29 @@ _STATE_ON: dict[type[Block], frozenset[str] | None] = {ToolCall: ON_CALLS, Think
 """Native keys that are state, where they are not `STATE`; None for those that the dialect itself names."""
 
 
-def _natives(request: Request, context: Context) -> Iterator[tuple[str | Place, NativeFields, frozenset[str] | None]]:
-    """Every path with what is native there, and which of its keys are state."""
+def _of_settings(request: Request) -> Iterator[tuple[str, NativeFields]]:
+    """The paths of a request's settings with what is native there."""
     if request.native:
-        yield "", request.native, STATE
+        yield "", request.native
     for name in ("response_format", "reasoning", "tool_choice"):
         node = getattr(request, name)
         # A choice that only its dialect understands is told as a whole by `choice.fit`.
         if node is not None and node.native and getattr(node, "mode", None) != "opaque":
-            yield name, node.native, STATE
-    for index, tool in enumerate(request.tools):
-        if tool.native:
-            yield f"tools[{index}]", tool.native, STATE
-    there = census(request, context)
-    for number, message in enumerate(request.messages) if there.has_owned_messages else ():
+            yield name, node.native
+
+
+def _of_history(request: Request) -> Iterator[tuple[str | Place, NativeFields, frozenset[str] | None]]:
+    """The paths of messages, then those of blocks, with what is native there, and which of its keys are state."""
+    for number, message in enumerate(request.messages):
         if message.native:
             yield Place(number), message.native, STATE
-    says_more = there.has_citations or any(_says_more(block.native, context.target) for block in there.owned)
-    for block, place in blocks(request) if says_more else ():
+    for block, place in blocks(request):
         if block.native:
             yield place, block.native, _STATE_ON.get(type(block), STATE)
         if isinstance(block, Text):
             for index, citation in enumerate(block.citations):
                 if citation.native:
                     yield f"{place}.citations[{index}]", citation.native, STATE
-
-
-def _says_more(native: NativeFields, target: str) -> bool:
-    """Is there anything but notes on shape that is not for the target?"""
-    return any(owner != target and not all(key.startswith("$") for key in fields) for owner, fields in native.items())
 
 
 @runs_on(lambda context: features.OPAQUE, adds=features.BLANK)
@@ -295,8 +311,7 @@ def remove(request: Request, context: Context) -> Request:
             context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _foreign_reason(block.dialect))
         return ()
 
-    if Opaque in census(request, context).kinds:
-        request = rewrite_blocks(request, keep, Opaque)
+    request = rewrite_blocks(request, keep, Opaque)
     if Opaque not in map(type, request.tools):
         return request
     tools: list[Tool | Opaque] = []

@@ -106,8 +106,11 @@ def with_policy(
 ) -> tuple[RequestPass, ...]:
     """The passes with those among them that keep to the policy. `image_tokens`: what an image costs at the upstream;
     `leans`: whether a request of its own dialect goes on from something that only the upstream has."""
+    keeping = tuple(_keeping(settled, image_tokens, leans))
+    if not keeping:
+        return tuple(passes)
     place = passes.index(history.repair) + 1
-    return (*passes[:place], *_keeping(settled, image_tokens, leans), *passes[place:])
+    return (*passes[:place], *keeping, *passes[place:])
 
 
 def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]) -> Iterator[RequestPass]:

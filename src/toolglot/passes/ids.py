@@ -17,9 +17,9 @@ from toolglot import features
 from toolglot.dialect import Capabilities
 from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_blocks, rewrite_message, with_messages
-from toolglot.passes.census import Census, census
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, with_messages
 from toolglot.passes.digest import digest
+from toolglot.passes.tool_history import ToolHistory, tool_history
 from toolglot.plan import runs_on
 
 
@@ -30,42 +30,67 @@ def derive(request: Request, context: Context) -> Request:
     Gemini and the deprecated function role have no ids: their results are matched by name and order. Some providers
     count `call_0` anew in each response (litellm #30426), so a repeated id is made unique, call and result alike.
     """
-    context.call_ids.update(filter(None, map(_id_of, census(request, context).blocks)))
+    history = tool_history(request, context)
+    context.call_ids.update(_used_ids(history) if history.is_flat else _all_ids(request))
     # A dialect knows how to pair its own calls and results.
     return request if context.source == context.target else unique(request, context)
 
 
 def unique(request: Request, context: Context) -> Request:
     """Ids for all calls, no two the same, whoever speaks."""
-    if _have_ids(census(request, context)):
-        return with_messages(request, tuple(_named(request.messages)))
+    history = tool_history(request, context)
+    if _have_ids(history):
+        return _with_names(request, history, context)
     pairing = Pairing(context.receipt.note)
     messages = tuple(pairing.over(request.messages))
     context.call_ids |= pairing.seen
     return with_messages(request, messages)
 
 
-def _have_ids(there: Census) -> bool:
+def _used_ids(history: ToolHistory) -> set[str]:
+    used = {call.id for call in history.calls}
+    used.update([result.call_id for result in history.results])
+    used.discard("")
+    return used
+
+
+def _all_ids(request: Request) -> Iterator[str]:
+    """The ids of all calls and results, of those inside of results too."""
+    return filter(None, (_id_of(block) for block, _ in blocks(request)))
+
+
+def _have_ids(history: ToolHistory) -> bool:
     """Has every call an id of its own already, and does every result tell whose it is?"""
-    given = {call.id for call in there.calls}
-    unique = len(given) == len(there.calls) and "" not in given
-    return unique and there.is_flat and all(result.call_id for result in there.results)
+    given = {call.id for call in history.calls}
+    unique = len(given) == len(history.calls) and "" not in given
+    return unique and history.is_flat and "" not in [result.call_id for result in history.results]
 
 
-def _named(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages with the names of calls on their results, where ids alone tell whose they are."""
-    calls: dict[str, ToolCall] = {}
-    for message in messages:
-        content: list[Block] | None = None
-        for index, block in enumerate(message.content):
-            if type(block) is ToolCall:
-                calls[block.id] = block
-            elif type(block) is ToolResult:
-                call = calls.get(block.call_id)
-                if call is not None and (block.name != call.name or block.kind != call.kind):
-                    content = content or [*message.content]
-                    content[index] = _of_call(block, call)
-        yield message if content is None else replace(message, content=tuple(content))
+def _with_names(request: Request, history: ToolHistory, context: Context) -> Request:
+    """The request with the names of calls on their results, where ids alone tell whose they are."""
+    calls = {call.id: (call, place) for call, place in zip(history.calls, history.call_places, strict=True)}
+    results: list[ToolResult] = []
+    contents: dict[int, list[Block]] = {}
+    for result, place in zip(history.results, history.places, strict=True):
+        call, call_place = calls.get(result.call_id, _NO_CALL)
+        if call is not None and call_place < place and (result.name != call.name or result.kind != call.kind):
+            result = _of_call(result, call)
+            number, index = place
+            if number not in contents:
+                contents[number] = [*request.messages[number].content]
+            contents[number][index] = result
+        results.append(result)
+    if not contents:
+        return request
+    messages = [*request.messages]
+    for number, content in contents.items():
+        messages[number] = replace(messages[number], content=tuple(content))
+    request = replace(request, messages=tuple(messages))
+    context.tool_history = history.with_results(request.messages, results)
+    return request
+
+
+_NO_CALL: tuple[None, tuple[int, int]] = (None, (0, 0))
 
 
 def _of_call(result: ToolResult, call: ToolCall | _Call) -> ToolResult:
@@ -228,9 +253,10 @@ class Pairing:
 @runs_on(lambda context: features.CALLS, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
-    there = census(request, context)
-    used = {*(call.id for call in there.calls), *(result.call_id for result in there.results)} - {""}
-    if there.is_flat and all(is_legal_id(call_id, context.can) for call_id in used):
+    history = tool_history(request, context)
+    used, can = _used_ids(history), context.can
+    is_legal = _pattern(can.id_pattern).fullmatch
+    if history.is_flat and False not in [len(one) <= can.id_length and is_legal(one) is not None for one in used]:
         context.call_ids |= used
         return request
     renaming = _Renaming(context)

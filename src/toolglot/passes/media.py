@@ -11,7 +11,6 @@ from toolglot import features
 from toolglot.ir import Block, Media, Message, Request, Text, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, rewrite_message, with_messages
-from toolglot.passes.census import census
 from toolglot.plan import runs_on
 
 
@@ -29,7 +28,7 @@ def fit(request: Request, context: Context) -> Request:
 
     A client of the target's own dialect has put them where it knows that they are taken.
     """
-    if context.source == context.target or Media not in census(request, context).kinds:
+    if context.source == context.target:
         return request
     messages: list[Message] = []
     moved: list[Block] = []

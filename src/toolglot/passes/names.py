@@ -12,15 +12,21 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import is_
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from toolglot import features
+from toolglot.dialect import Capabilities
 from toolglot.ir import Block, Opaque, Request, Tool, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.census import Census, census
 from toolglot.passes.digest import digest
+from toolglot.passes.tool_history import ToolHistory, tool_history
 from toolglot.plan import runs_on
+from toolglot.receipt import Loss, Receipt
+from toolglot.tools.declared import DECLARED
 
 Key: TypeAlias = tuple[str | None, str]
 """A namespace and a name, as the client says them."""
@@ -29,84 +35,95 @@ Key: TypeAlias = tuple[str | None, str]
 @runs_on(lambda context: features.TOOLS | features.CALLS | features.CHOICE, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
     """Every tool name legal for the target and unique, and `context.tools` filled for the way back."""
-    naming = _Naming(request, context)
-    tools = request.tools if naming.keeps_all(request.tools) else _rename_tools(request, naming, context)
-    if not naming.knows(census(request, context)):
-        history = _History(naming)
-        request = rewrite_blocks(request, history.rename, ToolCall, ToolResult)
-    choice = _rename_choice(request.tool_choice, naming)
-    if tools == request.tools and choice == request.tool_choice:
+    own = context.source == context.target
+    declared = DECLARED.derive(
+        request.tools,
+        "own names" if own else "names",
+        context.can,
+        lambda: _declare(request.tools, context.can, own=own),
+    )
+    context.receipt.add(declared.lines)
+    context.tools = {**declared.originals, **context.tools} if context.tools else dict(declared.originals)
+    is_known, choice, tools = declared.knows(tool_history(request, context)), request.tool_choice, declared.tools
+    if not is_known or (choice is not None and choice.names):
+        naming = _Naming(declared, context)
+        if not is_known:
+            request = rewrite_blocks(request, _History(naming).rename, ToolCall, ToolResult)
+        choice = _rename_choice(choice, naming)
+    if tools is not request.tools:
+        DECLARED.derive_tools(request.tools, "own named" if own else "named", context.can, lambda: tools)
+    if tools is request.tools and choice is request.tool_choice:
         return request
     return replace(request, tools=tools, tool_choice=choice)
 
 
-class _Naming:
-    """Which name each tool has upstream."""
+class _DeclaredNames(Struct, frozen=True):
+    """Which name each declared tool has upstream."""
 
-    def __init__(self, request: Request, context: Context) -> None:
-        self.upstream: dict[Key, Key] = {}
-        self._renames = False
-        self._context = context
-        self._can = context.can
-        self._taken: set[Key] = set()
-        self._namespaces_of: dict[str, list[str | None]] = {}
-        declared: dict[Key, Tool] = {}
-        places: dict[Key, int] = {}
-        for index, tool in enumerate(request.tools):
-            if isinstance(tool, Tool) and (key := (tool.namespace, tool.name)) not in declared:
-                declared[key] = tool
-                places[key] = index
-        for namespace, name in declared:
-            self._namespaces_of.setdefault(name, []).append(namespace)
-        legal = [key for key in declared if self._kept(key) == key and self._legal(key[1])]
-        for key in (*legal, *declared):
-            if key not in self.upstream:
-                self._assign(key, OriginalTool(key[1], key[0], declared[key].kind), f"tools[{places[key]}]")
+    upstream: dict[Key, Key]
+    namespaces_of: dict[str, list[str | None]]
+    originals: dict[str, OriginalTool]
+    """As the client calls them, by the names that they have upstream."""
+    tools: tuple[Tool | Opaque, ...]
+    lines: tuple[Loss, ...]
 
-    def keeps_all(self, tools: tuple[Tool | Opaque, ...]) -> bool:
-        """Is each of these tools declared once, under the name that it has upstream?"""
-        return not self._renames and len(self.upstream) == len(tools)
-
-    def knows(self, there: Census) -> bool:
+    def knows(self, history: ToolHistory) -> bool:
         """Is everything that the history calls declared, under the name that it has upstream?"""
-        if self._renames or not there.is_flat:
+        if not history.is_flat:
             return False
-        called = {(call.namespace, call.name) for call in there.calls}
-        answered = {(None, result.name) for result in there.results if result.name is not None}
-        return called <= self.upstream.keys() and answered <= self.upstream.keys()
+        called: set[Key] = {(call.namespace, call.name) for call in history.calls}
+        called.update([(None, result.name) for result in history.results if result.name is not None])
+        return False not in [self.upstream.get(key) == key for key in called]
 
-    def of_call(self, call: ToolCall, place: Place) -> Key:
-        original = OriginalTool(call.name, call.namespace, call.kind)
-        return self._of((call.namespace, call.name), original, str(place))
 
-    def of_name(self, name: str, where: str) -> Key:
-        return self._of((None, name), OriginalTool(name), where)
+def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) -> _DeclaredNames:
+    declared: dict[Key, Tool] = {}
+    places: dict[Key, int] = {}
+    namespaces_of: dict[str, list[str | None]] = {}
+    for index, tool in enumerate(tools):
+        if isinstance(tool, Tool) and (key := (tool.namespace, tool.name)) not in declared:
+            declared[key] = tool
+            places[key] = index
+            namespaces_of.setdefault(tool.name, []).append(tool.namespace)
+    receipt = Receipt()
+    names = _Names(can, receipt, {}, {}, set())
+    legal = [key for key in declared if names.keep(key) == key and names.is_legal(key[1])]
+    for key in (*legal, *declared):
+        if key not in names.upstream:
+            names.assign(key, OriginalTool(key[1], key[0], declared[key].kind), f"tools[{places[key]}]")
+    renamed = _rename_tools(tools, names.upstream, receipt, own=own)
+    return _DeclaredNames(names.upstream, namespaces_of, names.originals, renamed, tuple(receipt))
 
-    def _of(self, key: Key, original: OriginalTool, where: str) -> Key:
-        if key in self.upstream:
-            return self.upstream[key]
-        namespace, name = key
-        if namespace is None:
-            # A client may leave out the namespace, or may have learnt the flattened name.
-            if len(homes := self._namespaces_of.get(name, [])) == 1:
-                return self.upstream[homes[0], name]
-            if key in self._taken and (known := self._context.tools.get(name)) and known.namespace is not None:
-                return key
-        return self._assign(key, original, where)
 
-    def _assign(self, key: Key, original: OriginalTool, where: str) -> Key:
-        kept = self._kept(key)
-        new = kept if self._legal(kept[1]) and kept not in self._taken else self._replacement(kept, key)
+class _Names:
+    """Names that are given one after the other, no two the same."""
+
+    def __init__(
+        self,
+        can: Capabilities,
+        receipt: Receipt,
+        upstream: dict[Key, Key],
+        originals: dict[str, OriginalTool],
+        taken: set[Key],
+    ) -> None:
+        self.upstream = upstream
+        self.originals = originals
+        self.taken = taken
+        self._can = can
+        self._receipt = receipt
+
+    def assign(self, key: Key, original: OriginalTool, where: str) -> Key:
+        kept = self.keep(key)
+        new = kept if self.is_legal(kept[1]) and kept not in self.taken else self._replacement(kept, key)
         self.upstream[key] = new
-        self._taken.add(new)
+        self.taken.add(new)
         if new[0] is None:
-            self._context.tools.setdefault(new[1], original)
+            self.originals.setdefault(new[1], original)
         if new != key:
-            self._renames = True
-            self._context.receipt.note(where, f"tool name {_shown(key)}", f"renamed to {_shown(new)}")
+            self._receipt.note(where, f"tool name {_shown(key)}", f"renamed to {_shown(new)}")
         return new
 
-    def _kept(self, key: Key) -> Key:
+    def keep(self, key: Key) -> Key:
         """The key without its namespace where the target has none, and nothing else done to it."""
         namespace, name = key
         if namespace is None or self._can.namespaces:
@@ -114,7 +131,7 @@ class _Naming:
         prefix = f"{namespace}__"
         return None, name if name.startswith(prefix) else prefix + name
 
-    def _legal(self, name: str) -> bool:
+    def is_legal(self, name: str) -> bool:
         can = self._can
         return len(name) <= can.name_length and _is_legal(name, can.name_start, can.name_pattern)
 
@@ -125,13 +142,42 @@ class _Naming:
             clean = f"_{clean}"
         new: Key = (namespace, clean)
         salt = 0
-        while not self._legal(new[1]) or new in self._taken:
+        while not self.is_legal(new[1]) or new in self.taken:
             mark = digest(key[0] or "", key[1], *([salt] if salt else []))[:8]
             new = (namespace, f"{clean[: self._can.name_length - 9]}_{mark}")
             salt += 1
             if salt > 16:  # a rule that nothing satisfies; the upstream will say so
                 break
         return new
+
+
+class _Naming:
+    """The names of everything that is called, declared or not."""
+
+    def __init__(self, declared: _DeclaredNames, context: Context) -> None:
+        self._namespaces_of = declared.namespaces_of
+        self._context = context
+        taken = set(declared.upstream.values())
+        self._names = _Names(context.can, context.receipt, dict(declared.upstream), context.tools, taken)
+
+    def of_call(self, call: ToolCall, place: Place) -> Key:
+        original = OriginalTool(call.name, call.namespace, call.kind)
+        return self._of((call.namespace, call.name), original, str(place))
+
+    def of_name(self, name: str, where: str) -> Key:
+        return self._of((None, name), OriginalTool(name), where)
+
+    def _of(self, key: Key, original: OriginalTool, where: str) -> Key:
+        if key in self._names.upstream:
+            return self._names.upstream[key]
+        namespace, name = key
+        if namespace is None:
+            # A client may leave out the namespace, or may have learnt the flattened name.
+            if len(homes := self._namespaces_of.get(name, [])) == 1:
+                return self._names.upstream[homes[0], name]
+            if key in self._names.taken and (known := self._context.tools.get(name)) and known.namespace is not None:
+                return key
+        return self._names.assign(key, original, where)
 
 
 @lru_cache(maxsize=1024)  # agents declare the same tools with every request
@@ -143,22 +189,24 @@ def _shown(key: Key) -> str:
     return key[1] if key[0] is None else f"{key[0]}.{key[1]}"
 
 
-def _rename_tools(request: Request, naming: _Naming, context: Context) -> tuple[Tool | Opaque, ...]:
+def _rename_tools(
+    tools: tuple[Tool | Opaque, ...], upstream: dict[Key, Key], receipt: Receipt, *, own: bool
+) -> tuple[Tool | Opaque, ...]:
     seen: set[Key] = set()
     renamed: list[Tool | Opaque] = []
-    for index, tool in enumerate(request.tools):
+    for index, tool in enumerate(tools):
         if isinstance(tool, Opaque):
             renamed.append(tool)
             continue
         key = (tool.namespace, tool.name)
-        if key in seen and context.source != context.target:
+        if key in seen and not own:
             # Anthropic and Gemini refuse a request that declares a name twice.
-            context.receipt.loss(f"tools[{index}]", f"second tool {tool.name}", "a name can be declared once")
+            receipt.loss(f"tools[{index}]", f"second tool {tool.name}", "a name can be declared once")
             continue
         seen.add(key)
-        namespace, name = naming.upstream[key]
+        namespace, name = upstream[key]
         renamed.append(tool if (namespace, name) == key else replace(tool, name=name, namespace=namespace))
-    return tuple(renamed)
+    return tools if len(renamed) == len(tools) and all(map(is_, renamed, tools)) else tuple(renamed)
 
 
 def _rename_choice(choice: ToolChoice | None, naming: _Naming) -> ToolChoice | None:

@@ -13,7 +13,6 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Block, Opaque, Request, Text
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.census import census
 from toolglot.plan import runs_on
 from toolglot.receipt import describe_block
 from toolglot.wire.reader import Reader
@@ -22,7 +21,7 @@ from toolglot.wire.reader import Reader
 @runs_on(lambda context: 0 if context.source == context.target else features.OPAQUE, adds=None)
 def translate(request: Request, context: Context) -> Request:
     """Replaces opaque blocks that hold something readable."""
-    if context.source == context.target or not context.readable or Opaque not in census(request, context).kinds:
+    if context.source == context.target or not context.readable:
         return request
 
     def replaced(block: Block, place: Place) -> tuple[Block, ...]:

@@ -15,7 +15,6 @@ from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages, with_messages
-from toolglot.passes.census import census
 from toolglot.plan import runs_on
 
 UNSIGNED = "skip_thought_signature_validator"
@@ -36,19 +35,19 @@ def _demand_of(context: Context) -> HistoryDemand:
 
 
 def _triggers(context: Context) -> int:
+    return _state_features(context) | _demand_of(context).triggers(context)
+
+
+def _state_features(context: Context) -> int:
     own = context.source == context.target
-    return (
-        features.THINKING
-        | (features.OTHERS if own else features.STATE | features.OTHERS)
-        | (features.CALLS if _demand_of(context).needs_calls else features.ANY)
-    )
+    return features.THINKING | (features.OTHERS if own else features.STATE | features.OTHERS)
 
 
 @runs_on(_triggers, adds=features.BLANK | features.NEIGHBOURS)
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
-    there, settled = census(request, context), request
-    if Thinking in there.kinds or any(_holds_state(block, context.target) for block in there.owned):
+    settled = request
+    if context.features & _state_features(context):
         settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
     done = _demand_of(context).apply(settled, context, request.messages)
     return _without_emptied(done, request.messages) if context.source == context.target else done

@@ -15,7 +15,6 @@ from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResu
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, NO_CONTENT, Place, with_messages
 from toolglot.passes.blocks import leading as count_leading
-from toolglot.passes.census import census
 from toolglot.plan import runs_on
 from toolglot.wire.large import emptied
 
@@ -42,11 +41,10 @@ def _triggers(context: Context) -> int:
 @runs_on(_triggers, adds=features.BLANK)
 def group(request: Request, context: Context) -> Request:
     had_messages = bool(request.messages)
-    in_pieces = any(map(_is_piece, census(request, context).owned))
+    in_pieces = bool(context.features & features.PIECES)
     if in_pieces and context.source != context.target:
         request = with_messages(request, _rejoined(request.messages))
-    there = census(request, context)
-    if there.has_blank_text or there.has_empty_messages:
+    if context.features & features.BLANK and _has_blanks(request.messages):
         request = _without_emptiness(request, context)
     # A dialect's own grouping is legal, whatever it is.
     if context.source != context.target:
@@ -54,6 +52,22 @@ def group(request: Request, context: Context) -> Request:
         request = with_messages(request, tuple(_whole([turn]) for turn in turns) if in_pieces else tuple(turns))
         request = _with_something(request, had_messages, context)
     return _with_edges(request, context)
+
+
+def _has_blanks(messages: tuple[Message, ...]) -> bool:
+    """Has a text, or a message, nothing to say?"""
+    for message in messages:
+        if not message.content:
+            return True
+        for block in message.content:
+            if type(block) is Text:
+                if not block.text or block.text.isspace():
+                    return True
+            elif type(block) is ToolResult:
+                for part in block.content:
+                    if type(part) is Text and (not part.text or part.text.isspace()):
+                        return True
+    return False
 
 
 def _with_something(request: Request, had_messages: bool, context: Context) -> Request:
@@ -211,46 +225,50 @@ def _cached(block: Block, cache: Cache) -> Block:
 def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:
     """A message for each result and one for the rest, or all in the user's turn."""
     split: list[Message] = []
+    in_user_turn = context.can.results_role == "user"
     for message in messages:
-        results = [block for block in message.content if type(block) is ToolResult]
-        if not results or message.role == "assistant":
-            split.append(replace(message, role="user") if message.role == "tool" and message.content else message)
-        elif context.can.results_role == "user":
-            split.append(message if message.role == "user" else replace(message, role="user"))
-        elif message.role == "tool" and len(results) == len(message.content) == 1:
+        role, content = message.role, message.content
+        if role == "assistant" or (role == "tool" and not content):
+            split.append(message)
+        elif ToolResult not in map(type, content):
+            split.append(replace(message, role="user") if role == "tool" else message)
+        elif in_user_turn:
+            split.append(message if role == "user" else replace(message, role="user"))
+        elif role == "tool" and len(content) == 1:
             split.append(message)
         else:
-            others = tuple(block for block in message.content if type(block) is not ToolResult)
-            split += [Message(role="tool", content=(result,)) for result in results]
+            others = tuple([block for block in content if type(block) is not ToolResult])
+            split += [Message(role="tool", content=(block,)) for block in content if type(block) is ToolResult]
             split += [replace(message, role="user", content=others)] if others else []
     return split
 
 
 def _merged(messages: list[Message], context: Context) -> list[Message]:
+    """Neighbours of one role as one message, where the target wants that."""
     can = context.can
     merging = {"assistant"} if can.calls_in_one_message else set()
     if can.roles_alternate:
         merging |= {"assistant", "user"}
     merged: list[Message] = []
-    turn: list[Message] = []
-    for number, message in enumerate(messages):
-        if turn and message.role in merging and turn[0].role == message.role:
-            turn.append(message)
-            continue
-        if turn:
-            merged.append(_turn(turn, number - len(turn), context))
-        turn = [message]
-    if turn:
-        merged.append(_turn(turn, len(messages) - len(turn), context))
+    start, count = 0, len(messages)
+    while start < count:
+        first = messages[start]
+        end = start + 1
+        if first.role in merging:
+            while end < count and messages[end].role == first.role:
+                end += 1
+        if end == start + 1 and (first.role != "user" or len(first.content) < 2):
+            merged.append(first)
+        else:
+            merged.append(_turn(messages[start:end], start, context))
+        start = end
     return merged
 
 
 def _turn(turn: list[Message], number: int, context: Context) -> Message:
     first = turn[0]
-    if len(turn) == 1 and (first.role != "user" or len(first.content) < 2):
-        return first
-    content = tuple(block for message in turn for block in message.content)
-    if first.role == "user":
+    content = first.content if len(turn) == 1 else tuple([block for message in turn for block in message.content])
+    if first.role == "user" and ToolResult in map(type, content):
         results = tuple(block for block in content if type(block) is ToolResult)
         others = tuple(block for block in content if type(block) is not ToolResult)
         content = (*results, *others)

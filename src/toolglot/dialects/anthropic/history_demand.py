@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolglot import features
 from toolglot.dialect import HistoryDemand
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, replace
 from toolglot.passes import Context
@@ -58,4 +59,4 @@ def _ends_turn(heard: list[Block]) -> bool:
     return bool(heard) and not any(isinstance(block, ToolResult) for block in heard)
 
 
-DEMAND = HistoryDemand(apply=think_or_not)
+DEMAND = HistoryDemand(apply=think_or_not, triggers=lambda context: features.REASONING)

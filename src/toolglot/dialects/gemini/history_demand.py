@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolglot import features
 from toolglot.dialect import HistoryDemand
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Message, Request, ToolCall, native_of, replace, with_native
@@ -51,4 +52,4 @@ def sign_steps(request: Request, context: Context, before: Sequence[Message]) ->
     return rewrite_messages(request, sign)
 
 
-DEMAND = HistoryDemand(apply=sign_steps)
+DEMAND = HistoryDemand(apply=sign_steps, triggers=lambda context: features.CALLS)

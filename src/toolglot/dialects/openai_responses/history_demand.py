@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypeVar
 
+from toolglot import features
 from toolglot.dialect import HistoryDemand
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages
-from toolglot.passes.census import census
+from toolglot.passes.tool_history import tool_history
 
 # The ids that this dialect gives to items of other models' answers; OpenAI's own end in one run of hex digits.
 _MADE_UP = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
@@ -26,7 +27,8 @@ def free_items(request: Request, context: Context, before: Sequence[Message]) ->
     if context.source != context.target:
         _note_unreasoned_calls(request.messages, context)
         return request  # no ids but those of its own reasoning
-    if not any("id" in native_of(node, NAME) for node in (*request.messages, *census(request, context).calls)):
+    calls = tool_history(request, context).calls
+    if not any("id" in native_of(node, NAME) for node in (*request.messages, *calls)):
         return request
     tied: list[_Tie] = []
     turn: list[Message] = []
@@ -111,4 +113,8 @@ def _without_id(node: N, *, tie: _Tie) -> N:
     return replace(node, native={**node.native, NAME: rest})
 
 
-DEMAND = HistoryDemand(apply=free_items, needs_calls=False)
+def _triggers(context: Context) -> int:
+    return features.ANY if context.source == context.target else features.CALLS
+
+
+DEMAND = HistoryDemand(apply=free_items, triggers=_triggers)

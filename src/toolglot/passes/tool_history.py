@@ -1,0 +1,73 @@
+"""The calls and results of a conversation, found in one walk.
+
+`features.survey` collects them on its way; passes that pair, name and shorten look only at them. When a pass has moved
+messages, they are collected again for the next one that asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolglot.ir import Message, Request, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from toolglot.passes import Context
+
+
+class ToolHistory:
+    """The calls and results that stand in messages, in order, and their places: message and block. `is_flat`: no call
+    and no result stands inside of a result."""
+
+    __slots__ = ("call_places", "calls", "is_flat", "messages", "places", "results")
+
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        self.messages = messages
+        self.calls: list[ToolCall] = []
+        self.call_places: list[tuple[int, int]] = []
+        self.results: list[ToolResult] = []
+        self.places: list[tuple[int, int]] = []
+        self.is_flat = True
+
+    @property
+    def has_custom(self) -> bool:
+        """Is a call or a result one of a custom tool?"""
+        return any(call.kind == "custom" for call in self.calls) or any(
+            result.kind == "custom" for result in self.results
+        )
+
+    def add_call(self, call: ToolCall, number: int, index: int) -> None:
+        self.calls.append(call)
+        self.call_places.append((number, index))
+
+    def add_result(self, result: ToolResult, number: int, index: int) -> None:
+        self.results.append(result)
+        self.places.append((number, index))
+
+    def with_results(self, messages: tuple[Message, ...], results: list[ToolResult]) -> ToolHistory:
+        """The same calls with other results in the same places."""
+        history = ToolHistory(messages)
+        history.calls, history.call_places = self.calls, self.call_places
+        history.results, history.places, history.is_flat = results, self.places, self.is_flat
+        return history
+
+
+def collect(messages: tuple[Message, ...]) -> ToolHistory:
+    history = ToolHistory(messages)
+    for number, message in enumerate(messages):
+        for index, block in enumerate(message.content):
+            if type(block) is ToolCall:
+                history.add_call(block, number, index)
+            elif type(block) is ToolResult:
+                history.add_result(block, number, index)
+                for part in block.content:
+                    if type(part) is ToolCall or type(part) is ToolResult:
+                        history.is_flat = False
+    return history
+
+
+def tool_history(request: Request, context: Context) -> ToolHistory:
+    """The calls and results of the messages as they are now."""
+    known = context.tool_history
+    if known is None or known.messages is not request.messages:
+        known = context.tool_history = collect(request.messages)
+    return known
