@@ -109,7 +109,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     they are, since the wire has them as text. `shown`: a text in its place, since a call is written once it is whole.
     `refused`: an error, since its pieces were sent and add up to no object."""
     incomplete_calls: bool = False
-    """A call can be marked as cut off, whatever its arguments look like."""
+    """A call of an answer can be marked as cut off, whatever its arguments look like; so can one of the history, where
+    arguments are text."""
     malformed_call_stop: bool = False
     """An answer can end with a word for a call that the model's server could not read."""
 

@@ -481,6 +481,7 @@ class Exchange:
             # Of a whole answer the stop reason tells as well: Anthropic closes the object of a call that it cut.
             marks_cuts=(whole is not None or self.upstream.can.incomplete_calls)
             and self.client.name != self.upstream.name,
+            is_foreign=self.client.name != self.upstream.name,
             serves=None if self._serves is None else self._is_served,
         )
         model = self.asked.model if self.asked is not None else ""

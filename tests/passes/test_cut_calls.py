@@ -119,15 +119,54 @@ def test_a_call_that_is_whole_is_streamed_whole() -> None:
     assert '"arguments":"}"' in written
 
 
-@pytest.mark.parametrize("target", ["openai_chat", "anthropic"])
-def test_a_call_of_the_history_that_was_cut_is_reported(target: str) -> None:
+CUT = "messages[1].content[0]: call of f that was cut off:"
+WHOLE = f"loss: {CUT} it looks whole to the target"
+SEEN = f"note: {CUT} the target has no mark for it; only its arguments show it"
+
+
+def raw(words: str) -> str:
+    return f"loss: messages[1].content[0].arguments: its arguments are cut off; {words}they stand in `_raw` as text"
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "line"),
+    [
+        ("openai_chat", "{}", WHOLE),
+        ("openai_chat", "", WHOLE),
+        ("openai_chat", '{"a":', SEEN),
+        ("anthropic", "{}", WHOLE),
+        ("anthropic", "", WHOLE),
+        ("anthropic", '{"a":', raw("Messages takes an object, so ")),
+        ("gemini", "{}", WHOLE),
+        ("gemini", '{"a":', raw("Gemini takes an object, so ").replace(".arguments:", ": arguments:")),
+        ("warp", "{}", WHOLE),
+        ("warp", '{"a":', raw("").replace(".arguments:", ": arguments:")),
+    ],
+)
+def test_a_call_of_the_history_that_was_cut_has_one_line_that_says_how_it_looks(
+    target: str, arguments: str, line: str
+) -> None:
     output = {"type": "function_call_output", "call_id": "c1", "output": "no"}
     body = {
         "model": "m",
-        "input": [{"role": "user", "content": "Go."}, {**ITEM, "arguments": "{}"}, output],
+        "input": [{"role": "user", "content": "Go."}, {**ITEM, "arguments": arguments}, output],
         "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
     }
     exchange = Exchange("openai_responses", target)
     exchange.request(body)
-    lines = [str(line) for line in exchange.receipt.losses]
-    assert lines == ["loss: messages[1].content[0]: call of f that was cut off: it looks whole to the target"]
+    lines = [str(line) for line in exchange.receipt if line.where.startswith("messages[1]")]
+    assert [line for line in lines if "signature" not in line] == [line]
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("client", ["openai_chat", "anthropic", "gemini", "warp"])
+def test_a_broken_call_of_an_answer_has_one_line(client: str, whole: bool, status: str) -> None:
+    exchange = Exchange(client, "openai_responses")
+    if whole:
+        exchange.response(json.loads(json.dumps(answer('{"a":', status)).replace("incomplete", status)))
+    else:
+        translation = exchange.stream()
+        translation.feed(stream(['{"a":']).replace(b"incomplete", status.encode()))
+        translation.close()
+    assert len([line for line in exchange.receipt if line.where.startswith("content[0]")]) == 1

@@ -8,15 +8,22 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
+from toolglot.wire import json
 
 ERROR = "Error: "
+
+
+def _marks_cuts(context: Context) -> bool:
+    """Can a call of the history say that it was cut off? A wire with arguments as objects marks only its answers."""
+    can = context.can
+    return context.source == context.target or (can.incomplete_calls and can.arguments == "text")
 
 
 def _triggers(context: Context) -> int:
     can = context.can
     bits = 0 if can.refusals else features.REFUSAL
     bits |= 0 if can.citations else features.CITATIONS
-    bits |= 0 if can.incomplete_calls or context.source == context.target else features.CUT_CALLS
+    bits |= 0 if _marks_cuts(context) else features.CUT_CALLS
     return bits if can.result_errors else bits | features.RESULT_ERRORS
 
 
@@ -44,9 +51,7 @@ def fit(request: Request, context: Context) -> Request:
                 context.receipt.loss(str(place), f"{len(block.citations)} citations", "the target takes none back")
                 return (replace(block, citations=()),)
             case ToolCall(complete=False) if hides_cuts:
-                context.receipt.loss(
-                    str(place), f"call of {block.name} that was cut off", "it looks whole to the target"
-                )
+                _report_cut(block, place, context)
             case ToolResult(is_error=True) if not can.result_errors:
                 context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
                 return (replace(block, is_error=None, content=_marked(block.content)),)
@@ -55,6 +60,15 @@ def fit(request: Request, context: Context) -> Request:
         return (block,)
 
     return rewrite_blocks(request, fit_block, *kinds)
+
+
+def _report_cut(call: ToolCall, place: Place, context: Context) -> None:
+    """Write a line for a call whose mark is lost. Arguments that no object can hold get theirs from the encoder."""
+    what = f"call of {call.name} that was cut off"
+    if call.kind == "custom" or not call.arguments.strip() or json.object_of(call.arguments) is not None:
+        context.receipt.loss(str(place), what, "it looks whole to the target")
+    elif context.can.arguments == "text":
+        context.receipt.note(str(place), what, "the target has no mark for it; only its arguments show it")
 
 
 def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -70,7 +70,8 @@ class _Call:
 class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
     the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted. `marks_cuts`:
-    the upstream can call a call cut off. `serves` knows, by the upstream's name, the tools that the caller runs."""
+    the upstream can call a call cut off; `is_foreign`: it speaks another dialect than the client. `serves` knows, by
+    the upstream's name, the tools that the caller runs."""
 
     __slots__ = (
         "_answerable",
@@ -80,10 +81,12 @@ class Settler:
         "_client",
         "_cut_visibly",
         "_failed",
+        "_garbled",
         "_held",
         "_opaque",
         "_open",
         "_receipt",
+        "_reports_broken",
         "_served",
         "_serves",
         "_tells_stops",
@@ -98,6 +101,7 @@ class Settler:
         client: Capabilities = _ANY,
         tells_stops: bool = True,
         marks_cuts: bool = False,
+        is_foreign: bool = False,
         serves: Callable[[str], bool] | None = None,
     ) -> None:
         self._receipt = receipt
@@ -106,15 +110,16 @@ class Settler:
         self._tells_stops = tells_stops
         self._serves = serves
         # Its arguments are all that can show a client that a call was cut: no mark, and no text in its place.
-        shown = (
-            client.incomplete_calls or client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
-        )
-        self._cut_visibly = marks_cuts and not shown
+        as_text = client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
+        self._cut_visibly = marks_cuts and not client.incomplete_calls and not as_text
+        # An encoder that puts a text in the place of another dialect's call reports that itself.
+        self._reports_broken = not (as_text and is_foreign)
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, tuple[str, str]] = {}  # the names of the calls, and what is wrong with each
         # Those of them that get an answer: their arguments show that they cannot be run, or the caller serves them.
         self._answerable = _NO_CALLS
         self._served = _NO_CALLS
+        self._garbled = _NO_CALLS  # those whose arguments were cut short by the upstream
         self._held: Close | None = None  # of a call without arguments: only what follows tells whether it was cut
         self._blocks = 0
         self._calls = 0
@@ -168,7 +173,7 @@ class Settler:
             self._receipt.loss(f"content[{index}].arguments", "the last brace", _CUT)
             rest = call.held.text.rstrip()[:-1]
             return replace(call.held, text=rest) if rest else None
-        self._receipt.note(f"content[{index}]", f"call of {call.name}", _CUT)
+        self._garbled |= {index}
         # Clients take arguments that are not there for an empty object.
         return call.held if arguments.strip() else Delta(index, "{")
 
@@ -197,11 +202,14 @@ class Settler:
 
     def _finish(self, event: Finish) -> Sequence[Event]:
         stop = event.stop
-        if self._broken and stop.reason not in CUTS:
+        if self._broken and stop.reason in CUTS:
+            for index in sorted(self._garbled):
+                self._receipt.note(f"content[{index}]", f"call of {self._broken[index][0]}", _CUT)
+        elif self._broken:
             for index, (name, why) in self._broken.items():
                 if index in self._served:
                     self._receipt.note(f"content[{index}]", f"call of {name}", f"{why}: {_NOT_SERVED}")
-                else:
+                elif self._reports_broken:
                     self._receipt.loss(f"content[{index}]", f"call of {name}", why)
             if refused := self._refused():
                 return (Fault(malformed_call("; ".join(f"call of {name}: {why}" for name, why in refused))),)

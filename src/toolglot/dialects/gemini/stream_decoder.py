@@ -7,6 +7,7 @@ in pieces (see `partial`). The reason for the end may come before the last usage
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
@@ -58,6 +59,7 @@ class GeminiStreamDecoder:
         self._logprobs: tuple[TokenLogprob, ...] = ()  # that no text has yet
         self._calls = OpenCalls()
         self._called = False
+        self._whole_calls: dict[str, bytes] = {}  # digests of calls that came whole, by their ids
         self._finish: str | None = None
         self._finishes = 0  # how many frames told a reason for the end
         self._message: str | None = None
@@ -254,6 +256,10 @@ class GeminiStreamDecoder:
         if not pieces and partial_args(call):
             raise DecodeError(".functionCall.partialArgs", "these are no pieces of arguments")
         opened = self._calls.continued(call_id, name, whole=args is not None)
+        if opened is None and call_id and args is not None and not goes_on:
+            beside = json.encode(members_beside(part, "functionCall"))
+            if self._is_repeated(call_id, b"\0".join((name.encode(), bytes(args), beside)), where):
+                return
         if opened is not None:
             opened.native.update(members_beside(part, "functionCall"))
         elif name:
@@ -275,6 +281,15 @@ class GeminiStreamDecoder:
             self._events.append(Delta(opened.index, text))
         if not goes_on:
             self._end_call(opened)
+
+    def _is_repeated(self, call_id: str, said: bytes, where: str) -> bool:
+        """Has this call come before? An id is of one call, so a part that a server sends twice is no second one."""
+        seen = sha256(said).digest()
+        if self._whole_calls.get(call_id) != seen:
+            self._whole_calls[call_id] = seen
+            return False
+        self._receipt.note(f"{where}.functionCall", f"call {call_id}", "it came twice and is given once")
+        return True
 
     def _open_call(self, call_id: str, name: str, part: Part, call: FunctionCall) -> OpenCall:
         self._called = True
