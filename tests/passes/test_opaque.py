@@ -167,6 +167,19 @@ CLIENT_RUN: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
     ),
     (
         {
+            "type": "local_shell_call",
+            "id": "lsh_1",
+            "call_id": "c1",
+            "action": {"type": "exec", "command": ["ls"], "env": {}},
+            "status": "completed",
+        },
+        {"type": "local_shell_call_output", "id": "lsh_1", "output": "OUT"},
+        "local_shell",
+        '{"type":"exec","command":["ls"],"env":{}}',
+        "OUT",
+    ),
+    (
+        {
             "type": "apply_patch_call",
             "call_id": "c1",
             "status": "completed",

@@ -10,7 +10,7 @@ from copy import deepcopy
 
 from toolglot import features
 from toolglot.errors import DecodeError
-from toolglot.ir import Block, Opaque, Request, Text
+from toolglot.ir import Block, Opaque, Request, Text, ToolCall, ToolResult, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.plan import runs_on
@@ -24,15 +24,26 @@ def translate(request: Request, context: Context) -> Request:
     if context.source == context.target or not context.readable:
         return request
 
+    calls: dict[str, str] = {}  # by the ids of their items
+
     def replaced(block: Block, place: Place) -> tuple[Block, ...]:
         found = _read(block, place, context) if isinstance(block, Opaque) else None
         if not found:
             return (block,)
         form = "text" if isinstance(found[0], Text) else describe_block(found[0])
         context.receipt.note(str(place), describe_block(block), f"only {context.source} has it; it is sent as {form}")
-        return found
+        return tuple(_with_call_id(each, calls, context.source) for each in found)
 
     return rewrite_blocks(request, replaced, Opaque)
+
+
+def _with_call_id(block: Block, calls: dict[str, str], source: str) -> Block:
+    """The block; a result that names its call by the id of the call's item, as a local shell's may, names the call."""
+    if isinstance(block, ToolCall) and isinstance(item := native_of(block, source).get("id"), str):
+        calls[item] = block.id
+    if isinstance(block, ToolResult) and block.call_id in calls:
+        return replace(block, call_id=calls[block.call_id])
+    return block
 
 
 def _read(block: Opaque, place: Place, context: Context) -> tuple[Block, ...] | None:
