@@ -77,6 +77,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     fields: frozenset[str]
     """The optional fields of `Request` that have a place on its wire (`temperature`, `seed`, `stop` …)."""
+    fields_without_reasoning: frozenset[str] = frozenset()
+    """Fields that the model takes as well while it does not reason."""
+    reasons_by_default: bool = True
+    """A model that reasons does so also when a request says nothing about it."""
 
     name_pattern: str = r"[A-Za-z0-9_-]+"
     name_start: str = r"[A-Za-z0-9_-]"

@@ -118,9 +118,11 @@ SETTINGS = {
         "top_logprobs",
         "verbosity",
         "user",
+        "legacy_user",
         "metadata",
         "service_tier",
         "store",
+        "moderation",
     )
 }
 """A bit for each setting that a target either has or has not."""

@@ -285,9 +285,13 @@ class Request(Node, frozen=True, kw_only=True):
     reasoning: Reasoning | None = None
     verbosity: str | None = None
     user: str | None = None
+    legacy_user: str | None = None
+    """OpenAI's deprecated `user`, where it stands beside a `safety_identifier`, which then is `user` here."""
     metadata: dict[str, str] | None = None
     service_tier: str | None = None
     store: bool | None = None
+    moderation: dict[str, Json] | None = None
+    """How the vendor is to moderate what is said, as OpenAI's APIs write it."""
     cache: Cache | None = None
     prompt_cache: PromptCache | None = None
     stream: bool = False

@@ -75,7 +75,7 @@ def test_whoever_wants_the_likeliest_tokens_wants_log_probabilities() -> None:
 
 
 def test_reasoning_models_are_not_asked() -> None:
-    got = translate_request(json.dumps(ASKED["gemini"]), "gemini", "openai_responses", model="gpt-5.2")
+    got = translate_request(json.dumps(ASKED["gemini"]), "gemini", "openai_responses", model="gpt-5")
     assert asked_for("openai_responses", got.json()) == (None, None)
     assert {"logprobs", "top_logprobs"} <= {line.where for line in got.receipt.losses}
 

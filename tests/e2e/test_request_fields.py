@@ -7,7 +7,10 @@ import re
 from functools import lru_cache
 
 import pytest
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
+from tests.dialects.test_openai_siblings import OTHERWISE, SHARED
 from toolglot import DIALECTS, Exchange, Loss
 from toolglot.dialect import Dialect
 from toolglot.errors import DecodeError, RefusedError
@@ -151,6 +154,11 @@ def test_text_for_the_model_reaches_every_other_dialect(source: str) -> None:
         if encoded is not None and not any(form.encode() in encoded for form in probe.forms)
     ]
     assert not lost, "\n".join(lost)
+
+
+def test_the_table_of_shared_members_holds_all_that_openais_two_apis_have_in_common() -> None:
+    both = set(CompletionCreateParamsBase.__annotations__) & set(ResponseCreateParamsBase.__annotations__)
+    assert both <= SHARED.keys() | OTHERWISE.keys()
 
 
 UNTYPED = {

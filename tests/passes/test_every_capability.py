@@ -27,6 +27,8 @@ WRITTEN = Path(__file__).parent / "written" / "capabilities.json"
 BASE = replace(CHAT, prefill=False, citations=True, max_temperature=2.0)
 CHANGES: dict[str, Any] = {
     "fields": frozenset(),
+    "fields_without_reasoning": frozenset({"top_k"}),
+    "reasons_by_default": False,
     "name_pattern": r"[a-z]+",
     "name_start": r"[b-z]",
     "name_length": 10,

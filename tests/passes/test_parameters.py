@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolglot.dialect import Capabilities
-from toolglot.ir import replace
+from toolglot.ir import Reasoning, replace
 from toolglot.passes import parameters
 
 from .targets import ANTHROPIC, CHAT, RESPONSES, asked, lines, to, tool, user
@@ -38,6 +38,35 @@ def test_each_parameter_has_a_value_that_the_target_takes(
     fields = {"max_output_tokens": 100, field: value}
     assert getattr(parameters.fit(asked(user(), **fields), context), field) == expected
     assert lines(context) == ([line] if line else [])
+
+
+SAMPLED = replace(CHAT, fields=CHAT.fields - {"temperature"}, fields_without_reasoning=frozenset({"temperature"}))
+
+
+@pytest.mark.parametrize(
+    ("can", "fields", "is_kept"),
+    [
+        (SAMPLED, {"reasoning": Reasoning(mode="off", effort="none")}, True),
+        (SAMPLED, {"reasoning": Reasoning(effort="none")}, True),
+        (SAMPLED, {"reasoning": Reasoning(effort="low")}, False),
+        (SAMPLED, {"reasoning": Reasoning(mode="on", budget_tokens=2000)}, False),
+        (SAMPLED, {}, False),
+        (SAMPLED, {"reasoning": Reasoning(show=True)}, False),
+        (replace(SAMPLED, reasons_by_default=False), {}, True),
+        (replace(SAMPLED, reasons_by_default=False), {"reasoning": Reasoning(show=True)}, True),
+        (replace(SAMPLED, reasons_by_default=False), {"reasoning": Reasoning(effort="low")}, False),
+        (replace(SAMPLED, reasoning_off=False), {"reasoning": Reasoning(mode="off")}, False),
+        (replace(SAMPLED, reasoning_with_tools=False), {"tools": (tool(),)}, True),
+        (replace(SAMPLED, reasoning_with_tools=False), {}, False),
+    ],
+)
+def test_a_temperature_that_only_a_model_without_reasoning_takes(
+    can: Capabilities, fields: dict[str, Any], is_kept: bool
+) -> None:
+    context = to(can)
+    fitted = parameters.fit(asked(user(), temperature=0.5, max_output_tokens=100, **fields), context)
+    assert fitted.temperature == (0.5 if is_kept else None)
+    assert lines(context) == ([] if is_kept else ["loss temperature"])
 
 
 def test_receipts_do_not_show_who_the_user_is() -> None:

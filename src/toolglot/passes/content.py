@@ -48,8 +48,12 @@ def fit(request: Request, context: Context) -> Request:
                 context.receipt.note(str(place), "a refusal", "the target has no block for it; it is text")
                 return (Text(text=text, native=block.native),)
             case Text() if block.citations and not can.citations:
-                context.receipt.loss(str(place), f"{len(block.citations)} citations", "the target takes none back")
-                return (replace(block, citations=()),)
+                # One that came in the target's own words is for a server that its client knows.
+                own = tuple([citation for citation in block.citations if context.target in citation.native])
+                if len(own) < len(block.citations):
+                    lost = len(block.citations) - len(own)
+                    context.receipt.loss(str(place), f"{lost} citations", "the target takes none back")
+                    return (replace(block, citations=own),)
             case ToolCall(complete=False) if hides_cuts:
                 _report_cut(block, place, context)
             case ToolResult(is_error=True) if not can.result_errors:

@@ -101,7 +101,8 @@ def _refusal(media: Media, context: Context) -> str | None:
     """Why the target takes this medium nowhere; None when it may."""
     source = media.source
     if source.kind == "file" and context.source != context.target:
-        return "a file id is known to the API that gave it alone"
+        opens = "only the API that it was sent to can open it"
+        return opens if source.data.startswith("https://") else "a file id is known to the API that gave it alone"
     if source.kind not in _sources(media, context):
         return f"the target does not take {media.kind}s by {source.kind}"
     can = context.can

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot import features
+from toolglot.dialect import Capabilities
 from toolglot.ir import Request, replace
 from toolglot.passes import Context
 from toolglot.plan import runs_on
@@ -27,8 +28,14 @@ DEFAULTS: dict[str, Any] = {
 }
 """What every API does when it is not told: leaving these values out changes nothing."""
 
-BOOKKEEPING = frozenset({"user", "metadata", "store"})
+BOOKKEEPING = frozenset({"user", "legacy_user", "metadata", "store"})
 """Labels for the vendor's own records."""
+
+_KNOWN_TO_ITS_SERVER = frozenset({"candidates", "store", "legacy_user", "moderation"})
+"""Fields that stay where both sides speak one dialect: the client knows its server."""
+
+_PRIVATE = frozenset({"user", "legacy_user", "metadata", "stop", "moderation"})
+"""Fields whose values are not for receipts, which end up in headers and logs."""
 
 
 def _triggers(context: Context) -> int:
@@ -56,11 +63,12 @@ def fit(request: Request, context: Context) -> Request:
         return request
     request = _with_logprobs(request, context)
     changes: dict[str, Any] = {}
+    fields = accepted_fields(request, context.can)
     for name in PLAIN:
         value = getattr(request, name)
-        if value is None or value == () or name in context.can.fields:
+        if value is None or value == () or name in fields:
             continue
-        if name in ("candidates", "store") and context.source == context.target:  # its own client knows its server
+        if name in _KNOWN_TO_ITS_SERVER and context.source == context.target:
             continue
         changes[name] = () if name == "stop" else None
         if name in BOOKKEEPING:
@@ -70,9 +78,29 @@ def fit(request: Request, context: Context) -> Request:
                 name, describe_setting(name, value), "the target has no such parameter; this is what it does anyway"
             )
         else:
-            context.receipt.loss(name, _shown(name, value), "the target has no such parameter")
+            needs_rest = name in context.can.fields_without_reasoning
+            why = "the target takes it only without reasoning" if needs_rest else "the target has no such parameter"
+            context.receipt.loss(name, _shown(name, value), why)
     changes |= _limits(replace(request, **changes) if changes else request, context)
     return replace(request, **changes) if changes else request
+
+
+def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
+    """The fields that the target takes in this request."""
+    if not can.fields_without_reasoning or _reasons(request, can):
+        return can.fields
+    return can.fields | can.fields_without_reasoning
+
+
+def _reasons(request: Request, can: Capabilities) -> bool:
+    """Will the model reason about this request, as `effort.fit` is going to leave it?"""
+    if request.tools and not can.reasoning_with_tools:
+        return False
+    wanted = request.reasoning
+    if wanted is None or all(said is None for said in (wanted.mode, wanted.effort, wanted.budget_tokens)):
+        return can.reasons_by_default
+    is_off = wanted.mode == "off" or wanted.effort == "none"
+    return not (is_off and can.reasoning_off)
 
 
 def _with_logprobs(request: Request, context: Context) -> Request:
@@ -86,8 +114,7 @@ def _with_logprobs(request: Request, context: Context) -> Request:
 
 
 def _shown(name: str, value: Any) -> str:
-    """Values of a client's own are not for receipts, which end up in headers and logs."""
-    return name if name in ("user", "metadata", "stop") else describe_setting(name, value)
+    return name if name in _PRIVATE else describe_setting(name, value)
 
 
 def _limits(request: Request, context: Context) -> dict[str, Any]:

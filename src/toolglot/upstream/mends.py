@@ -408,7 +408,9 @@ def _by_passes(refusal: Refusal, field: str) -> Request:
     """Fields that the passes know how to do without."""
     fit = _PASSES.get(field)
     if fit is not None:
-        changed = fit(refusal.request, refusal.narrowed(fields=refusal.context.can.fields - {field}))
+        can = refusal.context.can
+        left = {name: getattr(can, name) - {field} for name in ("fields", "fields_without_reasoning")}
+        changed = fit(refusal.request, refusal.narrowed(**left))
         if changed != refusal.request:
             return changed
     return _unset(refusal, field)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from toolglot.ir import PromptCache
-from toolglot.receipt import Receipt
+from toolglot.errors import DecodeError
+from toolglot.ir import Json, PromptCache
+from toolglot.receipt import UNREAD, Loss, Receipt
+from toolglot.wire import json
 
 MAX_IDENTIFIER = 64
 """Characters of a `safety_identifier`, and of the older `user`."""
@@ -42,6 +45,20 @@ def service_tier(tier: str | None, receipt: Receipt) -> str | None:
 BREAKPOINT_MODELS = r"(^|/)gpt-(5\.([6-9]|\d\d)|[6-9]|1\d)(?!\d)"
 """The models that know `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later ones."""
 
+SAMPLING_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
+    (
+        r"(^|/)gpt-5\.[1-4](?!\d|\S*-(chat|codex|pro))",
+        {"fields_without_reasoning": frozenset({"temperature", "top_p", "logprobs", "top_logprobs"})},
+        "from GPT-5.1 on these are taken while the effort is none (vercel/ai #10932)",
+    ),
+    (
+        r"(^|/)gpt-5\.[12](?!\d|\S*-(chat|codex|pro))",
+        {"reasons_by_default": False},
+        "the effort of GPT-5.1 and 5.2 is none unless a request says otherwise (litellm #17011, langchain #35424)",
+    ),
+)
+"""Which of OpenAI's reasoning models take sampling parameters after all, and when."""
+
 PROMPT_CACHE = {"key": "prompt_cache_key", "retention": "prompt_cache_retention", "options": "prompt_cache_options"}
 """The fields of `PromptCache` and the members of a request that they stand in."""
 
@@ -60,6 +77,27 @@ def write_prompt_cache(wanted: PromptCache | None) -> dict[str, Any]:
     if wanted is None:
         return {}
     return {key: value for name, key in PROMPT_CACHE.items() if (value := getattr(wanted, name)) is not None}
+
+
+def schema_in_text(text: str) -> dict[str, Any] | None:
+    """The schema of a tool's parameters that came as JSON text; None where it is no object."""
+    try:
+        schema = json.decode(text.encode("utf-8", "surrogatepass"))
+    except DecodeError:
+        return None
+    return schema if isinstance(schema, dict) else None
+
+
+def schema_as_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
+    """The text that a schema came as, while it still is the same schema."""
+    text = notes.get("$schema_text")
+    return text if isinstance(text, str) and schema_in_text(text) == schema else None
+
+
+SCHEMA_NOTES: dict[str, Any] = {
+    UNREAD.removeprefix("$"): (Loss("parameters", "a schema as text", "it is read as the JSON that it holds", "note"),)
+}
+"""The note on a tool whose schema came as text."""
 
 
 def file_name(media_type: str | None) -> str:

@@ -594,7 +594,6 @@ def test_what_is_wrong_in_a_request_to_be_counted_is_named_with_its_place(body: 
     ("uri", "kind"),
     [
         *((f"{start}x", "file") for start in ("files/", "gs://", "https://generativelanguage.googleapis.com/")),
-        *((f"{start}x", "file") for start in ("https://www.youtube.com/", "https://youtu.be/")),
         *((uri, "url") for uri in ("https://example.com/x", "https://youtube.com/x", "x/files/")),
     ],
 )

@@ -268,7 +268,7 @@ def test_an_error_envelope_is_an_error() -> None:
         (b'{"output": [5]}', "$.output[0]"),
         (b'{"output": [], "created_at": "now"}', "$.created_at"),
         (b'{"output": [{"type": "message", "content": 5}]}', "$.output[0].content"),
-        (b'{"output": [{"type": "function_call", "name": "f", "arguments": {}}]}', "$.output[0].arguments"),
+        (b'{"output": [{"type": "function_call", "name": "f", "arguments": []}]}', "$.output[0].arguments"),
         (b'{"output": [], "usage": {"input_tokens": "many"}}', "$.usage.input_tokens"),
     ],
 )

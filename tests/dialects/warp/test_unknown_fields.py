@@ -176,7 +176,7 @@ def test_a_known_field_of_another_wire_type_is_told() -> None:
 
 
 def test_what_only_warps_own_client_and_server_read_is_a_note() -> None:
-    (line,) = lines_of(bytes_field(3, UNKNOWN))
+    _, line = lines_of(bytes_field(3, UNKNOWN))
     assert line == "note: settings.777: unknown field 777 (6 bytes): it tells what Warp's client itself can do"
 
 

@@ -42,6 +42,7 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt, describe_block
+from toolglot.wire.media_types import media_type_of_url
 from toolglot.wire.reader import expected
 from toolglot.wire.split import is_null
 from toolglot.wire.structs import as_json, members_without
@@ -49,14 +50,11 @@ from toolglot.wire.typed import sound_text
 
 _MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 
+_VIDEO_PAGES = ("https://www.youtube.com/", "https://youtu.be/")
+"""Pages with a video, which Google's servers take for the video itself."""
+
 # Only Google's servers can open these; to everybody else they are the id of a file.
-_GOOGLE_FILES = (
-    "files/",
-    "gs://",
-    "https://generativelanguage.googleapis.com/",
-    "https://www.youtube.com/",
-    "https://youtu.be/",
-)
+_GOOGLE_FILES = ("files/", "gs://", "https://generativelanguage.googleapis.com/", *_VIDEO_PAGES)
 
 
 # Reading. Paths of errors are relative to the part, and `decode_parts` puts the place of the part before them.
@@ -193,10 +191,18 @@ def _decode_media(part: MediaPart) -> Media | None:
 
 
 def _media(part: MediaPart, member: str, inner: Blob | FileData, source: Source) -> Media:
-    kind = _MEDIA_KINDS.get((source.media_type or "").partition("/")[0], "document")
     rest = members_without(inner, "data", "fileUri", "mimeType", "displayName")
-    native = with_rest(keep(members_beside(part, member)), member, rest)
+    untyped = True if source.media_type is None and source.kind == "url" else None
+    native = with_rest(keep(members_beside(part, member), untyped=untyped), member, rest)
+    kind = _MEDIA_KINDS.get((source.media_type or _implied_type(source) or "").partition("/")[0], "document")
     return Media(kind=kind, source=source, name=_or_none(inner.display_name), native=native)
+
+
+def _implied_type(source: Source) -> str | None:
+    """The media type of a file that is named by a URI alone."""
+    if source.data.startswith(_VIDEO_PAGES):
+        return "video/*"
+    return None if source.kind == "base64" else media_type_of_url(source.data)
 
 
 def _or_none(text: str | UnsetType) -> str | None:
@@ -295,7 +301,10 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     if media.detail not in (None, "auto"):
         receipt.loss(where, f"detail {media.detail}", "Gemini sets the resolution of media in another way")
     if source.kind in ("url", "file"):
-        typed = {"mimeType": source.media_type} if source.media_type is not None else {}
+        media_type = source.media_type
+        if media_type is None and source.kind == "url" and "$untyped" not in native_of(media, NAME):
+            media_type = media_type_of_url(source.data)
+        typed = {"mimeType": media_type} if media_type is not None else {}
         file = {**nested_rest(media, "fileData"), **typed, "fileUri": source.data, **named}
         return {"fileData": file, **own(media, "fileData")}
     data, media_type = source.data, source.media_type

@@ -31,7 +31,6 @@ from toolglot.dialects.openai_chat.wire import (
 from toolglot.ir import (
     Block,
     Cache,
-    Citation,
     Media,
     Node,
     Opaque,
@@ -403,7 +402,8 @@ def _decode_call(call: FunctionCall | CustomCall, kind: ToolKind, inner: dict[st
     call_id, name, arguments = take(rest, "id"), take(inner, "name"), take(inner, field)
     typeless = call.rest is not UNSET and call.rest.is_implied and rest.get("type") is None
     # In a list the number says no more than the place.
-    index = take(rest, "index") if type(call.index) is int else None
+    is_number = type(call.index) is int or (isinstance(call.index, str) and call.index.isdecimal())
+    index = take(rest, "index") if is_number else None
     shape = {"typeless": _noted(typeless), "no_id": _noted(no_id), "empty": _noted(arguments == "")}
     native = keep_members(NAME, rest, **shape, index=index)
     if inner:
@@ -446,46 +446,3 @@ def arguments_text(call: ToolCall) -> str:
     if call.arguments or call.kind == "custom" or not call.complete or native_of(call, NAME).get("$empty"):
         return call.arguments
     return "{}"
-
-
-_OF_CITATION = frozenset({"url", "title", "start_index", "end_index", "content"})
-
-
-def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any]]:
-    """`annotations` of a message: URL citations, and whatever else stands there."""
-    citations: list[Citation] = []
-    others: list[Any] = []
-    for item in items:
-        inner = item.get("url_citation") if isinstance(item, dict) and item.get("type") == "url_citation" else None
-        if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
-            others.append(item)
-            continue
-        start, end, title = inner.get("start_index"), inner.get("end_index"), inner.get("title")
-        quote = inner.get("content")  # what OpenRouter found there
-        others_of = {key: value for key, value in inner.items() if key not in _OF_CITATION}
-        citations.append(
-            Citation(
-                url=inner["url"],
-                title=title if isinstance(title, str) else None,
-                start=start if type(start) is int else None,
-                end=end if type(end) is int else None,
-                quote=quote if isinstance(quote, str) and quote else None,
-                native={NAME: {**others_of, "$annotation": item}},
-            )
-        )
-    return tuple(citations), others
-
-
-def encode_annotation(citation: Citation) -> dict[str, Any] | None:
-    """An annotation; None for a citation without a URL, which Chat cannot express."""
-    if (original := native_of(citation, NAME).get("$annotation")) is not None:
-        return dict(original)
-    if citation.url is None:
-        return None
-    inner = {
-        "start_index": citation.start or 0,
-        "end_index": citation.end or 0,
-        "url": citation.url,
-        "title": citation.title or citation.url,
-    }
-    return {"type": "url_citation", "url_citation": inner}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeGuard
 
+from toolglot.dialects.openai_chat.annotations import ANNOTATIONS, encode_annotations, take_annotations
 from toolglot.dialects.openai_chat.blocks import (
     IMAGES,
     arguments_text,
@@ -109,6 +110,11 @@ def _decode_spoken(message: SpokenMessage) -> Message:
     role = _ROLES.get(type(message)) or rest.pop("role")
     blocks, reasoning = decode_content(message.content), take_reasoning(rest)
     shape: dict[str, Any] = {"content": content_shape(message.content)}
+    if model and model.annotations:
+        blocks = take_annotations(rest, blocks)
+        are_taken = rest.get(ANNOTATIONS) != model.annotations
+        if are_taken and (ANNOTATIONS in rest or len(blocks) > 1):
+            shape[ANNOTATIONS] = model.annotations
     if message.refusal:
         blocks = (*blocks, take_refusal(rest))
     if model:
@@ -146,13 +152,17 @@ def _decode_result(message: ResultMessage) -> Message:
     content, call_id = message.content, message.tool_call_id
     rest = members_without(message, "content")
     cache, control = take_control(rest)
-    name = take(rest, "name")
+    member = "name" if rest.get("name") is not None or not isinstance(rest.get("tool_name"), str) else "tool_name"
+    name = take(rest, member)
+    if rest.get("tool_name") == name and name is not None:
+        member = "both"
+        del rest["tool_name"]
     result = ToolResult(
         call_id=take(rest, "tool_call_id") or "", name=name, content=decode_content(content), cache=cache
     )
     notes = {
         "content": content_shape(content),
-        "named": True if name is not None else None,
+        "named": member if name is not None else None,
         "legacy": True if isinstance(message, FunctionMessage) else None,
         "no_id": True if not isinstance(call_id, str) else None,
         "cache_control": control,
@@ -196,7 +206,7 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
 def _plain(role: str, block: Block) -> dict[str, Any] | None:
     """The wire form of a message that is one text, or one result that is a text, and nothing else."""
     if type(block) is Text and role != "tool":
-        return {"role": role, "content": block.text} if _is_bare(block) else None
+        return {"role": role, "content": block.text} if _is_bare(block) and not block.citations else None
     if type(block) is ToolResult and len(block.content) == 1 and _is_bare(text := block.content[0]):
         return {"role": "tool", "tool_call_id": block.call_id, "content": text.text}
     return None
@@ -238,7 +248,24 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
     _add_calls(wire, calls)
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
-    return {**wire, **kept(notes), **control_of(message)}
+    wire |= kept(notes)
+    if annotations := _encode_citations(role, parts, receipt):
+        wire[ANNOTATIONS] = notes.get(f"${ANNOTATIONS}", annotations)
+    return wire | control_of(message)
+
+
+def _encode_citations(role: str, parts: list[Placed], receipt: Receipt) -> list[dict[str, Any]]:
+    annotations: list[dict[str, Any]] = []
+    offset = 0
+    for block, place in parts:
+        if not isinstance(block, Text):
+            continue
+        if block.citations and role == "assistant":
+            annotations += encode_annotations(block, offset, place, receipt)
+        elif block.citations:
+            receipt.loss(f"{place}.citations", "citations", "only the model's own words carry annotations")
+        offset += len(block.text)
+    return annotations
 
 
 def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
@@ -299,6 +326,14 @@ def _encode_content(parts: list[Placed], shape: str | None, missing: str | None,
     return [part for part in encoded if part is not None]
 
 
+_NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {
+    "name": ("name",),
+    "tool_name": ("tool_name",),
+    "both": ("name", "tool_name"),
+}
+"""The members that named the tool of a result, by the note on them."""
+
+
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
     # What rides on the message belongs to its one result; a message with more came from another wire.
     notes = native_of(message, NAME) if len(message.content) == 1 else {}
@@ -307,8 +342,8 @@ def _encode_result(result: ToolResult, message: Message, where: str, receipt: Re
     # The deprecated role goes by name alone, also when an id has been derived meanwhile.
     if not notes.get("$no_id") or (result.call_id and not legacy):
         identity["tool_call_id"] = result.call_id
-    if (notes.get("$named") or legacy) and result.name is not None:
-        identity["name"] = result.name
+    if result.name is not None:
+        identity |= dict.fromkeys(_NAME_MEMBERS.get(notes.get("$named"), ("name",) if legacy else ()), result.name)
     role = "function" if legacy else "tool"
     shape = notes.get("$content")
     parts = [(part, f"{where}.content[{index}]") for index, part in enumerate(result.content)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
-from toolglot.wire.openai_fields import BREAKPOINT_MODELS
+from toolglot.wire.openai_fields import BREAKPOINT_MODELS, SAMPLING_MODELS
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -87,7 +87,7 @@ CAPABILITIES = Capabilities(
 
 SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs"})
 
-_OF_OPENAI = (CAPABILITIES.fields | {"store"}) - {"top_k"}
+_OF_OPENAI = (CAPABILITIES.fields | {"store", "legacy_user", "moderation"}) - {"top_k"}
 
 MODELS = (
     ModelRule(r"^demo", {"fields": CAPABILITIES.fields - {"top_k"}}, "the demo follows rules and samples nothing"),
@@ -98,10 +98,11 @@ MODELS = (
             "thinking": "none",
             "developer_role": True,
             "custom_tools": True,
+            "citations": True,
             "cache_settings": frozenset({"key", "retention"}),
         },
-        "OpenAI's own server has developer messages, custom tools, stored answers and keys of the prompt cache, and no"
-        " field for reasoning; its imitators have it the other way round",
+        "OpenAI's own server has developer messages, custom tools, annotations, moderation, stored answers and keys of"
+        " the prompt cache, and no field for reasoning; its imitators have it the other way round",
     ),
     ModelRule(
         BREAKPOINT_MODELS,
@@ -122,6 +123,7 @@ MODELS = (
         {"fields": _OF_OPENAI - SAMPLING},
         "OpenAI's reasoning models refuse sampling parameters",
     ),
+    *(ModelRule(*row) for row in SAMPLING_MODELS),
     ModelRule(
         r"(^|/)gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)",
         {"reasoning_with_tools": False},
@@ -131,6 +133,11 @@ MODELS = (
         r"^(deepseek-(chat|reasoner|v[3-9])|kimi-(k2-thinking|k2\.[5-9]|k[3-9]))",
         {"refuses": frozenset({"calls_without_reasoning"})},
         "In thinking mode DeepSeek and Kimi refuse a message with calls that has no reasoning_content; it may be empty",
+    ),
+    ModelRule(
+        r"gemini|qwen\S*(vl|omni)|glm-[\d.]+v|kimi-(k2\.[5-9]|k[3-9])",
+        {"media_in_user": CAPABILITIES.media_in_user | {"video"}},
+        "servers of these models take video_url (OpenRouter, vLLM, Z.ai, Moonshot)",
     ),
     ModelRule("", {"efforts": WIDELY_KNOWN}, "most models refuse xhigh and max"),
     *(ModelRule(*row) for row in OPENAI_MODELS),

@@ -134,6 +134,12 @@ def _take_user(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, An
     fields["user"] = take(rest, shape["user"])
     if fields["user"] is None:
         del shape["user"]
+    fields["legacy_user"] = take(rest, "user") if "user" in rest else None
+
+
+def _take_moderation(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    if isinstance(rest["moderation"], dict):
+        fields["moderation"] = rest.pop("moderation")
 
 
 def _take_stop(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
@@ -186,6 +192,7 @@ _ODD_SETTINGS: dict[str, _Taking] = {
     "service_tier": _take_tier,
     "logprobs": _take_logprobs,
     "metadata": _take_metadata,
+    "moderation": _take_moderation,
     "cache_control": _take_cache,
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), _take_limit),
     **dict.fromkeys(("user", "safety_identifier"), _take_user),
@@ -275,6 +282,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         **encode_reasoning(request.reasoning, rest, receipt),
         "verbosity": request.verbosity,
         **_encode_user(request, receipt),
+        "moderation": request.moderation,
         "metadata": request.metadata,
         "service_tier": _encode_tier(request, receipt),
         **(control_of(request) if request.cache is not None else {}),
@@ -307,7 +315,9 @@ def _encode_stop(request: Request) -> list[str] | str | None:
 
 
 def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
-    own, user = native_of(request, NAME).get("$user"), request.user
+    own, user, legacy = native_of(request, NAME).get("$user"), request.user, request.legacy_user
+    if legacy is not None and user is not None:
+        return {"safety_identifier": user if own else identifier(user, receipt), "user": legacy}
     if user is None:
         return {}
     return {own: user} if own else {"user": identifier(user, receipt)}

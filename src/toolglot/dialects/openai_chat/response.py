@@ -7,14 +7,13 @@ from typing import Any
 
 from msgspec import UNSET
 
+from toolglot.dialects.openai_chat.annotations import encode_annotations, take_annotations
 from toolglot.dialects.openai_chat.blocks import (
     IMAGES,
     arguments_text,
-    decode_annotations,
     decode_calls,
     decode_content,
     decode_images,
-    encode_annotation,
     encode_call,
     encode_image,
     encode_part,
@@ -33,7 +32,6 @@ from toolglot.dialects.openai_chat.wire import RESPONSES, Completion, ResponseMe
 from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
 from toolglot.ir import (
     Block,
-    Citation,
     Media,
     Opaque,
     Refusal,
@@ -212,15 +210,7 @@ def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[s
     if message.role == "assistant":
         taken.append("role")
     rest = members_without(message, *taken, *named_calls(message))
-    blocks = decode_content(message.content)
-    annotations = rest.get("annotations")
-    if isinstance(annotations, list) and annotations and len(blocks) == 1 and isinstance(blocks[0], Text):
-        citations, others = decode_annotations(annotations)
-        if citations:
-            del rest["annotations"]
-            blocks = (replace(blocks[0], citations=citations),)
-            if others:
-                rest["annotations"] = others
+    blocks = take_annotations(rest, decode_content(message.content))
     blocks = (*take_details(rest, take_reasoning(rest)), *blocks, *decode_images(message))
     if message.refusal:
         blocks = (*blocks, take_refusal(rest))
@@ -323,14 +313,14 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
             calls.append(block)
             continue
         match block:
-            case Text(text=text, citations=citations):
+            case Text(text=text):
                 if apart and (gap := separator_between(said, text)):
                     receipt.note(where, "text apart from the text before", GAP_WHY)
                     texts.append(gap)
                 apart, said = apart and not text, text or said
                 texts.append(text)
                 parts.append({"type": "text", "text": text, **own(block)})
-                annotations += _encode_annotations(citations, where, receipt)
+                annotations += encode_annotations(block, 0, where, receipt)
             case Thinking() if is_thinking_part(block):
                 listed = True
                 parts.append(encode_part(block, where, receipt))
@@ -360,20 +350,6 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     if annotations:
         message["annotations"] = annotations
     return message | _encode_calls(calls, legacy, receipt)
-
-
-def _encode_annotations(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> list[dict[str, Any]]:
-    annotations = [encode_annotation(citation) for citation in citations]
-    if None in annotations:
-        receipt.loss(where, "citation", "Chat Completions can cite URLs only")
-    report_quotes(citations, where, receipt)
-    return [annotation for annotation in annotations if annotation is not None]
-
-
-def report_quotes(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> None:
-    """Tell of quotes that stay behind; OpenAI's annotations have no field for them."""
-    if any(citation.quote is not None and NAME not in citation.native for citation in citations):
-        receipt.loss(f"{where}.citations", "quote", "an annotation marks a span of the answer and quotes no source")
 
 
 def report_stop(stop: Stop, receipt: Receipt) -> None:

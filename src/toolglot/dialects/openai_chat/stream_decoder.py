@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_image, is_thinking, thinking_of
+from toolglot.dialects.openai_chat.annotations import decode_annotations
+from toolglot.dialects.openai_chat.blocks import decode_image, is_thinking, thinking_of
 from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
 from toolglot.dialects.openai_chat.errors import choice_error, error_event
 from toolglot.dialects.openai_chat.native import NAME
@@ -79,6 +80,14 @@ def _read_image(entry: Any) -> Block | None:
         return decode_image(IMAGE_ENTRIES.read_value(entry, "$"))
     except DecodeError:
         return None
+
+
+_NO_NUMBER = -1
+
+
+def _call_number(text: str) -> int:
+    """The number of a call that was written as a string."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else _NO_NUMBER
 
 
 class ChatStreamDecoder:
@@ -279,10 +288,15 @@ class ChatStreamDecoder:
             if others:
                 self._receipt.loss("choices[0].delta.annotations", "annotations", "they are of an unknown type")
         if delta.tool_calls:
-            for call in delta.tool_calls:
+            for place, call in enumerate(delta.tool_calls):
+                number = _call_number(call.index) if isinstance(call.index, str) else call.index
+                if number == _NO_NUMBER:
+                    where = f"$.choices[0].delta.tool_calls[{place}].index"
+                    self._fault(unreadable(DecodeError(where, "it is no number")))
+                    return
                 inner = call.function or call.custom or _NO_FUNCTION
                 kind: ToolKind = "custom" if call.custom is not None else "function"
-                found = self._find(call, inner, kind)
+                found = self._find(call, number, inner, kind)
                 if call.extra_content:
                     self._extend(found, call.extra_content)
                 self._call(found, call.id, inner)
@@ -359,20 +373,20 @@ class ChatStreamDecoder:
             self._close_whole_calls()
             self._events.append(Close(index=self._open(image)))
 
-    def _find(self, delta: CallDelta, inner: FunctionDelta, kind: ToolKind) -> OpenCall:
-        call = self._known(delta, inner)
+    def _find(self, delta: CallDelta, number: int | None, inner: FunctionDelta, kind: ToolKind) -> OpenCall:
+        call = self._known(delta, number, inner)
         if call is None or self._begins_again(call, delta, inner):
             call = self._new_call(kind, legacy=False)
-            if delta.index is not None:
-                self._named[delta.index] = call
+            if number is not None:
+                self._named[number] = call
         return call
 
-    def _known(self, delta: CallDelta, inner: FunctionDelta) -> OpenCall | None:
+    def _known(self, delta: CallDelta, number: int | None, inner: FunctionDelta) -> OpenCall | None:
         """The call that this delta goes on with, if any."""
-        if delta.index is None:
+        if number is None:
             # Without an index the id decides; without an id it is the latest call's.
             return self._named.get(delta.id) if delta.id else (self._calls[-1] if self._calls else None)
-        call = self._named.get(delta.index)
+        call = self._named.get(number)
         if call is None or not delta.id or not call.id or call.id == delta.id:
             return call
         if not inner.name and delta.id not in self._named and not call.is_whole():

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import IMAGES, encode_annotation, encode_image, is_thinking_part, own
+from toolglot.dialects.openai_chat.annotations import encode_annotation, report_quotes
+from toolglot.dialects.openai_chat.blocks import IMAGES, encode_image, is_thinking_part, own
 from toolglot.dialects.openai_chat.details import BLOCKS, details_of
 from toolglot.dialects.openai_chat.messages import REASONING_FIELDS
 from toolglot.dialects.openai_chat.native import NAME
@@ -17,7 +18,6 @@ from toolglot.dialects.openai_chat.response import (
     GAP_WHY,
     encode_logprobs,
     encode_stop,
-    report_quotes,
     report_stop,
 )
 from toolglot.dialects.openai_chat.usage import encode_usage

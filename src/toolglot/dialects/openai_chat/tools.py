@@ -17,8 +17,9 @@ from toolglot.dialects.openai_chat.wire import (
     FunctionTool,
 )
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Loss, Receipt
 from toolglot.tools.declared import DECLARED, Tools, written
+from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
 from toolglot.wire.reader import expected, keep_members, kept
 from toolglot.wire.structs import Unknown, members_without
 
@@ -50,7 +51,26 @@ def _decode_tool(tool: FunctionTool | CustomTool | Unknown) -> Tool | Opaque:
     value = tool.verbatim.value
     if value.get("type") == "function" and isinstance(value.get("name"), str):
         return _decode_function(FLAT_FUNCTIONS.read_value(value, tool.verbatim.where), {"flat": True}, {})
+    if _has_input_schema(value):
+        return _decode_with_input_schema(value, tool.verbatim.where)
     return Opaque(NAME, value)
+
+
+def _has_input_schema(value: dict[str, Any]) -> bool:
+    """Is it a function in the form of the Messages API, which clients of several APIs mix up?"""
+    named = isinstance(value.get("name"), str) and isinstance(value.get(_INPUT_SCHEMA), dict)
+    return named and value.get("type", "custom") in ("custom", None) and "custom" not in value
+
+
+_INPUT_SCHEMA = "input_schema"
+
+
+def _decode_with_input_schema(value: dict[str, Any], where: str) -> Tool:
+    outer = {key: value[key] for key in ("type",) if key in value}
+    inner = {key: item for key, item in value.items() if key not in ("type", _INPUT_SCHEMA)}
+    function = FLAT_FUNCTIONS.read_value({**inner, "type": "function", "parameters": value[_INPUT_SCHEMA]}, where)
+    note = Loss(_INPUT_SCHEMA, _INPUT_SCHEMA, "Chat has the schema in `parameters`; it is read as that", "note")
+    return _decode_function(function, {_INPUT_SCHEMA: outer, "unread": (note,)}, {})
 
 
 def _is_typeless(tool: FunctionTool | CustomTool) -> bool | None:
@@ -70,10 +90,14 @@ def _decode_function(function: FunctionDeclaration, shape: dict[str, Any], besid
     if cache is None:
         cache, inside = take_control(rest)
         shape = {**shape, "control_inside": inside}
+    parameters = take(rest, "parameters")
+    if isinstance(parameters, str) and (schema := schema_in_text(parameters)) is not None:
+        shape = {**shape, **SCHEMA_NOTES, "schema_text": parameters}
+        parameters = schema
     return Tool(
         name=function.name,
         description=take(rest, "description"),
-        parameters=take(rest, "parameters"),
+        parameters=parameters,
         strict=take(rest, "strict"),
         cache=cache,
         native=_native(keep_members(NAME, rest, **shape, cache_control=control), beside),
@@ -141,11 +165,16 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
         return {**typed, "custom": {**custom, **_inside(tool)}, **beside}
     if notes.get("$flat"):
         return {**typed, **_encode_function(tool)}
+    if (outer := notes.get(f"${_INPUT_SCHEMA}")) is not None:
+        fields = _encode_function(tool)
+        schema = fields.pop("parameters")
+        return {**outer, **fields, _INPUT_SCHEMA: schema}
     return {**typed, "function": _encode_function(tool), **beside, **control_of(tool)}
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
-    fields = _present(description=tool.description, parameters=written(tool.parameters), strict=tool.strict)
+    schema = schema_as_text(tool.parameters, native_of(tool, NAME)) or written(tool.parameters)
+    fields = _present(description=tool.description, parameters=schema, strict=tool.strict)
     control = native_of(tool, NAME).get("$control_inside")
     return {"name": tool.name, **fields, **_inside(tool), **({"cache_control": control} if control else {})}
 

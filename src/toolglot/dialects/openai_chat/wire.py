@@ -205,6 +205,8 @@ class ResultMessage(Wire):
     content: Content = UNSET
     tool_call_id: str | UnsetType | None = UNSET
     name: str | UnsetType | None = UNSET
+    tool_name: Annotated[str, UNLESS_INEXACT] | UnsetType | None = UNSET
+    """Ollama's word for `name`."""
     cache_control: Any = UNSET
 
 
@@ -313,6 +315,7 @@ class Body(Wire, kw_only=True):
     verbosity: str | UnsetType | None = UNSET
     user: str | UnsetType | None = UNSET
     safety_identifier: str | UnsetType | None = UNSET
+    moderation: Any = UNSET
     metadata: Any = UNSET
     service_tier: str | UnsetType | None = UNSET
     cache_control: Any = UNSET
@@ -379,7 +382,8 @@ class FunctionDelta(Wire):
 
 
 class CallDelta(Wire):
-    index: int | None = None
+    index: int | str | None = None
+    """Some servers write the number as a string."""
     id: str | None = None
     type: Any = None
     function: FunctionDelta | None = None

@@ -53,8 +53,10 @@ from toolglot.ir import (
     ToolKind,
     ToolResult,
     native_of,
+    with_native,
 )
-from toolglot.receipt import Receipt, describe_block
+from toolglot.receipt import UNREAD, Loss, Receipt, describe_block
+from toolglot.wire import json
 from toolglot.wire.reader import expected, keep_members, kept
 from toolglot.wire.structs import UNTAGGED, Unknown, Wire, as_json, count_members
 
@@ -137,9 +139,16 @@ _CALLED: Native = {NAME: {"$absent": ["id", "status"]}}
 def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
     if isinstance(item, CustomCallItem):
         return _decode_call(item, "custom", item.input, "input")
-    if item.call_id is not UNSET and item.arguments and count_members(item) == 3:
-        return ToolCall(id=item.call_id, name=item.name, arguments=item.arguments, native=_CALLED)
-    return _decode_call(item, "function", item.arguments, "arguments", "parsed_arguments")
+    arguments = item.arguments
+    if isinstance(arguments, dict):
+        call = _decode_call(item, "function", json.encode_text(arguments), "arguments", "parsed_arguments")
+        return with_native(call, NAME, **{UNREAD: (_OBJECT,)})
+    if item.call_id is not UNSET and arguments and count_members(item) == 3:
+        return ToolCall(id=item.call_id, name=item.name, arguments=arguments, native=_CALLED)
+    return _decode_call(item, "function", arguments, "arguments", "parsed_arguments")
+
+
+_OBJECT = Loss("arguments", "an object", "the Responses API has arguments as text; it is read as the same JSON", "note")
 
 
 def _decode_call(

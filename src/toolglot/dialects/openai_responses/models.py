@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
-from toolglot.wire.openai_fields import BREAKPOINT_MODELS
+from toolglot.wire.openai_fields import BREAKPOINT_MODELS, SAMPLING_MODELS
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -20,9 +20,11 @@ CAPABILITIES = Capabilities(
             "reasoning",
             "verbosity",
             "user",
+            "legacy_user",
             "metadata",
             "service_tier",
             "store",
+            "moderation",
         }
     ),
     name_length=128,
@@ -108,6 +110,7 @@ MODELS = (
         {"fields": CAPABILITIES.fields - {"temperature", "top_p", "logprobs", "top_logprobs"}},
         "OpenAI's reasoning models refuse sampling parameters",
     ),
+    *(ModelRule(*row) for row in SAMPLING_MODELS),
     ModelRule("", {"efforts": WIDELY_KNOWN}, "most models refuse xhigh and max"),
     *(ModelRule(*row) for row in OPENAI_MODELS),
 )

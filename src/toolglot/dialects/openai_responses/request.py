@@ -115,6 +115,7 @@ _TAKEN = (
 _CARRIED = (
     "tool_choice",
     "metadata",
+    "moderation",
     "include",
     "prompt_cache_key",
     "prompt_cache_retention",
@@ -167,8 +168,7 @@ def _decode_tools(raw: Raw, data: bytes) -> Tools | None:
 def _decode_user(body: Body, members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
     if body.safety_identifier is not UNSET:
         fields["user"], shape["user"] = body.safety_identifier, "safety_identifier"
-        if body.user is not UNSET:
-            members["user"] = body.user
+        fields["legacy_user"] = given(body.user)
     elif body.user is not UNSET:
         fields["user"], shape["user"] = body.user, "user"
 
@@ -180,6 +180,8 @@ def _decode_loose(members: dict[str, Any], fields: dict[str, Any], shape: dict[s
     metadata = members.get("metadata")
     if isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values()):
         fields["metadata"] = members.pop("metadata")
+    if isinstance(members.get("moderation"), dict):
+        fields["moderation"] = members.pop("moderation")
     fields["prompt_cache"] = take_prompt_cache(members)
     include = members.get("include")
     if isinstance(include, list) and LOGPROBS in include:
@@ -294,6 +296,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         reasoning=_encode_reasoning(request.reasoning, receipt),
         text=_encode_text(request, rest.get("text"), receipt),
         **_encode_user(request, receipt),
+        moderation=request.moderation,
         metadata=request.metadata,
         service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
         **write_prompt_cache(request.prompt_cache),
@@ -329,9 +332,10 @@ def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
     user, name = request.user, native_of(request, NAME).get("$user")
     if user is None:
         return {}
+    legacy = present(user=request.legacy_user)
     if isinstance(name, str):
-        return {name: user}
-    return {"safety_identifier": identifier(user, receipt)}
+        return {name: user, **legacy}
+    return {"safety_identifier": identifier(user, receipt), **legacy}
 
 
 def _split_instructions(request: Request) -> tuple[str | None, list[tuple[int, Message]]]:

@@ -118,7 +118,8 @@ class CallItem(Wire, tag="function_call", tag_field="type"):
 
     name: str
     call_id: str | UnsetType = UNSET
-    arguments: str | UnsetType = UNSET
+    arguments: str | dict[str, Any] | UnsetType = UNSET
+    """Some clients send them back as an object."""
     namespace: str | UnsetType = UNSET
     id: Any = UNSET
     status: Any = UNSET
@@ -262,6 +263,7 @@ class Body(Wire):
     text: TextConfig | UnsetType = UNSET
     safety_identifier: str | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    moderation: Any = UNSET
     metadata: Any = UNSET
     service_tier: str | UnsetType = UNSET
     prompt_cache_key: Any = UNSET

@@ -1,9 +1,12 @@
-"""Receipt lines on the fields of Warp's messages that no table knows.
+"""Receipt lines on the fields of Warp's messages that no table knows, and on values that others overwrite.
 
 Newer clients and servers send fields that the tables do not have. Warp's own side gets them back; every other API
 cannot. This lists them from the bytes of whole messages: once for each kind of place, by its path, with the number of
 the field. A field of a known number in another wire type is unknown to a reader too, and so is an entry of a map with
 anything unknown in it.
+
+A field that may be there once, two members of a oneof, and a key of a map may all come several times. Protobuf then
+takes the last one, or joins the messages. Warp's own server does the same, so that is a note.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ MAX_FIELDS = 50_000
 MAX_PATH = 300
 
 ONLY_WARP = f"only {NAME} understands it"
+LAST_COUNTS = "protobuf takes the last one, as Warp's own server does"
+JOINED = "protobuf joins them, and takes the last value of each field, as Warp's own server does"
 NOTED: Mapping[str, str] = {
     **dict.fromkeys(("init", "finished"), "it tells of the stream, and not of the answer"),
     **dict.fromkeys(("metadata", "server_event", "server", "timestamp"), "only Warp's server reads it"),
@@ -66,6 +71,8 @@ class _Found:
         self.size = 0
 
     def line(self) -> Loss:
+        if self.noted in (LAST_COUNTS, JOINED):
+            return Loss(self.path[:MAX_PATH], f"{self.count + 1} values for {self.field}", self.noted, "note")
         times = f"{self.count} times, " if self.count > 1 else ""
         severity: Severity = "note" if self.noted else "loss"
         return Loss(self.path[:MAX_PATH], f"{self.field} ({times}{self.size} bytes)", self.noted or ONLY_WARP, severity)
@@ -101,24 +108,32 @@ class UnknownFields:
 
     def add(self, message: Any, data: bytes, path: str = "") -> bool:
         """Looks at a message and the bytes that it was read from; whether it has unknown fields."""
-        if not has_unknown(message):
-            return False
-        waiting = [_Message(message.DESCRIPTOR, 0, len(data), path, "", "")]
-        while waiting and self._left > 0:
-            waiting += reversed(self._look(waiting.pop(), data))
-        return True
+        is_unknown = has_unknown(message)
+        # Overwritten values make a message shorter when it is written again.
+        if is_unknown or message.ByteSize() != len(data):
+            waiting = [_Message(message.DESCRIPTOR, 0, len(data), path, "", "")]
+            while waiting and self._left > 0:
+                waiting += reversed(self._look(waiting.pop(), data))
+        return is_unknown
 
     def _look(self, message: _Message, data: bytes) -> list[_Message]:
         """Lists the unknown fields of one message; the messages in it."""
         inner: list[_Message] = []
         places: dict[int, int] = {}
+        seen: dict[str, int] = {}
         for field in read_fields(message.descriptor, data, message.start, message.end):
             self._left -= 1
             if self._left <= 0:
                 break
             if not field.is_read:
                 self._list(message, field)
-            elif field.known.type == MESSAGE and field.wire_type == LEN:
+                continue
+            if (slot := _slot(field, data)) is not None:
+                if slot in seen:
+                    is_joined = field.known.type == MESSAGE and seen[slot] == field.number and not _is_map(field.known)
+                    self._list_overwritten(message, field, slot, JOINED if is_joined else LAST_COUNTS)
+                seen[slot] = field.number
+            if field.known.type == MESSAGE and field.wire_type == LEN:
                 place = places[field.number] = places.get(field.number, -1) + 1
                 inner.append(_message_at(message, field, place))
         return inner
@@ -138,6 +153,18 @@ class UnknownFields:
         found.count += 1
         found.size += message.end - message.start if is_entry else max(field.end - field.start, 0)
 
+    def _list_overwritten(self, message: _Message, field: WireField, slot: str, why: str) -> None:
+        kind = f"{message.kind}.{slot}"
+        if kind not in self._found:
+            if len(self._found) >= MAX_LINES:
+                self._more += 1
+                return
+            known = field.known
+            oneof = known.containing_oneof
+            what = "one key" if _is_map(known) else f"oneof {oneof.name}" if oneof is not None else "one field"
+            self._found[kind] = _Found(_joined(message.path, known.name), what, why)
+        self._found[kind].count += 1
+
     def lines(self) -> tuple[Loss, ...]:
         """What a receipt says of them."""
         lines = [found.line() for found in self._found.values()]
@@ -146,6 +173,23 @@ class UnknownFields:
             why = ONLY_WARP if self._left > 0 else f"{ONLY_WARP}; what is behind the first {MAX_FIELDS} is not listed"
             lines.append(Loss("$", what, why))
         return tuple(lines)
+
+
+def _is_map(known: Any) -> bool:
+    return bool(known.type == MESSAGE and known.message_type.GetOptions().map_entry)
+
+
+def _slot(field: WireField, data: bytes) -> str | None:
+    """What holds one value of this field: the field, its oneof, or a key of a map; None where it is a list."""
+    known = field.known
+    if _is_map(known):
+        entry = read_fields(known.message_type, data, field.start, field.end)
+        keys = [f"{inner.value}:{data[inner.start : inner.end].hex()}" for inner in entry if inner.number == 1]
+        return f"{known.name}[{keys[-1] if keys else ''}]"
+    if known.is_repeated:
+        return None
+    oneof = known.containing_oneof
+    return known.name if oneof is None else f"oneof {oneof.name}"
 
 
 def _message_at(outer: _Message, field: WireField, place: int) -> _Message:
