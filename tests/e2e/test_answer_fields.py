@@ -113,6 +113,7 @@ ERROR = "an error has a kind, a code and a message in every dialect; the rest ex
 ONLY = "the only answer is the first one, whatever its number, and the model's"
 UNCOUNTED = "the kind of tokens says nothing without their number"
 TOKEN = "the text of the token says which one it is"
+STEPS = "the counts of the steps are added up, and the receipt names their list"
 REMAINDER = "the tokens that no other count names; the sums are carried"
 
 _ECHO = (
@@ -141,6 +142,7 @@ EXEMPT: dict[str, dict[str, str]] = {
     "anthropic": {
         r"\.content\[\]<BetaToolUseBlock>\.caller<BetaDirectCaller>": DEFAULT,
         r"\.usage\.service_tier=standard": DEFAULT,
+        r"\.usage\.iterations\[\].*": STEPS,
     },
     "gemini": {
         r"\.candidates\[\]\.(content\.role|index)": ONLY,

@@ -87,7 +87,7 @@ def test_an_answer_has_its_text_its_end_its_model_and_its_usage() -> None:
         "text": "I am fine.",
         "stop_reason": "end",
         "model": "m-1",
-        "usage": {"input_tokens": 5, "output_tokens": 2, "cached_tokens": 0, "reasoning_tokens": 0},
+        "usage": {"input_tokens": 5, "output_tokens": 2},
     }
     assert told.texts == ("I am fine.",)
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
