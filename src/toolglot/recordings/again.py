@@ -6,7 +6,7 @@ one; where none makes it, the usual ones are taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -76,6 +76,7 @@ class Again:
         self.changes: list[Changed] = []
         self.refused: str | None = None
         self.same = False
+        self._served_tools: set[str] = set()
         self.exchange = self._made(recording, attempt)
         self._told = len(self.exchange.receipt)
         self._spy = Spy(self.exchange.client.stream_encoder(self.exchange.asked, self.exchange.receipt))
@@ -89,7 +90,7 @@ class Again:
         if not recording.request.data:
             return Exchange(recording.head.client, attempt.request.dialect)
         first: tuple[Exchange, list[Changed], str | None] | None = None
-        for exchange, changes in _candidates(recording, attempt):
+        for exchange, changes in _candidates(recording, attempt, self._served_tools.__contains__):
             sent, refused = b"", None
             try:
                 sent = exchange.request(
@@ -100,7 +101,9 @@ class Again:
             if sent == attempt.request.data:
                 self.changes, self.same = changes, True
                 return exchange
-            first = first or (exchange, changes, refused)
+            if first is None:
+                first = (exchange, changes, refused)
+                self._served_tools |= _added_tools(recording, attempt, sent)
         assert first is not None
         exchange, self.changes, self.refused = first
         return exchange
@@ -158,11 +161,29 @@ class Again:
         return lines
 
 
-def _candidates(recording: Recording, attempt: Attempt) -> Iterator[tuple[Exchange, list[Changed]]]:
+def _added_tools(recording: Recording, attempt: Attempt, sent: bytes) -> set[str]:
+    """The tools that the gateway ran itself: the upstream was offered them, and the client did not send them."""
+    if not recording.serves:
+        return set()
+    upstream = find(attempt.request.dialect)
+    try:
+        offered = _tool_names(upstream.decode_request(attempt.request.data))
+        return offered - (_tool_names(upstream.decode_request(sent)) if sent else set())
+    except (DecodeError, RecursionError):
+        return set()
+
+
+def _tool_names(request: Request) -> set[str]:
+    return {tool.name for tool in request.tools if isinstance(tool, Tool)}
+
+
+def _candidates(
+    recording: Recording, attempt: Attempt, serves: Callable[[str], bool]
+) -> Iterator[tuple[Exchange, list[Changed]]]:
     if (settings := attempt.request.settings) is not None:
-        yield _exchange(recording, attempt, settings)
+        yield _exchange(recording, attempt, settings, serves if recording.serves else None)
         return
-    yield _exchange(recording, attempt)
+    yield _exchange(recording, attempt, serves=serves if recording.serves else None)
     yield _exchange(recording, attempt, CallSettings(verbatim=False))
     if not _lost_its_tools(recording, attempt):
         return
@@ -189,7 +210,10 @@ def _has_tools(request: Request) -> bool:
 
 
 def _exchange(
-    recording: Recording, attempt: Attempt, settings: CallSettings | None = None
+    recording: Recording,
+    attempt: Attempt,
+    settings: CallSettings | None = None,
+    serves: Callable[[str], bool] | None = None,
 ) -> tuple[Exchange, list[Changed]]:
     settings = settings or CallSettings()
     changes: list[Changed] = []
@@ -219,6 +243,7 @@ def _exchange(
         issuer=settings.issuer,
         cache_marks=settings.cache_marks,
         prefix_repeats=settings.prefix_repeats,
+        serves=serves,
     )
     return exchange, changes
 
