@@ -174,15 +174,13 @@ def test_a_call_that_gemini_could_not_read_keeps_text_and_usage(client: str, rea
 
 
 @pytest.mark.parametrize("client", [name for name in NAMES if is_json(name) and name != "openai_chat"])
-def test_a_source_that_mistrals_reasoning_points_to_is_a_note(client: str) -> None:
-    """The text of the reasoning is carried, and the state for Mistral may hold the pointer."""
+def test_a_source_that_mistrals_reasoning_points_to_is_a_loss(client: str) -> None:
     thinking = [{"type": "text", "text": "Hm"}, {"type": "reference", "reference_ids": [41]}]
     content = [{"type": "thinking", "thinking": thinking}, {"type": "text", "text": "Hi"}]
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
     answer = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     receipt = translate_response(json.dumps(answer), "openai_chat", client).receipt
-    assert not receipt.losses
-    assert "content[0].thinking.reference" in [line.where for line in receipt.notes]
+    assert "content[0].thinking.reference" in [line.where for line in receipt.losses]
 
 
 @pytest.mark.parametrize("upstream", [name for name in NAMES if is_json(name) and name != "anthropic"])

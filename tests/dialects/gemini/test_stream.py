@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from toolglot.dialects.gemini import metadata, partial
 from toolglot.dialects.gemini.dialect import GEMINI
+from toolglot.dialects.gemini.usage import UsageReports
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
 from toolglot.ir import (
@@ -544,6 +545,28 @@ def test_usage_may_follow_the_reason() -> None:
     assert whole.stop == Stop("length", "MAX_TOKENS")
     assert whole.usage is not None
     assert whole.usage.input_tokens == 9
+
+
+def test_counts_that_later_frames_leave_out_are_kept() -> None:
+    frames = (
+        {**parts({"text": "a"}), "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}},
+        {**parts({"text": "b"}), "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 1}},
+        {**parts({"text": "c"}), "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2}},
+        {**parts({"text": ""}, finishReason="STOP"), "usageMetadata": {"candidatesTokenCount": 3}},
+    )
+    usage = response(*frames).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (10, 3, 4)
+
+
+def test_reports_of_ever_other_members_are_not_all_held() -> None:
+    reports = UsageReports()
+    for number in range(1000):
+        reports.add(json.dumps({"promptTokenCount": number, "x" * number: 1}).encode())
+        assert len(reports._by_shape) <= 16
+    usage = reports.merged()
+    assert usage is not None
+    assert usage.input_tokens == 999
 
 
 def test_a_reason_for_a_broken_call_is_kept_with_its_message() -> None:

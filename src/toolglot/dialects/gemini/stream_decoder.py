@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.gemini.blocks import (
     decode_part,
@@ -27,11 +27,11 @@ from toolglot.dialects.gemini.metadata import Metadata
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
 from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish, read_frame, rest_of_answer
-from toolglot.dialects.gemini.usage import decode_usage, tier_of
+from toolglot.dialects.gemini.usage import UsageReports, tier_of
 from toolglot.dialects.gemini.wire import Answer, Candidate, FunctionCall, Part
 from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, Usage, native_of
+from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.reader import expected
@@ -63,7 +63,7 @@ class GeminiStreamDecoder:
         self._finish: str | None = None
         self._finishes = 0  # how many frames told a reason for the end
         self._message: str | None = None
-        self._usage: Any = None
+        self._usage = UsageReports()
         self._candidate = Metadata(receipt)
         self._rest: dict[str, Any] = {}
 
@@ -132,7 +132,7 @@ class GeminiStreamDecoder:
         if text is None:
             return False
         self._start(text.responseId, text.modelVersion, text.createTime)
-        self._usage = text.usageMetadata or self._usage
+        self._usage.add(bytes(text.usageMetadata))
         if text.createTime:
             self._rest["createTime"] = text.createTime
         for part in text.candidates[0].content.parts:
@@ -146,8 +146,8 @@ class GeminiStreamDecoder:
 
     def _answer(self, answer: Answer) -> None:
         self._start(answer.response_id or "", answer.model_version or "", answer.create_time)
-        usage = answer.usage_metadata
-        self._usage = usage if usage is not UNSET and usage is not None else self._usage
+        if answer.usage_metadata is not UNSET and answer.usage_metadata is not None:
+            self._usage.add(answer.usage_metadata)
         for index, candidate in enumerate(answer.candidates or ()):
             given = index if candidate.index is UNSET or candidate.index is None else candidate.index
             if type(given) is not int and not (type(given) is float and given.is_integer()):
@@ -327,7 +327,7 @@ class GeminiStreamDecoder:
             return
         if self._frames.noise:
             note_noise(self._frames.noise, self._receipt)
-        usage = self._read_usage()
+        usage = self._usage.merged()
         self._close_text()
         for call in self._calls.all():  # each said that it would go on
             self._close_call(call, complete=False)
@@ -339,9 +339,3 @@ class GeminiStreamDecoder:
         self._ended = True
         kept: Native = {NAME: native} if native else {}
         self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=kept))
-
-    def _read_usage(self) -> Usage | None:
-        usage = self._usage
-        if isinstance(usage, Raw):
-            usage = json.decode_frame(bytes(usage))
-        return decode_usage(usage) if usage is not None else None

@@ -11,7 +11,11 @@ from typing import Any
 from toolglot.dialects.gemini.names import USAGE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage, sum_counts
+from toolglot.wire import json
 from toolglot.wire.usage import UsageReader, original, original_usage, with_original
+
+_MOST_SHAPES = 16
+"""Reports of different members that are held before they are merged."""
 
 _BY_MODALITY = ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails", "toolUsePromptTokensDetails")
 
@@ -54,6 +58,40 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
         reasoning_tokens=thoughts,
         native=with_original(NAME, value, rest),
     )
+
+
+class UsageReports:
+    """What the frames of a stream tell of the usage. Counts grow, and the last of each holds; servers may leave out of
+    later frames what an earlier one told. Most frames tell the same members with other counts: of those only the last
+    is read, so a frame costs no decoding."""
+
+    __slots__ = ("_by_shape", "_read")
+
+    def __init__(self) -> None:
+        self._by_shape: dict[bytes, bytes] = {}
+        self._read: Any = None
+
+    def add(self, report: Any) -> None:
+        """One `usageMetadata`, as JSON text or as a value."""
+        if type(report) is not bytes:
+            self._merge(report)
+        elif report:
+            shape = report.translate(None, b"0123456789")
+            self._by_shape.pop(shape, None)  # the merge goes by the order in which they came last
+            self._by_shape[shape] = report
+            if len(self._by_shape) > _MOST_SHAPES:
+                self._merge()
+
+    def _merge(self, *later: Any) -> None:
+        waiting = [json.decode_frame(text) for text in self._by_shape.values()]
+        self._by_shape.clear()
+        for value in (*waiting, *later):
+            both = isinstance(value, dict) and isinstance(self._read, dict)
+            self._read = {**self._read, **value} if both else value
+
+    def merged(self) -> Usage | None:
+        self._merge()
+        return decode_usage(self._read) if self._read is not None else None
 
 
 def _from_total(

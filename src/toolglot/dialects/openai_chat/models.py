@@ -72,10 +72,7 @@ CAPABILITIES = Capabilities(
     answer_paths={"choice": "choices[0]", "message": "choices[0].message", "choices": "choices[1]"},
     further_answers="choices",
     assumed={"modalities": (["text"],), "closed": (True,)},
-    noted={
-        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
-        "reference": "it points to a source; the text beside it is carried",
-    },
+    noted={"include_obfuscation": "toolglot writes the client's stream, and pads nothing"},
     reasoning_members=frozenset({"reasoning_details", "thinking_blocks"}),
     cosmetic={
         "include_usage": "toolglot writes the client's stream, with its usage",
