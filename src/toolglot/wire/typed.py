@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Raw, ValidationError, inspect
@@ -53,6 +53,7 @@ class TypedReader(Generic[W]):
         self._split = splitter.struct(kind)
         self._history = self._split.fields[history]
         self._find_untagged = _tag_finder(self._history.item_types)
+        self._decode_history = msgspec.json.Decoder(_array_type(kind, self._history.attribute)).decode
 
     def read(self, data: bytes, limit: int = json.MAX_DOCUMENT_BYTES, factor: int = 1) -> W:
         """The document. Raises `DecodeError` as `json.decode` does, and for values of the wrong type."""
@@ -72,6 +73,28 @@ class TypedReader(Generic[W]):
             json.decode(data, limit, factor)  # tells where
         return value
 
+    def read_history(self, data: bytes) -> list[Any] | None:
+        """The array that is the history of a document, alone; None where it takes the whole document to read it."""
+        if large.is_large(data):
+            return None
+        starts: dict[int, bytes] = {}
+        try:
+            try:
+                value: list[Any] = self._decode_history(data)
+            except ValidationError:
+                if self._find_untagged is None:
+                    return None
+                starts = self._find_untagged(Raw(data))
+                value = self._decode_history(_tagged(Raw(data), starts))
+            written = _encode(value)
+        except _REFUSED:
+            return None
+        if (starts or len(written) != len(data)) and written.count(b":") - len(starts) != large.colons(data):
+            return None
+        for place in starts:
+            value[place].rest = UNTAGGED
+        return value
+
     def _read_tagged(self, data: bytes) -> W | None:
         """The document, if nothing is odd about it but missing tags in its history: they are written into it."""
         if self._find_untagged is None:
@@ -79,10 +102,8 @@ class TypedReader(Generic[W]):
         try:
             members = _members(data)
             history = members[self._history.name]
-            starts, items = self._find_untagged(history), _elements(history)
-            for place, start in starts.items():
-                items[place] = Raw(start + bytes(items[place])[1:])
-            members[self._history.name] = Raw(_encode(items))
+            starts = self._find_untagged(history)
+            members[self._history.name] = _tagged(history, starts)
             tagged = _encode(members)
             value = self._decode(tagged)
             written = _encode(value)
@@ -135,6 +156,20 @@ class TypedReader(Generic[W]):
         except large.Irregular:
             return self._split(data, "$")  # type: ignore[no-any-return]
         return self._split.from_members(others, "$", {self._history.attribute: items})  # type: ignore[no-any-return]
+
+
+def _tagged(history: Raw, starts: dict[int, bytes]) -> Raw:
+    """An array with the tags that some of its objects lack."""
+    items = _elements(history)
+    for place, start in starts.items():
+        items[place] = Raw(start + bytes(items[place])[1:])
+    return Raw(_encode(items))
+
+
+def _array_type(kind: type[Wire], attribute: str) -> Any:
+    """The type that a member has where it is an array."""
+    types = get_type_hints(kind, include_extras=True)[attribute]
+    return next((one for one in (types, *get_args(types)) if get_origin(one) is list), list[Any])
 
 
 def _tag_finder(kinds: list[inspect.Type]) -> Callable[[Raw], dict[int, bytes]] | None:

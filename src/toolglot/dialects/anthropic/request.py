@@ -41,9 +41,10 @@ from toolglot.dialects.anthropic.tools import (
 )
 from toolglot.dialects.anthropic.wire import REQUESTS, Metadata, OutputConfig, RequestBody, RequestMessage
 from toolglot.errors import DecodeError
-from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, with_native
+from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, replace, with_native
 from toolglot.receipt import Receipt, describe_setting
 from toolglot.wire import json, large
+from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import UnsoundError
 
@@ -75,17 +76,39 @@ def path(request: Request) -> str:
     return "/v1/messages"
 
 
+_KNOWN = KnownSettings[Request]("messages")
+
+
 def decode_request(data: bytes) -> Request:
+    known = _decode_known(data)
+    if known is not None:
+        return known
     body = REQUESTS.read(data)
     try:
-        return _decode_body(body)
+        leading, messages = _decode_system(body), _decode_messages(body.messages)
+        settings = _decode_settings(body, leading)
     except UnsoundError:
         json.decode(data)  # tells where
         raise DecodeError("$", json.TOO_DEEP) from None
+    _KNOWN.keep(data, settings)
+    return replace(settings, messages=(*leading, *messages))
 
 
-def _decode_body(body: RequestBody) -> Request:
-    leading, messages, others = _decode_system(body), _decode_messages(body.messages), _others(body)
+def _decode_known(data: bytes) -> Request | None:
+    """A request whose settings have come before."""
+    if (found := _KNOWN.find(data)) is None:
+        return None
+    settings, history = found
+    if (wire := REQUESTS.read_history(history)) is None:
+        return None
+    try:
+        return replace(settings, messages=(*settings.messages, *_decode_messages(wire)))
+    except (DecodeError, UnsoundError):
+        return None  # the whole document tells what is wrong
+
+
+def _decode_settings(body: RequestBody, leading: list[Message]) -> Request:
+    others = _others(body)
     tools = _take_tools(body, others)
     tool_choice, parallel = decode_choice(body.tool_choice)
     if others:
@@ -95,7 +118,7 @@ def _decode_body(body: RequestBody) -> Request:
     tier, speed = _or_none(body.service_tier), _or_none(body.speed)
     return Request(
         model=model,
-        messages=(*leading, *messages),
+        messages=tuple(leading),
         tools=tools,
         tool_choice=tool_choice,
         parallel_tool_calls=parallel,

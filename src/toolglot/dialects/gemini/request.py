@@ -46,6 +46,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
+from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import members_without
@@ -81,19 +82,47 @@ def path(request: Request) -> str:
 # Reading
 
 
+_KNOWN = KnownSettings[Request]("contents")
+
+
 def decode_request(data: bytes) -> Request:
+    known = _decode_known(data)
+    if known is not None:
+        return known
     try:
-        return _decode_body(REQUESTS.read(data))
+        body = REQUESTS.read(data)
+        contents = body.contents
+        messages = _decode_contents(contents if isinstance(contents, list) else [contents])
+        settings = _decode_settings(body)
     except (DecodeError, UnsoundError) as error:
         json.decode(data)  # what is wrong with the document itself is told first
         if isinstance(error, UnsoundError):
             raise DecodeError("$", "the document cannot be read") from None
         raise
+    if isinstance(contents, list):
+        _KNOWN.keep(data, settings)
+    return _with_history(settings, messages)
 
 
-def _decode_body(body: Body) -> Request:
+def _decode_known(data: bytes) -> Request | None:
+    """A request whose settings have come before."""
+    if (found := _KNOWN.find(data)) is None:
+        return None
+    settings, history = found
+    if (contents := REQUESTS.read_history(history)) is None:
+        return None
+    try:
+        return _with_history(settings, _decode_contents(contents))
+    except (DecodeError, UnsoundError):
+        return None  # the whole document tells what is wrong
+
+
+def _with_history(settings: Request, messages: list[Message]) -> Request:
+    return replace(settings, messages=(*settings.messages, *_with_pieces(messages)))
+
+
+def _decode_settings(body: Body) -> Request:
     contents = body.contents
-    messages = _decode_contents(contents if isinstance(contents, list) else [contents])
     declared = decode_tools(body.tools)
     fields, nested = _decode_configs(body)
     labels, odd_labels = _decode_labels(body.labels)
@@ -113,7 +142,7 @@ def _decode_body(body: Body) -> Request:
     native = keep(members, **notes)
     return Request(
         model="",
-        messages=(*_decode_instruction(body.system_instruction), *_with_pieces(messages)),
+        messages=tuple(_decode_instruction(body.system_instruction)),
         tools=declared.tools,
         metadata=labels,
         service_tier=tier,

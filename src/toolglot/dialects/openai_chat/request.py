@@ -46,10 +46,12 @@ from toolglot.ir import (
     ResponseFormat,
     Tool,
     native_of,
+    replace,
 )
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
+from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.large import emptied
 from toolglot.wire.openai_fields import (
     PROMPT_CACHE,
@@ -90,9 +92,34 @@ _SETTINGS = {
 """Members that the IR has as they are, and its names for them."""
 
 
+_KNOWN = KnownSettings[Request]("messages")
+
+
 def decode_request(data: bytes) -> Request:
+    known = _decode_known(data)
+    if known is not None:
+        return known
     body = REQUESTS.read(data)
     messages = tuple([decode_message(message) for message in emptied(body.messages)])
+    settings = _decode_settings(body, data)
+    _KNOWN.keep(data, settings)
+    return replace(settings, messages=messages)
+
+
+def _decode_known(data: bytes) -> Request | None:
+    """A request whose settings have come before."""
+    if (found := _KNOWN.find(data)) is None:
+        return None
+    settings, history = found
+    if (wire := REQUESTS.read_history(history)) is None:
+        return None
+    try:
+        return replace(settings, messages=tuple([decode_message(message) for message in emptied(wire)]))
+    except DecodeError:
+        return None  # the whole document tells what is wrong
+
+
+def _decode_settings(body: Body, data: bytes) -> Request:
     rest = members_without(body, "messages", "tools", "functions", "response_format")
     shape: dict[str, Any] = {}
     fields: dict[str, Any] = {"tools": _read_tools(body, rest, shape, data)}
@@ -109,7 +136,7 @@ def decode_request(data: bytes) -> Request:
     if body.functions and "parallel_tool_calls" not in fields:
         # An answer in the deprecated form has room for one call.
         fields["parallel_tool_calls"], shape["no_parallel"] = False, True
-    return Request(messages=messages, native=keep_members(NAME, rest, **shape), **fields)
+    return Request(native=keep_members(NAME, rest, **shape), **fields)
 
 
 def _take_model(rest: dict[str, Any], shape: dict[str, Any]) -> str:

@@ -45,6 +45,7 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import Tools
 from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
+from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
 from toolglot.wire.reader import keep_members
 from toolglot.wire.structs import as_json, members_without
@@ -70,19 +71,51 @@ def path(request: Request) -> str:
 _READER = TypedReader(Body, "input")
 
 
+_KNOWN = KnownSettings[Request]("input")
+
+
 def decode_request(data: bytes) -> Request:
+    known = _decode_known(data)
+    if known is not None:
+        return known
     body = _READER.read(data)
+    listed = None if body.tools is UNSET else _decode_tools(body.tools, data)
+    messages, brought, shape = _decode_input(body, data)
+    settings = _decode_settings(body, listed, shape)
+    if shape == "items":
+        _KNOWN.keep(data, settings)
+    return _with_history(settings, messages, brought)
+
+
+def _decode_known(data: bytes) -> Request | None:
+    """A request whose settings have come before."""
+    if (found := _KNOWN.find(data)) is None:
+        return None
+    settings, history = found
+    if (items := _READER.read_history(history)) is None:
+        return None
+    try:
+        return _with_history(settings, *_decode_items(items, data))
+    except DecodeError:
+        return None  # the whole document tells what is wrong
+
+
+def _with_history(settings: Request, messages: list[Message], brought: list[Tool]) -> Request:
+    tools = offered(settings.tools, brought)
+    return replace(settings, messages=(*settings.messages, *messages), tools=tools)
+
+
+def _decode_settings(body: Body, listed: Tools | None, input_shape: str) -> Request:
+    """All but the conversation. `listed` is what the member `tools` says, None for null."""
     members = carried(body, *_CARRIED)
     shape: dict[str, Any] = {"absent": absent(body, "store") or None, "text": None, "include": None}
     fields: dict[str, Any] = {name: value for name in _TAKEN if (value := getattr(body, name)) is not UNSET}
-    listed: Tools = ()
     if body.tools is not UNSET:
-        if (found := _decode_tools(body.tools, data)) is None:
+        if listed is None:
             members["tools"] = None
-        elif not found:
+        elif not listed:
             shape["no_tools"] = True
-        listed = found or ()
-    messages, brought, shape["input"] = _decode_input(body, data)
+    shape["input"] = input_shape
     _decode_user(body, members, fields, shape)
     if body.reasoning is not UNSET:
         fields["reasoning"] = _decode_reasoning(body.reasoning)
@@ -95,8 +128,8 @@ def decode_request(data: bytes) -> Request:
         members["model"] = ""
     return Request(
         model=given(body.model) or "",
-        messages=messages,
-        tools=offered(listed, brought),
+        messages=_decode_instructions(body),
+        tools=listed or (),
         native=keep_members(NAME, members, **shape),
         **fields,
     )
@@ -133,21 +166,28 @@ _CARRIED = (
 """Members that are carried along, unless `_decode_loose` understands them."""
 
 
-def _decode_input(body: Body, data: bytes) -> tuple[tuple[Message, ...], list[Tool], str]:
+def _decode_instructions(body: Body) -> tuple[Message, ...]:
+    if body.instructions is UNSET:  # a prompt template may put a list of items here: it rides along
+        return ()
+    return (Message(role="system", content=(Text(text=body.instructions),), native=_INSTRUCTIONS),)
+
+
+def _decode_input(body: Body, data: bytes) -> tuple[list[Message], list[Tool], str]:
     """The messages, the tools that stand among them, and the shape of `input`."""
     said = body.input
-    brought: list[Tool] = []
-    messages: list[Message] = []
-    if body.instructions is not UNSET:  # a prompt template may put a list of items here: it rides along
-        messages.append(Message(role="system", content=(Text(text=body.instructions),), native=_INSTRUCTIONS))
     if said is UNSET:
         if all(getattr(body, key) in (None, UNSET) for key in _HOLDS_INPUT):
             raise DecodeError("$.input", "this string or array is required")
-        return tuple(messages), brought, "absent"
+        return [], [], "absent"
     if isinstance(said, str):
-        messages.append(Message(role="user", content=(Text(text=said),)))
-        return tuple(messages), brought, "string"
-    for index, item in enumerate(large.emptied(said)):
+        return [Message(role="user", content=(Text(text=said),))], [], "string"
+    return *_decode_items(said, data), "items"
+
+
+def _decode_items(items: list[Any], data: bytes) -> tuple[list[Message], list[Tool]]:
+    brought: list[Tool] = []
+    messages: list[Message] = []
+    for index, item in enumerate(large.emptied(items)):
         if isinstance(item, AdditionalTools | ToolSearchOutput):
             found = brought_tools(item, f"$.input[{index}]", data)
             brought += found.tools
@@ -155,7 +195,7 @@ def _decode_input(body: Body, data: bytes) -> tuple[tuple[Message, ...], list[To
             messages.append(opaque_item(value if found.value is UNSET else {**value, "tools": found.value}))
         else:
             messages.append(decode_input_item(item))
-    return tuple(messages), brought, "items"
+    return messages, brought
 
 
 _INSTRUCTIONS: Native = {NAME: {"$from": "instructions"}}
