@@ -27,6 +27,7 @@ SHELLS = (
     "doctor",
     "recordings.rerun",
     "recordings.writing",
+    "gateway",
     "server",
     "store",
     "tool_server",

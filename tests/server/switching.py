@@ -27,13 +27,18 @@ from tests.warp_server.state import added_up
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.context import new_context
+from toolglot.gateway.driver import FlowDriver
+from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.flow import BeginStream, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.flow import answer as answer_flow
+from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
-from toolglot.server.attempts import Asked, Attempts
 from toolglot.server.calling import Calling
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
-from toolglot.server.sources import Plain
 from toolglot.server.starting import build
 from toolglot.server.states import States
 from toolglot.store import Store
@@ -172,24 +177,32 @@ class Talk:
         request = client.decode_request(body)
         if client.request.model_in_path:
             request = replace(request, model=by, stream=stream)
-        asked = Asked(client=client, request=request, body=body)
+        received = ReceivedRequest(client=client, request=request, body=body)
         record = Record(id=f"req_{self.number}", method="POST", path="/", started=0.0)
         store, gateway = self.stage.store, self.stage.gateway
-        attempts = Attempts(gateway, asked, record, Calling(store=store), Replays(store, "me"), States(store, "me"))
-        source = Plain(asked, attempts, gateway.router.resolve(by), record)
+        context = new_context(record, is_streaming=request.stream)
+        states = States(store, "me")
+        targets = RequestTargets(gateway, received, context, Calling(store=store), Replays(store, "me"), states)
+        flow = with_carried_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
+        driver, data = FlowDriver(flow, context), b""
         try:
-            if not request.stream:
-                return json.loads(await source.whole())
-            async with aclosing(source.stream()) as parts:
-                data = b"".join([part async for part in parts])
-            if self.dialect == "warp":
-                return data
-            response = folded(read_events(self.dialect, [data]))
-            return json.loads(client.encode_response(response, request, Receipt()))
+            async with aclosing(driver.commands()) as commands:
+                async for command in commands:
+                    if not isinstance(command, BeginStream):
+                        data += command.data if isinstance(command, Write) else command
         finally:
-            source.close()
-            if source.exchange is not None:
-                self.receipt = source.exchange.receipt
+            driver.close()
+            targets.close()
+            if context.exchange is not None:
+                self.receipt = context.exchange.receipt
+        if isinstance(driver.result, WholeAnswer):
+            return json.loads(driver.result.body)
+        assert isinstance(driver.result, StreamEnd), driver.result
+        data += driver.result.data
+        if self.dialect == "warp":
+            return data
+        response = folded(read_events(self.dialect, [data]))
+        return json.loads(client.encode_response(response, request, Receipt()))
 
 
 class _Chat:

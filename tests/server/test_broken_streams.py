@@ -37,7 +37,7 @@ from tests.upstream.bad_server import (
 from tests.warp_server import frames
 from toolglot.config.schema import Retries
 from toolglot.dialects import DIALECTS
-from toolglot.server import pieces
+from toolglot.gateway import flow
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
 STREAM_HEAD = head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"})
@@ -199,7 +199,7 @@ UNMARKED = {"openai_chat": SOUND["openai_chat"].removesuffix(b"data: [DONE]\n\n"
 def test_31_a_silence_after_the_reason_for_the_end_is_short(
     client: str, upstream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "TRAILING_SECONDS", 0.05)
+    monkeypatch.setattr(flow, "TRAILING_SECONDS", 0.05)
     left = Gate()
     script = [expect(), stream(UNMARKED[upstream], complete=False), gone(left)]
     with BadServer(script) as server, gateway(at(upstream, server.url)) as running:

@@ -12,8 +12,8 @@ from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.told import error_told, frames, good_end, type_of
 from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
 from toolglot.config.schema import Retries
+from toolglot.gateway import driver
 from toolglot.lint import lint
-from toolglot.server import attempts
 
 WORDS = "Rate limit reached for gpt-5 on tokens per min (TPM). Please try again in 1.898s."
 
@@ -110,7 +110,7 @@ def test_the_wait_that_an_upstream_names_is_waited(
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(attempts, "asyncio", _Asyncio(sleep))
+    monkeypatch.setattr(driver, "asyncio", _Asyncio(sleep))
     with (
         BadServer(refusal, [expect(), stream(SOUND[upstream])]) as server,
         gateway(at(upstream, server.url, retries=Retries(attempts=2, first_wait=0))) as running,

@@ -28,10 +28,10 @@ from toolglot.config.schema import McpServerConfig
 from toolglot.dialects import find
 from toolglot.errors import ToolglotError
 from toolglot.events import Event
+from toolglot.gateway.errors import FailedError
 from toolglot.ir import Message, Request, ToolCall
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
-from toolglot.server.attempts import FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
 from toolglot.server.model import GatewayModel

@@ -12,10 +12,10 @@ from msgspec.structs import asdict
 from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
+from toolglot.gateway.errors import FailedError
 from toolglot.manifest import load
 from toolglot.server import kept_elsewhere, responses_routes
 from toolglot.server.attaching import filter_servers
-from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
 from toolglot.server.credentials import hide_in_json
 from toolglot.server.generate import generate

@@ -9,10 +9,10 @@ from secrets import token_hex
 from toolglot import __version__
 from toolglot.dialects import DIALECTS, STORED
 from toolglot.errors import ApiError, LossError, error_status
+from toolglot.gateway.errors import FailedError
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import actions, failures, headers, json_array, routes
-from toolglot.server.attempts import FailedError
 from toolglot.server.express.handing import HANDED
 from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of
 from toolglot.server.record import Record

@@ -11,10 +11,11 @@ from toolglot.agent.host import Host
 from toolglot.agent.toolbox import Attached
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.received import ReceivedRequest
 from toolglot.ir import Request, replace
 from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
-from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.gateway import Gateway
 from toolglot.server.headers import SERVERS
 from toolglot.tools.served import Asked as Named
@@ -40,7 +41,9 @@ class RequestedServers(Struct, frozen=True, kw_only=True):
     chosen: tuple[tuple[str, str | None], ...] = ()
 
 
-def find_requested_servers(gateway: Gateway, asked: Asked, target: Target, key: str | None) -> RequestedServers:
+def find_requested_servers(
+    gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
+) -> RequestedServers:
     """What the request wants. Servers are only ever those of the configuration that this key may use: one that the
     request names is known by its address.
 
@@ -50,13 +53,13 @@ def find_requested_servers(gateway: Gateway, asked: Asked, target: Target, key: 
     """
     config = filter_servers(gateway.config.mcp, key)
     alias = [name for name in target.mcp if name in config.servers]
-    wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_by_header(config, asked))]
-    is_its_own = gateway.upstreams[target.upstream].dialect.name == asked.client.name
-    named = _named_in(asked, is_its_own=is_its_own and not config.servers)
+    wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_by_header(config, received))]
+    is_its_own = gateway.upstreams[target.upstream].dialect.name == received.client.name
+    named = _named_in(received, is_its_own=is_its_own and not config.servers)
     found = [(each, _configured(config, each)) for each in named.servers]
     if is_its_own and all(server is None for _, server in found):
         # An upstream of the client's own dialect may know servers that we do not: then they are left to it.
-        return RequestedServers(request=asked.request, wanted=tuple(_once(wanted)))
+        return RequestedServers(request=received.request, wanted=tuple(_once(wanted)))
     wanted += [_named(config, each, server) for each, server in found]
     return RequestedServers(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
 
@@ -76,14 +79,14 @@ def note_withheld_servers(config: McpConfig, target: Target, key: str | None) ->
     return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
 
 
-def _named_in(asked: Asked, *, is_its_own: bool) -> Named:
+def _named_in(received: ReceivedRequest, *, is_its_own: bool) -> Named:
     """The servers that the request names, in an API that has words for it and no upstream that understands them."""
-    forms = asked.client.served
-    return Named(request=asked.request) if forms is None or is_its_own else forms.asked(asked.request)
+    forms = received.client.served
+    return Named(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
 
 
-def _by_header(config: McpConfig, asked: Asked) -> list[str]:
-    names = [name for part in asked.headers.get(HEADER, "").split(",") if (name := part.strip())]
+def _by_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
+    names = [name for part in received.headers.get(HEADER, "").split(",") if (name := part.strip())]
     for name in names:
         if name not in config.servers or not config.servers[name].by_header:
             raise FailedError(_unknown(config, f"The header {HEADER} names the MCP server {name[:100]!r}", HEADER))

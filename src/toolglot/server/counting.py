@@ -6,10 +6,11 @@ import asyncio
 
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.received import ReceivedRequest
 from toolglot.ir import Request, replace
 from toolglot.routing import MAX_NAME
 from toolglot.server import headers
-from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.generate import require_model
 from toolglot.server.incoming import Incoming
@@ -53,8 +54,8 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
         request = await aside(len(whole), client.counting.decode_request, whole)
-    asked = Asked(client=client, request=request, body=whole, headers=incoming.headers)
-    request = await with_tools(service, incoming.gateway, asked, target, incoming.record.key)
+    received = ReceivedRequest(client=client, request=request, body=whole, headers=incoming.headers)
+    request = await with_tools(service, incoming.gateway, received, target, incoming.record.key)
     calls = await Calling(service.verdicts, service.store).of(upstream, target, request)
     exchange = exchange_for(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name

@@ -14,8 +14,9 @@ from toolglot.errors import (
     UpstreamError,
     api_error,
 )
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.flow import StoppedError
 from toolglot.routing import UnknownModelError
-from toolglot.server.attempts import FailedError
 from toolglot.server.incoming import ClientLeftError
 from toolglot.server.ingress import IngressError
 from toolglot.server.record import Record
@@ -37,7 +38,7 @@ def told(failure: BaseException, record: Record) -> ApiError | None:
     A cancellation that does not come from the client comes from the server, whose time to drain is over.
     """
     match failure:
-        case FailedError() | IngressError():
+        case FailedError() | IngressError() | StoppedError():
             return failure.error
         case UnknownModelError():
             return ApiError(kind="not_found", code="model_not_found", message=str(failure), param="model")

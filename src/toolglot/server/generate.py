@@ -2,51 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from time import time
+from typing import Protocol
+
+from msgspec import Struct
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.events import Fault, Start
+from toolglot.gateway.context import FaultEncoder, client_context
+from toolglot.gateway.driver import ClientCommand, FlowDriver
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.flow import BeginStream, Flow, FlowContext, StreamEnd, WholeAnswer, Write, answer
+from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
+from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
 from toolglot.server.attaching import note_withheld_servers
-from toolglot.server.attempts import Asked, Attempts, FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.credentials import hide_in_lines
-from toolglot.server.failures import told
-from toolglot.server.heartbeat import keeping_alive, watching
+from toolglot.server.failures import DRAINING, told
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import hold_body
 from toolglot.server.replays import Replays
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.serving import serve
-from toolglot.server.sources import Plain, Source
 from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.turn import Turn
-from toolglot.upstream.aside import LARGE, aside, let_go
+from toolglot.translate import Exchange
+from toolglot.upstream.aside import aside, let_go
 
 _NO = ("", "0", "false", "no", "off")
 
 
 async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     """`POST` to a path where models answer."""
-    asked = await _read(service, incoming, match)
+    received = await _read(service, incoming, match)
     record = incoming.record
-    record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
+    record.model, record.stream = received.request.model[:MAX_NAME], received.request.stream
     try:
-        await _generate(service, incoming, asked)
+        await _generate(service, incoming, received)
     except (FailedError, RefusedError) as failure:
-        if not asked.request.stream or incoming.begun or not _is_told_in_stream(asked.client, failure.error):
+        if not received.request.stream or incoming.begun or not _is_told_in_stream(received.client, failure.error):
             raise
         receipt, start = (failure.receipt, failure.start) if isinstance(failure, FailedError) else (Receipt(), None)
-        await _stream_error(incoming, asked, failure.error, receipt, start)
+        await _stream_error(incoming, received, failure.error, receipt, start)
 
 
 def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
@@ -55,64 +65,120 @@ def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
 
 
 async def _stream_error(
-    incoming: Incoming, asked: Asked, error: ApiError, receipt: Receipt, start: Start | None
+    incoming: Incoming, received: ReceivedRequest, error: ApiError, receipt: Receipt, start: Start | None
 ) -> None:
     """A stream that is only an error, for clients that do not look at the status."""
     error = incoming.hide_in_error(error)
     incoming.record.error, incoming.record.message = error.kind, error.message
-    encoder = asked.client.stream_encoder(replace(asked.request, store=False), Receipt())  # failures are not stored
+    encoder = received.client.stream_encoder(
+        replace(received.request, store=False), Receipt()
+    )  # failures are not stored
     if start is None:
-        start = Start(id=incoming.record.id.replace("req_", "resp_"), model=asked.request.model, created=int(time()))
+        start = Start(id=incoming.record.id.replace("req_", "resp_"), model=received.request.model, created=int(time()))
     await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
     await incoming.write(encoder.feed(start) + encoder.feed(Fault(error)))
     await incoming.end()
 
 
-async def _generate(service: Service, incoming: Incoming, asked: Asked) -> None:
+async def _generate(service: Service, incoming: Incoming, received: ReceivedRequest) -> None:
     record = incoming.record
-    targets = incoming.gateway.router.resolve(asked.request.model)
-    turn, asked = await _with_history(service, incoming, asked, targets[0])
-    with watching(incoming):
-        source = await _source(service, incoming, asked, targets)
+    routed = incoming.gateway.router.resolve(received.request.model)
+    turn, received = await _with_history(service, incoming, received, routed[0])
+    with cancelled_with_client(incoming):
+        answering = await _answering(service, incoming, received, routed)
 
         def note() -> None:
-            source.note()
-            _note_unstored(source, turn)
-            if source.exchange is not None:
-                service.receipts.keep(record, hide_in_lines(tuple(source.exchange.receipt), incoming.shown))
+            answering.note()
+            if (exchange := answering.exchange) is not None:
+                _note_unstored(exchange, turn)
+                service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), incoming.shown))
 
         try:
-            await (_stream if asked.request.stream else _whole)(incoming, source, turn, note)
+            await (_stream if received.request.stream else _whole)(incoming, answering, turn, note)
         finally:
-            source.close()
+            await answering.close()
             note()
-            if source.exchange is not None and incoming.tape is not None:
-                incoming.tape.receipt(source.exchange.receipt)
-            stages = () if source.exchange is None else source.exchange.stages
-            let_go(len(asked.body), asked.request.messages, *stages)
+            exchange = answering.exchange
+            if exchange is not None and incoming.tape is not None:
+                incoming.tape.receipt(exchange.receipt)
+            let_go(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
 
 
-def _note_unstored(source: Source, turn: Turn) -> None:
+def _note_unstored(exchange: Exchange, turn: Turn) -> None:
     """Put into the receipt that the answer could not be stored."""
-    if turn.store_failure is not None and source.exchange is not None:
-        source.exchange.receipt.loss("store", "store", f"the answer could not be stored: {turn.store_failure}")
+    if turn.store_failure is not None:
+        exchange.receipt.loss("store", "store", f"the answer could not be stored: {turn.store_failure}")
         turn.store_failure = None
 
 
-async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:
+async def _answering(
+    service: Service, incoming: Incoming, received: ReceivedRequest, routed: tuple[Target, ...]
+) -> Answering:
     record, gateway = incoming.record, incoming.gateway
     store = taped(service.store, incoming.tape)
     calling, replays = Calling(service.verdicts, store), Replays(store, record.owner)
     states = States(store, record.owner)
-    if lines := note_withheld_servers(gateway.config.mcp, targets[0], record.key):
-        asked = replace(asked, lines=(*asked.lines, *lines))
-    if (serving := await serve(service, gateway, asked, targets[0], record, calling, replays, states)) is not None:
+    if lines := note_withheld_servers(gateway.config.mcp, routed[0], record.key):
+        received = replace(received, lines=(*received.lines, *lines))
+    context = client_context(incoming, received)
+    serving = await serve(service, gateway, received, context, routed[0], calling, replays, states)
+    if serving is not None:
         return serving
-    attempts = Attempts(gateway, asked, record, calling, replays, states, incoming.handed)
-    return Plain(asked, attempts, targets, record)
+    targets = RequestTargets(gateway, received, context, calling, replays, states, incoming.handed)
+    faults = FaultEncoder(received)
+    context.encode_fault = faults.encode
+    if received.request.stream:
+        context.keepalive = faults.encoder.keepalive()
+    flow = answer(context, targets.build(routed))
+    if store is not None:
+        flow = with_carried_state(flow, context, states)
+    return PlainAnswer(flow, context, targets)
 
 
-async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
+class Answering(Protocol):
+    """The flow of one answer, and what is told about it."""
+
+    flow: Flow
+    context: FlowContext
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange that answers, or the last one that was tried."""
+        ...
+
+    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        """The headers of the answer; None while no upstream has answered."""
+        ...
+
+    def note(self) -> None:
+        """Put what is known of the answer into its record and its receipt."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class PlainAnswer(Struct, eq=False):
+    """The answer of a model."""
+
+    flow: Flow
+    context: FlowContext
+    _targets: RequestTargets
+
+    @property
+    def exchange(self) -> Exchange | None:
+        return self.context.exchange
+
+    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        return self._targets.client_headers(upstream_headers)
+
+    def note(self) -> None:
+        self._targets.note()
+
+    async def close(self) -> None:
+        self._targets.close()
+
+
+async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedRequest:
     """The request: its body, and for Gemini what stands in its path."""
     limits = incoming.gateway.config.limits
     body = await incoming.body()
@@ -136,7 +202,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
         if count > limit:
             raise FailedError(ApiError(kind="bad_request", message=f"{what}: {count} of at most {limit}", param=what))
     require_model(request, required=client.request.needs_model)
-    return Asked(
+    return ReceivedRequest(
         client=client,
         request=request,
         body=body,
@@ -156,68 +222,91 @@ def require_model(request: Request, *, required: bool) -> None:
         raise FailedError(error)
 
 
-async def _with_history(service: Service, incoming: Incoming, asked: Asked, target: Target) -> tuple[Turn, Asked]:
+async def _with_history(
+    service: Service, incoming: Incoming, received: ReceivedRequest, target: Target
+) -> tuple[Turn, ReceivedRequest]:
     """The request with what went before it, where the client leaves that to the server."""
     owner, store = incoming.record.owner, taped(service.store, incoming.tape)
     keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
-    turn, body = await Turn.begin(asked.client.name, asked.body, store, owner, upstream_keeps_state=keeps_state)
+    turn, body = await Turn.begin(received.client.name, received.body, store, owner, upstream_keeps_state=keeps_state)
     if turn.withheld:
-        asked = replace(asked, lines=turn.withheld)
-    if body is asked.body:
-        return turn, asked
+        received = replace(received, lines=turn.withheld)
+    if body is received.body:
+        return turn, received
     await hold_body(incoming.hold, body, incoming.limits)
-    request = await aside(len(body), asked.client.decode_request, body)
-    return turn, replace(asked, body=body, request=request)
+    request = await aside(len(body), received.client.decode_request, body)
+    return turn, replace(received, body=body, request=request)
 
 
-async def _whole(incoming: Incoming, source: Source, turn: Turn, note: Callable[[], None]) -> None:
-    body = await turn.whole(await source.whole())
+async def _whole(incoming: Incoming, answering: Answering, turn: Turn, note: Callable[[], None]) -> None:
+    driver = _driver(incoming, answering, turn)
+    try:
+        result = await driver.run()
+    finally:
+        driver.close()
+    if not isinstance(result, WholeAnswer):
+        assert isinstance(result, ApiError)
+        raise FailedError(result, answering.exchange)
     note()  # whoever has the answer may ask for its receipt at once
-    await incoming.reply(200, {"content-type": "application/json", **source.headers()}, body)
+    told = answering.client_headers(result.upstream_headers)
+    await incoming.reply(200, {"content-type": "application/json", **told}, result.body)
 
 
-async def _stream(incoming: Incoming, source: Source, turn: Turn, note: Callable[[], None]) -> None:
-    """Each piece of an answer written as it comes, no faster than the client reads."""
+def _driver(incoming: Incoming, answering: Answering, turn: Turn) -> FlowDriver:
+    flow = with_turn(answering.flow, answering.context, turn) if turn.is_active else answering.flow
+    record = incoming.record
+    # A cancellation that does not come from the client comes from the server, whose time to drain is over.
+    return FlowDriver(flow, answering.context, lambda: None if record.cancelled else DRAINING)
 
-    def commit() -> dict[str, str]:
-        receipt = source.exchange.receipt if source.exchange is not None else Receipt()
-        return {**headers.STREAM_HEADERS, **headers.of_receipt(receipt)}
 
-    beat, silence = source.encoder.keepalive(), incoming.gateway.config.limits.keepalive
-    async with keeping_alive(incoming, beat, silence, commit, lambda: not source.waiting):
+async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Callable[[], None]) -> None:
+    """Write each piece of an answer as it comes, no faster than the client reads."""
+    context, driver = answering.context, _driver(incoming, answering, turn)
+
+    async def begin(upstream_headers: Mapping[str, str] | None) -> None:
+        await incoming.begin({**headers.STREAM_HEADERS, **answering.client_headers(upstream_headers)})
+
+    async def write(command: ClientCommand) -> None:
+        if type(command) is BeginStream:
+            await begin(command.upstream_headers)
+        else:
+            await incoming.write(command.data if type(command) is Write else command)  # type: ignore[arg-type]
+
+    async with SilenceTimer(incoming, driver, context.keepalive_seconds, write) as silence:
         try:
-            async with aclosing(source.stream()) as parts:
-                async for data in parts:
-                    if not incoming.begun:
-                        await incoming.begin({**headers.STREAM_HEADERS, **source.headers()})
-                    await _tell(incoming, turn, data)
+            async with aclosing(driver.commands()) as commands:
+                async for command in commands:
+                    await silence.settle()
+                    await write(command)
+            await silence.settle()
+            result = driver.result
+            if not isinstance(result, StreamEnd):
+                assert isinstance(result, ApiError)
+                raise FailedError(result, answering.exchange)
             note()
-            if source.is_cut:
+            if result.upstream_headers is not None:
+                await begin(result.upstream_headers)
+            if result.data:
+                await incoming.write(result.data)
+            if result.is_cut:
                 await incoming.cut()
                 return
-            await _end(incoming, turn)
-            await source.settle()
+            await incoming.end()
+            await driver.drain()
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
             if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
                 raise
-            error = incoming.hide_in_error(error)
-            # Something has gone out, be it a keep-alive: the error can only be told inside the stream.
-            incoming.record.error, incoming.record.message = error.kind, error.message
-            await _tell(incoming, turn, source.fail(error))
+            # Something was written, be it a keep-alive: the error can only be told inside the stream.
+            await _fail(incoming, context, turn, error)
             note()
-            await _end(incoming, turn)
+            await incoming.end()
+        finally:
+            driver.close()
 
 
-async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:
-    # The last events of a long answer have all of it in them.
-    data = turn.feed(data) if len(data) <= LARGE else await aside(len(data), turn.feed, data)
+async def _fail(incoming: Incoming, context: FlowContext, turn: Turn, error: ApiError) -> None:
+    data = turn.feed(context.fail(error))
     if turn.is_due:
-        data = await turn.keep(data)  # before the client can go on from it
-    if data:
+        data = await turn.keep(data)
+    if data := data + turn.close():
         await incoming.write(data)
-
-
-async def _end(incoming: Incoming, turn: Turn) -> None:
-    if rest := turn.close():
-        await incoming.write(rest)
-    await incoming.end()

@@ -6,9 +6,9 @@ import asyncio
 from urllib.parse import quote, urlencode
 
 from toolglot.errors import header_value
+from toolglot.gateway.errors import FailedError
 from toolglot.ir import replace
 from toolglot.server import headers
-from toolglot.server.attempts import FailedError
 from toolglot.server.gateway import Gateway
 from toolglot.server.incoming import Incoming
 from toolglot.server.outcomes import resting, transport_error
@@ -45,7 +45,7 @@ async def _asked(gateway: Gateway, upstream: Upstream, call: Call) -> Whole:
     loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
     ticket = breaker.enter(loop.time())
     if ticket is None:
-        raise FailedError(resting(upstream, breaker.wait(loop.time())))
+        raise FailedError(resting(upstream.name, breaker.wait(loop.time())))
     try:
         answer = await fetch(upstream.transport, call, gateway.config.limits.response)
     except TransportError as failure:

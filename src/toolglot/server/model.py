@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from toolglot.dialect import Dialect
+from toolglot.errors import ApiError
 from toolglot.events import Event, unfold
+from toolglot.gateway.context import new_context
+from toolglot.gateway.driver import FlowDriver
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.flow import BeginStream, StreamEnd, answer
+from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
-from toolglot.server.attempts import Asked, Attempts
-from toolglot.server.beginning import Answer
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
-from toolglot.server.pieces import drain, pieces
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.states import States
+from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
 
 
@@ -59,7 +65,7 @@ class GatewayModel:
         calling: Calling | None = None,
         replays: Replays | None = None,
         states: States | None = None,
-        asked: Asked | None = None,
+        received: ReceivedRequest | None = None,
         serves: Callable[[str], bool] | None = None,
     ) -> None:
         self._gateway = gateway
@@ -67,25 +73,38 @@ class GatewayModel:
         self._calling = calling
         self._replays = replays
         self._states = states
-        self._asked = replace(asked or Asked(client=client, request=Request(model=""), body=b""), serves=serves)
-        self._targets: tuple[Target, ...] = ()
-        self._attempts: Attempts | None = None
-        self.answer: Answer | None = None
-        """The last answer that has begun."""
-        self.exchange: Exchange | None = None
-        """The last exchange, also of one that failed."""
+        received = received or ReceivedRequest(client=client, request=Request(model=""), body=b"")
+        self._received = replace(received, serves=serves)
+        self._remaining: tuple[Target, ...] = ()
+        self._driver: FlowDriver | None = None
+        self.targets: RequestTargets | None = None
+        """Those of the last request."""
+        self.upstream_headers: Mapping[str, str] | None = None
+        """Those of the last answer that has begun."""
 
     @property
     def waiting(self) -> bool:
         """No upstream is at work: the time until the next attempt is running."""
-        return self._attempts is not None and self._attempts.waiting
+        return self._driver is not None and self._driver.is_backing_off
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The last exchange, also of an answer that failed."""
+        return None if self.targets is None else self.targets.context.exchange
 
     @property
     def receipt(self) -> Receipt:
         return Receipt() if self.exchange is None else self.exchange.receipt
 
+    @property
+    def is_broken(self) -> bool:
+        """The upstream broke off in the middle of the last answer."""
+        stream = None if self.targets is None else self.targets.context.stream
+        return isinstance(stream, StreamTranslation) and stream.broken
+
     async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
-        """One answer in the client's words, as it comes. Raises what `Attempts.answer` raises."""
+        """One answer in the client's words, as it comes. Raises `FailedError` where no target answers, and what
+        `Exchange.request_of` raises."""
         heard: list[Heard] = []
 
         def encoder() -> Heard:
@@ -93,27 +112,44 @@ class GatewayModel:
             return heard[-1]
 
         # The receipt is about all rounds: what was lost in one before is in that of the next.
-        lines = (*self._asked.lines, *self.receipt)
+        lines = (*self._received.lines, *self.receipt)
         # A stream that breaks off is told as an event too: whoever gets the events knows what the client is told.
-        asked = replace(self._asked, request=request, encoder=encoder, lines=lines, can_cut=False)
-        self._attempts = attempts = Attempts(
-            self._gateway, asked, self._record, self._calling, self._replays, self._states
-        )
-        self._record.rounds += bool(self._targets)
-        targets = self._targets or self._gateway.router.resolve(request.model)
+        received = replace(self._received, request=request, encoder=encoder, lines=lines, can_cut=False)
+        self._record.rounds += bool(self._remaining)
+        routed = self._remaining or self._gateway.router.resolve(request.model)
+        context = new_context(self._record, is_streaming=request.stream)
+        targets = RequestTargets(self._gateway, received, context, self._calling, self._replays, self._states)
+        flow = answer(context, targets.build(routed))
+        if self._states is not None:
+            flow = with_carried_state(flow, context, self._states)
+        self.targets = targets
+        self._driver = driver = FlowDriver(flow, context)
         try:
-            self.answer = answer = await attempts.answer(targets)
+            async with aclosing(driver.commands()) as commands:
+                async for command in commands:
+                    if type(command) is BeginStream:
+                        self._begin(routed, command.upstream_headers)
+                    elif events := heard[-1].take():
+                        yield events
+            result = driver.result
+            if isinstance(result, ApiError):
+                raise FailedError(result, context.exchange)
+            if not isinstance(result, StreamEnd):
+                assert result is not None
+                assert context.exchange is not None
+                assert context.exchange.restored is not None
+                self._begin(routed, result.upstream_headers)
+                yield tuple(unfold(context.exchange.restored))
+                return
+            if result.upstream_headers is not None:
+                self._begin(routed, result.upstream_headers)
+            if events := heard[-1].take():
+                yield events
+            await driver.drain()
         finally:
-            self.exchange = attempts.exchange
-        self._targets = targets[self._record.fallbacks :]
-        if answer.translation is None:
-            assert answer.exchange.restored is not None
-            yield tuple(unfold(answer.exchange.restored))
-            return
-        try:
-            async with aclosing(pieces(answer, attempts, self._record)) as parts:
-                async for _ in parts:
-                    yield heard[-1].take()
-            await drain(answer)
-        finally:
-            answer.reply.close()
+            driver.close()
+            targets.close()
+
+    def _begin(self, routed: tuple[Target, ...], upstream_headers: Mapping[str, str] | None) -> None:
+        self.upstream_headers = upstream_headers
+        self._remaining = routed[self._record.fallbacks :]

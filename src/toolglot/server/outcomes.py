@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
+from typing import Protocol
 
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.ir import replace
-from toolglot.streaming import StreamTranslation
 from toolglot.upstream.breaker import OURS
-from toolglot.upstream.transport import Reply, TransportError, TransportFailure
+from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.retry_after import seconds_named
 from toolglot.wire.sse import error_document
@@ -36,7 +37,11 @@ def transport_error(upstream: str, failure: TransportError) -> ApiError:
     return ApiError(kind=kind, status=status, code=code, message=message)
 
 
-def broken_off(translation: StreamTranslation, upstream: str, failure: TransportError) -> bytes:
+class Breakable(Protocol):
+    def break_off(self, error: ApiError, *, broken: bool = True) -> bytes: ...
+
+
+def broken_off(translation: Breakable, upstream: str, failure: TransportError) -> bytes:
     """The end of a client's stream whose upstream has failed. An answer over our own limit is over it again next time:
     the client is told so, and not made to ask again by a connection that is cut."""
     return translation.break_off(transport_error(upstream, failure), broken=failure.failure != "too_large")
@@ -62,32 +67,30 @@ def told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
     return error
 
 
-async def refused(upstream: Upstream, reply: Reply) -> ApiError | None:
-    """What a reply says that is no answer."""
-    if not 200 <= reply.status < 300:
-        body = error_document(upstream.without_secrets(await reply.read(ERROR_BODY_LIMIT)))
-        headers = upstream.harmless(reply.headers)
-        return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, headers, body)
-    return await _page(upstream, reply) if reply.headers.get("content-type", "").startswith("text/html") else None
+def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """What a reply says that is no answer: an error, a redirect, or a page for people."""
+    if 200 <= status < 300:
+        return _page(upstream, body)
+    body = error_document(upstream.without_secrets(body))
+    return _redirected(upstream, status) or upstream.dialect.decode_error(status, upstream.harmless(headers), body)
 
 
-def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:
+def _redirected(upstream: Upstream, status: int) -> ApiError | None:
     """A redirect is not followed: the credential would go where nobody said it may."""
-    if reply.status >= 400:
+    if status >= 400:
         return None
-    message = f"The upstream {upstream.name!r} answered with status {reply.status}; is its base URL right?"
+    message = f"The upstream {upstream.name!r} answered with status {status}; is its base URL right?"
     return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
 
 
-async def _page(upstream: Upstream, reply: Reply) -> ApiError:
-    """A page for people: most often of a server that is not what the base URL takes it for."""
-    page = (await reply.read(ERROR_BODY_LIMIT)).decode("utf-8", "replace")
-    shown = " ".join(page.split())[:PAGE_SHOWN]
+def _page(upstream: Upstream, body: bytes) -> ApiError:
+    """Most often of a server that is not what the base URL takes it for."""
+    shown = " ".join(body.decode("utf-8", "replace").split())[:PAGE_SHOWN]
     message = f"The upstream {upstream.name!r} answered with text/html; is its base URL right? It begins: {shown}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
 
 
-def resting(upstream: Upstream, wait: float) -> ApiError:
+def resting(upstream: str, wait: float) -> ApiError:
     """What a client is told of an upstream that is not asked now."""
-    message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
+    message = f"The upstream {upstream!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
     return ApiError(kind="server", status=503, code=RESTING, message=message, retry_after=wait)

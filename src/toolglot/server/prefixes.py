@@ -117,7 +117,9 @@ class PrefixHashing:
     """Hashes the request that is being sent: a small one at once, a large one while it is on its way."""
 
     def __init__(self) -> None:
-        self._found: Found | asyncio.Task[Found | None] | None = None
+        self._task: asyncio.Task[Found | None] | None = None
+        self.found: Found | None = None
+        """The hashes of a small request."""
 
     def begin(self, owner: str, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
         """Hash this request; one that was begun before was not answered, and is forgotten."""
@@ -126,15 +128,23 @@ class PrefixHashing:
         if asked is None or sent is None:
             return
         work = partial(_both, owner, upstream, asked, sent.model, body)
-        self._found = asyncio.create_task(aside(len(body), work)) if len(body) > LARGE else work()
+        if len(body) > LARGE:
+            self._task = asyncio.create_task(aside(len(body), work))
+        else:
+            self.found = work()
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
 
     def cancel(self) -> None:
-        if isinstance(self._found, asyncio.Task):
-            self._found.cancel()
-        self._found = None
+        if self._task is not None:
+            self._task.cancel()
+        self._task = self.found = None
 
     async def result(self) -> Found | None:
-        return await self._found if isinstance(self._found, asyncio.Task) else self._found
+        """The hashes, once they are there."""
+        return self.found if self._task is None else await self._task
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

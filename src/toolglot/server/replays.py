@@ -65,6 +65,11 @@ class Replays:
         self._owner = owner
         self._conversation: _Conversation | None = None
 
+    @property
+    def keeps(self) -> bool:
+        """Whether something of the next answer is kept."""
+        return self._conversation is not None and self._store is not None
+
     async def told(
         self,
         client: Dialect,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from toolglot.agent.host import Host
 from toolglot.agent.loop import Loop, Words
@@ -15,6 +16,8 @@ from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Start
+from toolglot.gateway.flow import Await, BeginStream, Flow, FlowContext, Steps, StreamEnd, WholeAnswer, Write, wait_for
+from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
 from toolglot.missing_usage import finish_with_usage, with_usage
 from toolglot.receipt import Receipt
@@ -22,12 +25,10 @@ from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.approvals import Approvals, fingerprint
 from toolglot.server.attaching import RequestedServers, attach, find_requested_servers, missing
-from toolglot.server.attempts import Asked, start_of_failure
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.model import GatewayModel
-from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.rounds import KeptRounds
 from toolglot.server.service import Service
@@ -43,9 +44,9 @@ log = logging.getLogger("toolglot.server")
 async def serve(
     service: Service,
     gateway: Gateway,
-    asked: Asked,
+    received: ReceivedRequest,
+    context: FlowContext,
     target: Target,
-    record: Record,
     calling: Calling,
     replays: Replays,
     states: States,
@@ -55,42 +56,49 @@ async def serve(
     Raises:
         FailedError, DecodeError: it wants a server that is not there, or says so in a way that makes no sense.
     """
-    requested = find_requested_servers(gateway, asked, target, record.key)
+    record = context.record
+    requested = find_requested_servers(gateway, received, target, record.key)
     if not requested.wanted or service.host is None:
         return None
     receipt = Receipt()
     attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
-    toolbox = _packed(asked, requested, attached, receipt)
+    toolbox = _packed(received, requested, attached, receipt)
     model = GatewayModel(
         gateway,
-        asked.client,
+        received.client,
         record,
         calling=calling,
         replays=replays,
         states=states,
-        asked=asked,
+        received=received,
         serves=toolbox.has,
     )
-    store = taped(service.store, asked.tape)
+    store = taped(service.store, received.tape)
     kept, approvals = KeptRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
     limits = gateway.config.mcp
-    return Serving(asked, requested, attached, toolbox, model, service.host, limits, kept, approvals, record, receipt)
+    return Serving(
+        received, context, requested, attached, toolbox, model, service.host, limits, kept, approvals, receipt
+    )
 
 
-async def with_tools(service: Service, gateway: Gateway, asked: Asked, target: Target, key: str | None) -> Request:
+async def with_tools(
+    service: Service, gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
+) -> Request:
     """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
-    requested = find_requested_servers(gateway, asked, target, key)
+    requested = find_requested_servers(gateway, received, target, key)
     if not requested.wanted or service.host is None:
-        return asked.request
+        return received.request
     receipt = Receipt()
     attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
-    toolbox = _packed(asked, requested, attached, receipt)
+    toolbox = _packed(received, requested, attached, receipt)
     return replace(requested.request, tools=(*requested.request.tools, *toolbox.tools))
 
 
-def _packed(asked: Asked, requested: RequestedServers, attached: Sequence[Attached], receipt: Receipt) -> Toolbox:
+def _packed(
+    received: ReceivedRequest, requested: RequestedServers, attached: Sequence[Attached], receipt: Receipt
+) -> Toolbox:
     taken = {tool.name for tool in requested.request.tools if isinstance(tool, Tool)}
-    return pack(attached, taken, receipt, can_ask=lambda each: _can_ask(asked.client.served, each))
+    return pack(attached, taken, receipt, can_ask=lambda each: _can_ask(received.client.served, each))
 
 
 def _can_ask(forms: ServedForms | None, attached: Attached) -> bool:
@@ -99,11 +107,12 @@ def _can_ask(forms: ServedForms | None, attached: Attached) -> bool:
 
 
 class Serving:
-    """A `Source` of such an answer."""
+    """Such an answer."""
 
     def __init__(
         self,
-        asked: Asked,
+        received: ReceivedRequest,
+        context: FlowContext,
         requested: RequestedServers,
         attached: Sequence[Attached],
         toolbox: Toolbox,
@@ -112,112 +121,114 @@ class Serving:
         limits: McpConfig,
         kept: KeptRounds,
         approvals: Approvals,
-        record: Record,
         receipt: Receipt,
     ) -> None:
-        self._asked = asked
+        self._received = received
+        self.context = context
         self._request = requested.request
         self._chosen = requested.chosen
         self._attached = attached
         self._toolbox = toolbox
-        self._forms = forms = asked.client.served
+        self._forms = forms = received.client.served
         self._show = limits.show
         self._model = model
         self._kept = kept
         self._approvals = approvals
-        self._record = record
+        self._record = context.record
         self._receipt = receipt
         teller = Aside if forms is None else forms.teller
         approval = None if forms is None else forms.approval
         words = Words(
             teller=teller if limits.show else None, approval=approval, on_approval_request=self._issue_approval
         )
-        self._tape = None if asked.tape is None else TapedTools(asked.tape)
+        self._tape = None if received.tape is None else TapedTools(received.tape)
         if self._tape is not None:
             why_not = [missing(host, each.server) for each in attached]
             self._tape.at_hand(attached, why_not, limits, keeps=kept.keeps)
         runner = Runner(host, limits, watch=self._tape, pace=host.pace.progress)
         self._loop = Loop(model, toolbox, limits, runner, words)
-        self.encoder = asked.client.stream_encoder(asked.request, receipt)
+        self._encoder = received.client.stream_encoder(received.request, receipt)
+        context.encode_fault = self._encode_error
+        context.keepalive = self._encoder.keepalive()
         self._characters = 0
         self._begun = False
-        self._cuts = asked.can_cut and asked.client.stream.broken == "cut"
-        self.is_cut = False
+        self._cuts = received.can_cut and received.client.stream.broken == "cut"
+        self._is_cut = False
+        self._events = self._listen()
+        self.flow = self._stream() if received.request.stream else self._whole()
 
     @property
     def exchange(self) -> Exchange | None:
         return self._model.exchange
 
-    @property
-    def waiting(self) -> bool:
-        return self._model.waiting
+    def _stream(self) -> Flow:
+        while (events := (yield from self._next_events())) is not None:
+            is_broken = self._cuts and self._model.is_broken
+            self._is_cut = is_broken and any(isinstance(event, Fault) for event in events)
+            data = b"".join([self._encode(event) for event in events if not self._is_left_out(event)])
+            if not self.context.begun:
+                self.context.begun = True
+                yield BeginStream(self._model.upstream_headers or {})
+            if data:
+                yield Write(data)
+        return StreamEnd(b"", self._is_cut)
 
-    async def stream(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self._events()) as answer:
-            async for events in answer:
-                self.is_cut = self._cuts and any(isinstance(event, Fault) for event in events) and self._is_broken
-                yield b"".join([self._encode(event) for event in events if not self._is_cut(event)])
+    def _next_events(self) -> Steps[Sequence[Event] | None]:
+        """The next events for the client; None at the end. No keep-alives are written while a retry waits."""
+        next_events = Await(partial(anext, self._events, None))
+        events: Sequence[Event] | None
+        events = yield from wait_for(self.context, next_events, is_quiet=lambda: self._model.waiting)
+        return events
 
     def _encode(self, event: Event) -> bytes:
         match event:
             case Delta(text=text):
                 self._characters += len(text)
             case Finish():
-                event = finish_with_usage(event, self._characters, self._request, self._asked.client, self._receipt)
+                event = finish_with_usage(event, self._characters, self._request, self._received.client, self._receipt)
             case Start():
                 self._begun = True
             case Fault():
                 return self._encode_failure(self._hidden(event))
             case _:
                 pass
-        return self.encoder.feed(event)
+        return self._encoder.feed(event)
 
-    @property
-    def _is_broken(self) -> bool:
-        """The upstream broke off in the middle of the round's answer."""
-        translation = None if self._model.answer is None else self._model.answer.translation
-        return translation is not None and translation.broken
+    def _is_left_out(self, event: Event) -> bool:
+        return self._is_cut and (isinstance(event, Fault) or (isinstance(event, Close) and not event.complete))
 
-    def _is_cut(self, event: Event) -> bool:
-        return self.is_cut and (isinstance(event, Fault) or (isinstance(event, Close) and not event.complete))
-
-    async def whole(self) -> bytes:
-        accumulator = Fold()
-        async with aclosing(self._events()) as answer:
-            async for events in answer:
-                for event in events:
-                    accumulator.add(self._hidden(event))
+    def _whole(self) -> Flow:
+        accumulator, received = Fold(), self._received
+        while (events := (yield from self._next_events())) is not None:
+            for event in events:
+                accumulator.add(self._hidden(event))
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
-        asked = self._asked
-        response = with_usage(accumulator.response(), asked.request, asked.client, self._receipt)
-        written = asked.client.encode_response(response, asked.request, self._receipt)
-        if self._asked.strict and self._receipt.losses:
+        response = with_usage(accumulator.response(), received.request, received.client, self._receipt)
+        written = received.client.encode_response(response, received.request, self._receipt)
+        if received.strict and self._receipt.losses:
             raise LossError(self._receipt)
-        return written
+        return WholeAnswer(written, self._model.upstream_headers or {})
 
-    def headers(self) -> Mapping[str, str]:
-        answer = self._model.answer
-        assert answer is not None
-        answer.exchange.receipt.add(self._receipt)
-        return headers.of_exchange(answer.exchange, answer.headers, self._record)
+    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        if self._model.exchange is not None and upstream_headers is not None:
+            self._model.exchange.receipt.add(self._receipt)
+        targets = self._model.targets
+        return headers.of_receipt(Receipt()) if targets is None else targets.client_headers(upstream_headers)
 
-    def fail(self, error: ApiError) -> bytes:
+    def _encode_error(self, context: FlowContext, error: ApiError) -> bytes:
         return self._encode_failure(Fault(error))
 
     def _encode_failure(self, fault: Event) -> bytes:
         """The error, behind the beginning of an answer where the client needs one and has none yet."""
         start = b""
-        if not self._begun and self._asked.client.stream.early_failures:
+        if not self._begun and self._received.client.stream.early_failures:
             self._begun = True
-            start = self.encoder.feed(start_of_failure(self._asked, self._record, self.exchange))
-        return start + self.encoder.feed(fault)
+            start = self._encoder.feed(start_of_failure(self._received, self._record, self.exchange))
+        return start + self._encoder.feed(fault)
 
-    async def settle(self) -> None:
-        """Each round has tidied up behind itself."""
-
-    def close(self) -> None:
-        """Each round has closed what it opened."""
+    async def close(self) -> None:
+        await self._events.aclose()
 
     def note(self) -> None:
         self._record.usage = self._loop.usage
@@ -226,7 +237,7 @@ class Serving:
         if self._model.exchange is not None:
             self._model.exchange.receipt.add(self._receipt)
 
-    async def _events(self) -> AsyncGenerator[Sequence[Event], None]:
+    async def _listen(self) -> AsyncGenerator[Sequence[Event], None]:
         restored = await self._restored()
         first = self._listed(restored)
         told = 0

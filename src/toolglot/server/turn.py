@@ -44,6 +44,11 @@ class Turn:
         return cls(expanded, store, owner), expanded.body
 
     @property
+    def is_active(self) -> bool:
+        """Whether there is anything to do for this answer."""
+        return self._expanded is not None
+
+    @property
     def withheld(self) -> tuple[Loss, ...]:
         """What the receipt says of an answer that is not stored."""
         return () if self._expanded is None else self._expanded.withheld or ()

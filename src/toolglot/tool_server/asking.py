@@ -13,9 +13,9 @@ from msgspec import UNSET, UnsetType
 from toolglot.dialects import find
 from toolglot.errors import DecodeError, LossError, MissingExtraError, RefusedError, StreamError, UpstreamError
 from toolglot.events import Close, Delta, Event, Finish, Fold, Open
+from toolglot.gateway.errors import FailedError
 from toolglot.ir import Message, Refusal, Request, Response, Stop, Text, Usage
 from toolglot.routing import UnknownModelError
-from toolglot.server.attempts import FailedError
 from toolglot.server.gateway import Gateway
 from toolglot.server.model import GatewayModel
 from toolglot.server.record import Record

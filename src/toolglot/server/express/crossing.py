@@ -21,9 +21,10 @@ from toolglot.direct.answer import Label, answered
 from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
+from toolglot.gateway.driver import DRAIN_SECONDS
+from toolglot.gateway.flow import TRAILING_SECONDS, may_end_large_event
 from toolglot.ir import replace
 from toolglot.server import failures
-from toolglot.server.beginning import may_end_large_event
 from toolglot.server.credentials import also_hiding
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
@@ -33,7 +34,6 @@ from toolglot.server.express.lanes import Lane, Passage, lines
 from toolglot.server.express.waiting import Waiting
 from toolglot.server.headers import STREAM_HEADERS
 from toolglot.server.outcomes import broken_off
-from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
 from toolglot.server.prefixes import Found
 from toolglot.server.record import Record
 from toolglot.server.states import Heard

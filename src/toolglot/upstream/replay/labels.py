@@ -16,7 +16,6 @@ from typing import Protocol, runtime_checkable
 from toolglot.receipt import Receipt
 from toolglot.recordings.label import Label
 from toolglot.translate import Exchange
-from toolglot.upstream.transport import Reply
 from toolglot.upstream.upstream import Upstream
 
 CREATED = "x-toolglot-recorded-created"
@@ -54,16 +53,16 @@ def headers_of_match(match: str, recording: str) -> dict[str, str]:
     return {RECORDING: f"{recording}; match={match}"} if match in LOOSELY else {}
 
 
-def put_on(exchange: Exchange, upstream: Upstream, reply: Reply) -> None:
-    """Label the answer as the recorded one was, if it is one."""
-    if ANSWER_ID in reply.headers and isinstance(upstream.transport, Recorded):
+def put_on(exchange: Exchange, upstream: Upstream, headers: Mapping[str, str]) -> None:
+    """Label the answer of a reply with these headers as the recorded one was, if it is one."""
+    if ANSWER_ID in headers and isinstance(upstream.transport, Recorded):
         asked = "" if exchange.sent is None else exchange.sent.model
-        renamed = reply.headers.get(MODEL, asked) != asked
-        created, completed = _time(reply.headers, CREATED), _time(reply.headers, COMPLETED)
-        exchange.label(created, reply.headers[ANSWER_ID], renamed=renamed, completed=completed)
-        if issuer := reply.headers.get(ISSUER):
-            exchange.seal_for(issuer, reply.headers.get(MODEL, asked))
-        recording, _, match = reply.headers.get(RECORDING, "").rpartition("; match=")
+        renamed = headers.get(MODEL, asked) != asked
+        created, completed = _time(headers, CREATED), _time(headers, COMPLETED)
+        exchange.label(created, headers[ANSWER_ID], renamed=renamed, completed=completed)
+        if issuer := headers.get(ISSUER):
+            exchange.seal_for(issuer, headers.get(MODEL, asked))
+        recording, _, match = headers.get(RECORDING, "").rpartition("; match=")
         if match in LOOSELY:
             exchange.receipt.note("model", _answered_from(recording), LOOSELY[match])
 

@@ -1,0 +1,51 @@
+"""Contexts of flows that run in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property, partial
+from random import random
+from time import time
+
+from toolglot.dialect import StreamEncoder
+from toolglot.errors import ApiError
+from toolglot.events import Fault
+from toolglot.gateway.flow import Environment, FlowContext
+from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.receipt import Receipt
+from toolglot.server import failures
+from toolglot.server.incoming import Incoming
+from toolglot.server.record import Record
+
+
+def new_context(record: Record, *, is_streaming: bool) -> FlowContext:
+    """The context of an answer that goes to no client's connection."""
+    environment = Environment(asyncio.get_running_loop().time, random, time)
+    return FlowContext(record=record, environment=environment, is_streaming=is_streaming)
+
+
+def client_context(incoming: Incoming, received: ReceivedRequest) -> FlowContext:
+    """The context of an answer that goes to this client."""
+    record = incoming.record
+    context = new_context(record, is_streaming=received.request.stream)
+    context.hide = incoming.hide_in_error
+    context.describe_failure = partial(failures.told, record=record)
+    context.keepalive_seconds = incoming.gateway.config.limits.keepalive
+    return context
+
+
+class FaultEncoder:
+    """Writes errors into a stream of which only keep-alives were written."""
+
+    def __init__(self, received: ReceivedRequest) -> None:
+        self._received = received
+
+    @cached_property
+    def encoder(self) -> StreamEncoder:
+        return self._received.client.stream_encoder(self._received.request, Receipt())
+
+    def encode(self, context: FlowContext, error: ApiError) -> bytes:
+        start = b""
+        if self._received.client.stream.early_failures:
+            start = self.encoder.feed(start_of_failure(self._received, context.record, context.exchange))
+        return start + self.encoder.feed(Fault(error))

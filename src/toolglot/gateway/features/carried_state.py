@@ -1,0 +1,18 @@
+"""Reasoning state that the client cannot carry: kept before the client can go on from the answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from toolglot.errors import ApiError
+from toolglot.gateway.flow import Flow, FlowContext, WholeAnswer, await_result
+from toolglot.server.states import States
+
+
+def with_carried_state(flow: Flow, context: FlowContext, states: States) -> Flow:
+    result = yield from flow
+    exchange = context.exchange
+    if exchange is not None and states.kept and not isinstance(result, ApiError) and context.record.error is None:
+        keep = partial(states.keep, exchange, whole=isinstance(result, WholeAnswer))
+        yield from await_result(context, keep)
+    return result

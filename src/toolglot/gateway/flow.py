@@ -1,0 +1,635 @@
+"""The answer flow: from a decoded request to the last byte of its answer, without I/O, clock or randomness.
+
+A flow is a generator. It yields commands and is resumed, by `send` alone, with what happened:
+
+    bytes         write this to the client (nothing, if empty), then report what happens next
+    Send          call an upstream           ReplyBegun, then bytes ... END; WholeReply; Failed
+    BeginStream   write the head of a streamed answer                    None
+    Write         write this to the client, there is more to do          None
+    Wait          let so many seconds pass                               ELAPSED
+    Await         run this coroutine function                            Done or Raised
+    Offload       run this in a thread                                   Done or Raised
+
+Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
+goes on, and the flow waits for it again with `bytes`. `Stop`: the server shuts down and waits no longer.
+
+A flow returns its `Result`. `close` ends it at any yield: the client has gone. A flow cannot await anything then, so
+everything that it starts has to be cancellable at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from toolglot.config.schema import Retries
+from toolglot.errors import ApiError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.server.outcomes import RESTING, broken_off, resting, transport_error
+from toolglot.server.record import Record
+from toolglot.translate import Exchange
+from toolglot.upstream.aside import LARGE
+from toolglot.upstream.breaker import Breaker, Ticket
+from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
+from toolglot.upstream.retry import falls_back, next_wait
+from toolglot.upstream.transport import Call, Transport, TransportError
+
+T = TypeVar("T")
+
+TRAILING_SECONDS = 5.0
+"""How long an upstream that has named its stop reason may be silent. Usage may follow, and does so at once; a mark of
+the end need not come, and Gemini has none."""
+
+
+# Commands
+
+
+class Send(Struct, frozen=True, eq=False):
+    transport: Transport
+    call: Call
+    limit: int
+    """Bytes of an answer."""
+    is_streaming: bool
+    """The body of an answer is wanted as it comes. Any other body is read to its end first."""
+
+
+class BeginStream(Struct, frozen=True, eq=False):
+    upstream_headers: Mapping[str, str] | None = None
+    """The headers of the upstream's reply; None while no upstream has answered."""
+
+
+class Write(Struct, frozen=True, eq=False):
+    data: bytes
+
+
+class Wait(Struct, frozen=True, eq=False):
+    seconds: float
+
+
+class Await(Struct, frozen=True, eq=False):
+    call: Callable[[], Awaitable[Any]]
+
+
+class Offload(Struct, frozen=True, eq=False):
+    size: int
+    """Bytes that the work is about."""
+    work: Callable[[], Any]
+
+
+# Outcomes
+
+
+class ReplyBegun(Struct, frozen=True, eq=False):
+    """The head of an answer whose body comes next, piece by piece."""
+
+    headers: Mapping[str, str]
+
+
+class WholeReply(Struct, frozen=True, eq=False):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Failed(Struct, frozen=True, eq=False):
+    error: TransportError
+
+
+class Done(Struct, frozen=True, eq=False):
+    value: Any
+
+
+class Raised(Struct, frozen=True, eq=False):
+    error: Exception
+
+
+class Silent(Struct, frozen=True, eq=False):
+    """Nothing was written to the client for `client` seconds, and nothing has happened for `upstream` seconds."""
+
+    client: float
+    upstream: float
+
+
+class Stop(Struct, frozen=True, eq=False):
+    error: ApiError
+
+
+class Signal:
+    """An outcome without data."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+END: Final = Signal("END")
+"""The upstream's body is complete."""
+ELAPSED: Final = Signal("ELAPSED")
+
+
+# Results
+
+
+class WholeAnswer(Struct, frozen=True, eq=False):
+    body: bytes
+    upstream_headers: Mapping[str, str] = {}
+
+
+class StreamEnd(Struct, frozen=True, eq=False):
+    """The last bytes of a streamed answer."""
+
+    data: bytes
+    is_cut: bool = False
+    """The upstream broke off: the client's connection is to be cut behind these bytes."""
+    upstream_headers: Mapping[str, str] | None = None
+    """For the head of an answer that has not begun yet, because it came all at once."""
+
+
+Command: TypeAlias = "bytes | Send | BeginStream | Write | Wait | Await | Offload"
+Outcome: TypeAlias = "bytes | Signal | ReplyBegun | WholeReply | Failed | Done | Raised | Silent | Stop | None"
+Result: TypeAlias = "WholeAnswer | StreamEnd | ApiError"
+"""An `ApiError` takes the place of an answer that has not begun."""
+Flow: TypeAlias = Generator[Command, Outcome, Result]
+Steps: TypeAlias = Generator[Command, Outcome, T]
+"""A part of a flow."""
+
+
+# What a flow works with
+
+
+class Stream(Protocol):
+    """`toolglot.streaming.StreamTranslation` is one."""
+
+    ended: bool
+    fault: ApiError | None
+    is_cut: bool
+
+    @property
+    def settled(self) -> bool: ...
+    @property
+    def wants_again(self) -> object | None: ...
+    def feed(self, data: bytes) -> bytes: ...
+    def close(self) -> bytes: ...
+    def break_off(self, error: ApiError, *, broken: bool = True) -> bytes: ...
+    def fail(self, error: ApiError) -> bytes: ...
+
+
+class Translation(Protocol):
+    """One request and its answer, between a client and one target."""
+
+    body: bytes
+    """The request as the upstream gets it first."""
+    size: int
+    """Bytes of the client's request: large ones are worked on in a thread."""
+    transport: Transport
+    limit: int
+    """Bytes of an answer."""
+
+    def call(self, body: bytes) -> Call: ...
+    def remedy(self, error: ApiError) -> bytes | None:
+        """The request without what the upstream has refused; None where no remedy is known."""
+        ...
+
+    @property
+    def wants_again(self) -> object | None:
+        """Whether a whole answer has a call that cannot be run, so that the model is to be asked once more."""
+        ...
+
+    def ask_again(self, stream: Stream | None) -> bytes:
+        """The request with which the model is asked once more."""
+        ...
+
+    def decode_error(self, reply: WholeReply) -> ApiError: ...
+    def label(self, headers: Mapping[str, str]) -> None:
+        """Put on the answer what a recorded reply says about it."""
+        ...
+
+    def decode_answer(self, body: bytes) -> bytes: ...
+    def open_stream(self) -> Stream: ...
+    def early_fault(self, stream: Stream) -> ApiError | None:
+        """An error that came before anything else: it is one of the request, and may be repeated."""
+        ...
+
+    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
+        """The client gets this answer. `before` is what another target has failed with."""
+        ...
+
+    def discard(self) -> None:
+        """Nobody gets the answer that was begun last."""
+        ...
+
+    def release(self) -> None:
+        """The stream has begun: the request is not needed any more."""
+        ...
+
+
+class UpstreamTarget(Struct, frozen=True, eq=False, kw_only=True):
+    name: str
+    breaker: Breaker
+    prepare: Callable[[], Steps[Translation]]
+    prepare_as_text: Callable[[ApiError], Steps[Translation | None]] | None = None
+    """Another translation of a request that was refused because of its tools: with tools as text."""
+    enter: Callable[[float], Ticket | None] | None = None
+    """Takes the place of `breaker.enter` where the upstream was called already."""
+    retries: Retries = Retries()
+    describe: Callable[[ApiError], ApiError] = lambda error: error
+    """The upstream's error as a client is told it."""
+
+
+class Environment(Struct, frozen=True, eq=False):
+    """What a flow cannot know by itself: time and randomness."""
+
+    now: Callable[[], float]
+    """Monotonic seconds."""
+    random: Callable[[], float]
+    wall_clock: Callable[[], float]
+
+
+class FlowContext(Struct, eq=False, kw_only=True):
+    """What a flow and its driver share about one request."""
+
+    record: Record
+    environment: Environment
+    is_streaming: bool = False
+    keepalive: bytes = b""
+    keepalive_seconds: float = 15.0
+    """Silence after which the client gets a keep-alive."""
+    encode_fault: Callable[[FlowContext, ApiError], bytes] = lambda context, error: b""
+    """An error inside a stream of which only keep-alives were written."""
+    describe_failure: Callable[[Exception], ApiError | None] = lambda failure: None
+    """The error that a client is told about a failure of this gateway; None where nobody is left to tell."""
+    hide: Callable[[ApiError], ApiError] = lambda error: error
+    """Removes credentials from an error."""
+    on_failure: Callable[[str, ApiError], None] = lambda name, error: None
+    """Called for each target that failed."""
+    begun: bool = False
+    """The head of a stream was written: nothing can be taken back."""
+    exchange: Exchange | None = None
+    """The exchange with the target that was asked last."""
+    translation: Translation | None = None
+    """The translation of the answer that the client gets."""
+    stream: Stream | None = None
+    """The stream that the client gets."""
+
+    def fail(self, failure: ApiError) -> bytes:
+        """The end of a stream that has begun and cannot go on."""
+        error = self.hide(failure)
+        self.note(error)
+        return self.encode_fault(self, error) if self.stream is None else self.stream.fail(error)
+
+    def note(self, error: ApiError) -> None:
+        self.record.error, self.record.message = error.kind, error.message
+
+
+class BegunStream(Struct, eq=False):
+    """The first streamed answer of any target, up to its first bytes."""
+
+    target: UpstreamTarget
+    translation: Translation
+    stream: Stream
+    headers: Mapping[str, str]
+    first: bytes
+    held: int
+    """Bytes of the upstream that nothing was written of yet."""
+    is_over: bool
+    """The upstream's body is complete."""
+    ticket: Ticket
+
+
+Failure: TypeAlias = ApiError | TransportError
+
+
+# The flow
+
+
+def answer(context: FlowContext, targets: Sequence[UpstreamTarget]) -> Flow:
+    """Ask the targets in order until one answers, then relay its answer.
+
+    Everything before the first byte of an answer may be repeated (a keep-alive is none), nothing after it.
+    """
+    try:
+        found = yield from find_answer(context, targets)
+        if isinstance(found, BegunStream):
+            return (yield from relay_stream(context, found))
+        if isinstance(found, ApiError) and context.begun:
+            return StreamEnd(context.fail(found))
+        return found
+    except Exception as failure:
+        # Once something was written, only the stream itself can tell the error.
+        if not context.begun or (error := context.describe_failure(failure)) is None:
+            raise
+        return StreamEnd(context.fail(error))
+
+
+def find_answer(context: FlowContext, targets: Sequence[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
+    """The first answer that any target gives; else the error that says most."""
+    errors: list[ApiError] = []
+    for number, target in enumerate(targets):
+        context.record.fallbacks = number
+        translation = yield from target.prepare()
+        breaker, now = target.breaker, context.environment.now
+        ticket = (target.enter or breaker.enter)(now())
+        failure: Failure
+        if ticket is None:
+            failure = resting(target.name, breaker.wait(now()))
+        else:
+            try:
+                outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
+            except BaseException:
+                breaker.leave(ticket)
+                raise
+            if isinstance(outcome, WholeAnswer):
+                breaker.settle(ticket, None, 0.0)
+                return outcome
+            if isinstance(outcome, BegunStream):
+                breaker.answer(ticket)
+                return outcome
+            if isinstance(outcome, Stop):
+                breaker.leave(ticket)
+                return outcome.error
+            failure = outcome
+            breaker.settle(ticket, failure, now())
+        error = describe(target, failure)
+        context.on_failure(target.name, error)
+        # That an upstream is left alone says less than what another one answered.
+        errors.insert(len(errors) if error.code == RESTING else 0, error)
+        if not falls_back(failure):
+            break
+    return errors[0]
+
+
+def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
+    return transport_error(target.name, failure) if isinstance(failure, TransportError) else target.describe(failure)
+
+
+def ask_target(
+    context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
+) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
+    """Call one target as often as its retries allow; once more with tools as text, and once more with a remedy."""
+    record, body = context.record, translation.body
+    attempt, is_remedied, prepare_as_text = 0, False, target.prepare_as_text
+    while True:
+        attempt += 1
+        record.count_call(target.name)
+        outcome = yield from call_once(context, target, translation, ticket, body)
+        if isinstance(outcome, WholeAnswer | BegunStream):
+            if isinstance(outcome, WholeAnswer) and translation.wants_again is not None:
+                attempt, body = 0, (yield from ask_again(context, translation, None))
+                continue
+            context.translation = translation
+            yield from translation.accept(context, before)
+            return outcome
+        if isinstance(outcome, ApiError):
+            if outcome.code == NO_RECORDING:
+                return outcome  # it quotes the request, whose words are no refusal
+            if prepare_as_text is not None:
+                other = yield from prepare_as_text(outcome)
+                if other is not None:
+                    prepare_as_text, translation, body = None, other, other.body
+                    record.mended += 1
+                    continue
+            if not is_remedied:
+                remedy = yield from offload(context, translation.size, partial(translation.remedy, outcome))
+                if remedy is not None:
+                    is_remedied, body = True, remedy
+                    record.mended += 1
+                    continue
+        stopped = outcome if isinstance(outcome, Stop) else (yield from back_off(context, target, attempt, outcome))
+        if stopped is not None:
+            return stopped
+
+
+def back_off(
+    context: FlowContext, target: UpstreamTarget, attempt: int, failure: Failure
+) -> Steps[Failure | Stop | None]:
+    """Wait until the same call may be repeated: None. Returns the failure where it may not."""
+    environment = context.environment
+    wait = next_wait(target.retries, attempt, failure, environment.random(), environment.wall_clock())
+    if wait is None:
+        return failure
+    outcome = yield Wait(wait)
+    return outcome if isinstance(outcome, Stop) else None
+
+
+def call_once(
+    context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, body: bytes
+) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
+    """One call, up to a whole answer or the first bytes of a streamed one."""
+    reply = yield from call_upstream(context, translation, body)
+    if not isinstance(reply, ReplyBegun | WholeReply):
+        return reply
+    answered: WholeAnswer | BegunStream | Failure | Stop | None = None
+    try:
+        if isinstance(reply, ReplyBegun):
+            answered = yield from begin_stream(context, target, translation, ticket, reply)
+        else:
+            answered = yield from decode_whole(context, translation, reply)
+        return answered
+    finally:
+        if not isinstance(answered, WholeAnswer | BegunStream):
+            translation.discard()
+
+
+def call_upstream(
+    context: FlowContext, translation: Translation, body: bytes
+) -> Steps[ReplyBegun | WholeReply | Failure | Stop]:
+    """One call, up to a reply that is an answer."""
+    outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
+    while type(outcome) is Silent:
+        outcome = yield from keep_alive(context, outcome)
+    if type(outcome) is WholeReply and not is_answer(outcome.status, outcome.headers):
+        return translation.decode_error(outcome)
+    if type(outcome) is WholeReply or type(outcome) is ReplyBegun:
+        translation.label(outcome.headers)
+        return outcome
+    return unanswered(outcome)
+
+
+def unanswered(outcome: Outcome) -> TransportError | Stop:
+    """Why there is no answer, or no more of it."""
+    if type(outcome) is Failed:
+        return outcome.error
+    assert type(outcome) is Stop
+    return outcome
+
+
+def is_answer(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether a reply is neither an error nor a page for people."""
+    return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
+
+
+def decode_whole(context: FlowContext, translation: Translation, reply: WholeReply) -> Steps[WholeAnswer | ApiError]:
+    try:
+        body = yield from offload(context, len(reply.body), partial(translation.decode_answer, reply.body))
+    except UpstreamError as error:
+        return error.error
+    except UpstreamDecodeError as error:
+        return unreadable(error)
+    return WholeAnswer(body, reply.headers)
+
+
+def begin_stream(
+    context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, reply: ReplyBegun
+) -> Steps[BegunStream | Failure | Stop]:
+    """Read on until there is something to write. An error that comes first is one of the request."""
+    stream, first, held, is_over = translation.open_stream(), b"", 0, False
+    while not first and not is_over and not stream.ended and stream.wants_again is None:
+        outcome = yield b""
+        while type(outcome) is Silent:
+            outcome = yield from keep_alive(context, outcome)
+        if type(outcome) is bytes:
+            held += len(outcome)
+            first = yield from feed(context, stream, outcome, held)
+        elif outcome is END:
+            first, is_over = stream.close(), True
+        else:
+            return unanswered(outcome)
+    fault = translation.early_fault(stream)
+    if fault is not None:
+        return fault
+    return BegunStream(target, translation, stream, reply.headers, first, 0 if first else held, is_over, ticket)
+
+
+def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
+    """Relay a stream that has begun to its end."""
+    stream, target = begun.stream, begun.target
+    breaker, piece, held, is_over = target.breaker, begun.first, begun.held, begun.is_over
+    headers: Mapping[str, str] | None = begun.headers
+    failure: Failure | None = None
+    context.stream = stream
+    try:
+        if context.begun:
+            headers = None
+        elif not stream.ended:
+            context.begun = True
+            yield BeginStream(headers)
+            headers = None
+        begun.translation.release()
+        while True:
+            while not (is_over or stream.ended) and stream.wants_again is None:
+                outcome = yield piece
+                if type(outcome) is bytes:
+                    held += len(outcome)
+                    if held <= LARGE:
+                        piece = stream.feed(outcome)
+                    else:
+                        piece = yield from feed(context, stream, outcome, held)
+                    if piece:
+                        held = 0
+                elif type(outcome) is Silent:
+                    piece = break_silence(context, stream, outcome)
+                elif outcome is END:
+                    piece, is_over = stream.close(), True
+                elif type(outcome) is Failed:
+                    piece, is_over = broken_off(stream, target.name, outcome.error), True
+                    failure = outcome.error if stream.fault is not None else None
+                else:
+                    assert type(outcome) is Stop
+                    piece, is_over = context.fail(outcome.error), True
+            if stream.ended or stream.wants_again is None:
+                break
+            if piece:
+                yield Write(piece)
+            piece, is_over, failure = yield from continue_stream(context, begun)
+    except BaseException:
+        breaker.leave(begun.ticket)
+        raise
+    breaker.settle(begun.ticket, failure, 0.0 if failure is None else context.environment.now())
+    if stream.fault is not None:
+        context.note(stream.fault)
+    return StreamEnd(piece, stream.is_cut, headers)
+
+
+def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps[bytes]:
+    """What the client gets for this chunk; `held` bytes of the upstream are not written yet."""
+    if may_end_large_event(held, chunk):
+        return (yield from offload(context, held, partial(stream.feed, chunk)))
+    return stream.feed(chunk)
+
+
+def may_end_large_event(held: int, chunk: bytes) -> bool:
+    """Whether this chunk may end an event of so many bytes that it is translated in a thread. Up to its end an event
+    is only collected, which is no work."""
+    return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
+
+
+def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[bytes, bool, Failure | None]]:
+    """Ask the model once more, in the middle of its stream, because it wrote a call that cannot be run. The second
+    answer goes on where the first left off. Returns what to write, whether that is all, and what has failed."""
+    target, stream, translation = begun.target, begun.stream, begun.translation
+    attempt, body = 0, (yield from ask_again(context, translation, stream))
+    while True:
+        attempt += 1
+        context.record.count_call(target.name)
+        reply = yield from call_upstream(context, translation, body)
+        if isinstance(reply, ReplyBegun):
+            return b"", False, None
+        assert not isinstance(reply, WholeReply)
+        failed = reply if isinstance(reply, Stop) else (yield from back_off(context, target, attempt, reply))
+        if isinstance(failed, Stop):
+            return context.fail(failed.error), True, None
+        if failed is not None:
+            return context.fail(describe(target, failed)), True, failed
+
+
+def ask_again(context: FlowContext, translation: Translation, stream: Stream | None) -> Steps[bytes]:
+    context.record.asked_again += 1
+    return (yield from offload(context, translation.size, partial(translation.ask_again, stream)))
+
+
+def break_silence(context: FlowContext, stream: Stream, silent: Silent) -> bytes:
+    """What is written into the silence of a stream: its end, once its upstream has named the stop reason."""
+    if stream.settled and silent.upstream >= TRAILING_SECONDS:
+        return stream.close()
+    return context.keepalive if silent.client >= context.keepalive_seconds else b""
+
+
+def keep_alive(context: FlowContext, silent: Silent) -> Steps[Outcome]:
+    """Write a keep-alive if one is due, the head of the stream before it, and wait on. Whole answers have none."""
+    if not context.is_streaming or silent.client < context.keepalive_seconds:
+        return (yield b"")
+    if not context.begun:
+        context.begun = True
+        yield BeginStream()
+    return (yield context.keepalive)
+
+
+def offload(context: FlowContext, size: int, work: Callable[[], T]) -> Steps[T]:
+    """The result of work on so many bytes: done at once if they are few, else in a thread."""
+    if size <= LARGE:
+        return work()
+    result: T = yield from wait_for(context, Offload(size, work))
+    return result
+
+
+def await_result(context: FlowContext, call: Callable[[], Awaitable[T]]) -> Steps[T]:
+    """The result of a coroutine. Raises what it raises."""
+    result: T = yield from wait_for(context, Await(call))
+    return result
+
+
+def wait_for(
+    context: FlowContext, command: Await | Offload, is_quiet: Callable[[], bool] = lambda: False
+) -> Steps[Any]:
+    """The result of an operation. Keep-alives are written meanwhile, except while it `is_quiet`."""
+    outcome = yield command
+    while type(outcome) is Silent:
+        outcome = (yield b"") if is_quiet() else (yield from keep_alive(context, outcome))
+    if type(outcome) is Raised:
+        raise outcome.error
+    if type(outcome) is Stop:
+        raise StoppedError(outcome.error)
+    assert type(outcome) is Done
+    return outcome.value
+
+
+class StoppedError(Exception):
+    """The server shuts down and waits no longer."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error

@@ -1,0 +1,48 @@
+"""A client's request as the gateway answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import time
+
+from msgspec import Struct
+
+from toolglot.dialect import Dialect, StreamEncoder
+from toolglot.events import Start
+from toolglot.ir import Request
+from toolglot.receipt import Loss
+from toolglot.server.record import Record
+from toolglot.server.taping import Tape
+from toolglot.translate import Exchange
+
+
+class ReceivedRequest(Struct, frozen=True, kw_only=True):
+    """A request in the client's own bytes, and decoded."""
+
+    client: Dialect
+    request: Request
+    body: bytes
+    headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
+    strict: bool = False
+    can_cut: bool = False
+    """The client can tell a connection that is cut from an answer that has ended."""
+    encoder: Callable[[], StreamEncoder] | None = None
+    """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
+    serves: Callable[[str], bool] | None = None
+    """Knows the tools that are run here, by the client's name of them."""
+    tape: Tape | None = None
+    """What the exchange is recorded on, if it is."""
+    lines: tuple[Loss, ...] = ()
+    """Receipt lines that are known already."""
+
+
+def answer_id(record: Record) -> str:
+    return record.id.replace("req_", "resp_")
+
+
+def start_of_failure(received: ReceivedRequest, record: Record, exchange: Exchange | None) -> Start:
+    """The beginning of an answer that fails before any upstream has begun one."""
+    if exchange is not None:
+        return exchange.start_of_failure()
+    return Start(id=answer_id(record), model=received.request.model, created=int(time()))

@@ -1,0 +1,134 @@
+"""Features around a flow: what they add to what it says, and that it ends with them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from tests.gateway.stage import BEGUN, LATE, Stage, status, transcript, whole
+from toolglot.errors import ApiError
+from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.flow import Done, Flow, Silent, Stop, answer
+from toolglot.server.states import States
+from toolglot.server.turn import Turn
+from toolglot.translate import Exchange
+
+SILENT = Silent(15.0, 15.0)
+STOP = Stop(ApiError(kind="overloaded", status=503, message="draining"))
+
+
+class FullStopTurn:
+    """Is due once an answer has a full stop; marks what passes through it."""
+
+    def __init__(self) -> None:
+        self.is_due = False
+
+    def feed(self, data: bytes) -> bytes:
+        self.is_due = data.endswith(b".")
+        return data + b"'" if data else data
+
+    def close(self) -> bytes:
+        return b"(closed)"
+
+    async def keep(self, data: bytes) -> bytes:
+        raise NotImplementedError
+
+    async def whole(self, body: bytes) -> bytes:
+        raise NotImplementedError
+
+
+def stateful(stage: Stage) -> Flow:
+    turn = cast("Turn", FullStopTurn())
+    return with_turn(answer(stage.context, stage.targets), stage.context, turn)
+
+
+TURNS: dict[str, tuple[bool, list[Any], str]] = {
+    "a stream is kept before its end": (
+        True,
+        [BEGUN, b"a", b"b.", Done(b"kept")],
+        "send a ask | - | begin | A' | await | = kept(closed)",
+    ),
+    "a stream that fails is not kept": (
+        True,
+        [BEGUN, b"a", b"!"],
+        "send a ask | - | begin | A' | = <overloaded>'(closed)",
+    ),
+    "a slow store is no silence": (
+        True,
+        [BEGUN, b"a", b"b.", SILENT, Done(b"kept")],
+        "send a ask | - | begin | A' | await | :beat | = kept(closed)",
+    ),
+    "what is written in between passes too": (
+        True,
+        [BEGUN, b"a?", BEGUN, b"b!", b"."],
+        "send a ask | - | begin | write A?' | send a again | - | B!' | await",
+    ),
+    "a whole answer is kept": (False, [whole(b"hi"), Done(b"kept")], "send a ask | await | = whole kept"),
+    "an error is not": (False, [status(401)], "send a ask | = error 401 authentication"),
+}
+
+
+@pytest.mark.parametrize(("stream", "outcomes", "said"), TURNS.values(), ids=TURNS)
+def test_an_answer_passes_through_its_turn(stream: bool, outcomes: list[Any], said: str) -> None:
+    stage = Stage(stream=stream)
+    assert transcript(stateful(stage), outcomes) == said
+
+
+@pytest.mark.parametrize(("stream", "outcomes", "said"), TURNS.values(), ids=TURNS)
+def test_a_client_that_goes_ends_the_flow_inside(stream: bool, outcomes: list[Any], said: str) -> None:
+    for count in range(len(outcomes)):
+        stage = Stage(stream=stream)
+        flow = stateful(stage)
+        transcript(flow, outcomes[:count])
+        flow.close()
+        assert stage.open == 0
+
+
+class KeepingStates:
+    """Notes what is kept."""
+
+    def __init__(self, *, kept: bool = True) -> None:
+        self.kept = kept
+        self.calls: list[bool] = []
+
+    async def keep(self, exchange: Exchange, *, whole: bool) -> None:
+        self.calls.append(whole)
+
+
+def test_state_is_kept_before_the_end_of_an_answer_and_only_of_one() -> None:
+    for stream, outcomes, said in (
+        (True, [BEGUN, b"a", b"b.", Done(None)], "send a ask | - | begin | A | await | = B."),
+        (False, [whole(b"hi"), Done(None)], "send a ask | await | = whole HI"),
+        (True, [BEGUN, b"a", b"!"], "send a ask | - | begin | A | = <overloaded>"),
+        (True, [LATE], "send a ask | = error 504 timeout"),
+    ):
+        stage, states = Stage(stream=stream), cast("States", KeepingStates())
+        stage.context.exchange = Exchange("anthropic", "openai_chat")
+        flow = with_carried_state(answer(stage.context, stage.targets), stage.context, states)
+        assert transcript(flow, outcomes) == said
+
+
+def test_nothing_is_awaited_where_no_state_is_kept() -> None:
+    stage, states = Stage(), cast("States", KeepingStates(kept=False))
+    stage.context.exchange = Exchange("anthropic", "openai_chat")
+    flow = with_carried_state(answer(stage.context, stage.targets), stage.context, states)
+    assert transcript(flow, [whole(b"hi")]) == "send a ask | = whole HI"
+
+
+def test_whether_an_answer_is_whole_is_told_to_who_keeps_it() -> None:
+    async def run(stream: bool) -> list[bool]:
+        stage, states = Stage(stream=stream), KeepingStates()
+        stage.context.exchange = Exchange("anthropic", "openai_chat")
+        flow = with_carried_state(answer(stage.context, stage.targets), stage.context, cast("States", states))
+        flow.send(None)
+        command = flow.send(BEGUN if stream else whole(b"hi"))
+        if stream:
+            command = flow.send(b"hi.")
+        await cast("Any", command).call()
+        return states.calls
+
+    assert asyncio.run(run(True)) == [False]
+    assert asyncio.run(run(False)) == [True]
