@@ -205,7 +205,7 @@ class Translation(Protocol):
 
     def decode_error(self, reply: WholeReply) -> ApiError: ...
     def label(self, headers: Mapping[str, str]) -> None:
-        """Put on the answer what a recorded reply says about it."""
+        """Put on the answer, be it an error, what a recorded reply says about it."""
         ...
 
     def decode_answer(self, body: bytes) -> bytes: ...
@@ -441,12 +441,12 @@ def call_upstream(
     outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
     while type(outcome) is Silent:
         outcome = yield from keep_alive(context, outcome)
-    if type(outcome) is WholeReply and not is_answer(outcome.status, outcome.headers):
+    if not isinstance(outcome, WholeReply | ReplyBegun):
+        return unanswered(outcome)
+    translation.label(outcome.headers)
+    if isinstance(outcome, WholeReply) and not is_answer(outcome.status, outcome.headers):
         return translation.decode_error(outcome)
-    if type(outcome) is WholeReply or type(outcome) is ReplyBegun:
-        translation.label(outcome.headers)
-        return outcome
-    return unanswered(outcome)
+    return outcome
 
 
 def unanswered(outcome: Outcome) -> TransportError | Stop:
