@@ -156,8 +156,8 @@ def test_a_response_from_elsewhere_has_everything_that_the_official_types_requir
                         {
                             "type": "url_citation",
                             "url_citation": {
-                                "start_index": 0,
-                                "end_index": 0,
+                                "start_index": 1,
+                                "end_index": 2,
                                 "url": "https://x",
                                 "title": "https://x",
                             },

@@ -456,7 +456,7 @@ def test_a_stream_is_written_as_the_strictest_client_wants_it() -> None:
             "annotations": [
                 {
                     "type": "url_citation",
-                    "url_citation": {"start_index": 0, "end_index": 0, "url": "https://x", "title": "X"},
+                    "url_citation": {"start_index": 0, "end_index": 12, "url": "https://x", "title": "X"},
                 }
             ]
         },

@@ -310,7 +310,7 @@ def test_blocks_become_items_with_derived_ids() -> None:
                     "type": "output_text",
                     "text": "hi",
                     "annotations": [
-                        {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 0}
+                        {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 2}
                     ],
                     "logprobs": [],
                 }

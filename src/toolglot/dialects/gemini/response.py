@@ -46,6 +46,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
+from toolglot.wire.citation_spans import shift_span
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import as_json, members_without
@@ -311,9 +312,10 @@ def identity(model: str, response_id: str, created: int | None) -> dict[str, Any
 def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     own = native_of(response, NAME)
     notes, rest = own.get("$candidate", {}), own.get("candidate", {})
+    blocks = tuple(_with_gaps(response.content, receipt))
     parts = [
         part
-        for index, block in enumerate(_with_gaps(response.content, receipt))
+        for index, block in enumerate(blocks)
         if (part := encode_part(block, f"content[{index}]", receipt)) is not None
     ]
     content: dict[str, Any] = {}
@@ -321,13 +323,12 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
         content["parts"] = parts[0] if notes.get("parts") == "object" and len(parts) == 1 else parts
     if role := notes.get("role", "model"):
         content["role"] = role
-    citations = [citation for block in response.content if isinstance(block, Text) for citation in block.citations]
     absent = notes.get("content") == "absent" and not parts
     tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
     return {
         **({} if absent else {"content": {**content, **(rest.get("content") or {})}}),
         **encode_stop(response.stop, notes.get("finish")),
-        **encode_citations(citations, receipt),
+        **encode_citations(_citations_in_answer(blocks), receipt),
         **(notes["logprobs"] if "logprobs" in notes else encode_logprobs(tokens)),
         **({} if notes.get("index") == "absent" else {"index": 0}),
         **{key: value for key, value in rest.items() if key != "content" or absent},
@@ -343,11 +344,23 @@ def _with_gaps(content: tuple[Block, ...], receipt: Receipt) -> Iterator[Block]:
         if isinstance(block, Text):
             if block.new_message and (gap := separator_between(said, block.text)):
                 receipt.note(f"content[{index}]", "text apart from the text before", GAP_WHY)
-                yield replace(block, text=gap + block.text)
+                citations = tuple([shift_span(citation, len(gap)) for citation in block.citations])
+                yield replace(block, text=gap + block.text, citations=citations)
                 said = block.text
                 continue
             said = block.text or said
         yield block
+
+
+def _citations_in_answer(blocks: tuple[Block, ...]) -> list[Citation]:
+    """Citations with spans in the whole text of the answer."""
+    citations: list[Citation] = []
+    length = 0
+    for block in blocks:
+        if isinstance(block, Text):
+            citations += [shift_span(citation, length) for citation in block.citations]
+            length += len(block.text)
+    return citations
 
 
 def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, mer
 from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.citation_spans import shift_span
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
 
@@ -45,6 +46,8 @@ class GeminiStreamEncoder:
         self._arguments: list[str] = []
         self._wrote = False
         self._said = ""  # the latest piece of text
+        self._length = 0  # of all text so far
+        self._begin = 0  # where the latest block of text begins in it
         self._apart = False  # another message begins with the next one
         self._citations: list[Citation] = []
         self._tokens: list[TokenLogprob] = []
@@ -95,6 +98,7 @@ class GeminiStreamEncoder:
 
     def _opened(self, block: Block) -> bytes:
         self._block, self._wrote, self._arguments = block, False, []
+        self._begin = self._length
         self._is_text = isinstance(block, Text | Thinking | Refusal)
         if isinstance(block, Text | Thinking | Refusal):
             self._after_text = b',"thought":true}' if isinstance(block, Thinking) else b"}"
@@ -110,6 +114,7 @@ class GeminiStreamEncoder:
             if type(self._block) is Text:
                 text = self._with_gap(text) if self._apart else text
                 self._said = text
+                self._length += len(text)
             return _HEAD + b'{"text":' + json.encode(text) + self._after_text + self._tail
         self._arguments.append(text)
         return b""
@@ -130,6 +135,7 @@ class GeminiStreamEncoder:
         gap = separator_between(self._said, text)
         if gap:
             self._receipt.note(f"content[{self._index}]", "text apart from the text before", GAP_WHY)
+            self._begin += len(gap)
         return gap + text
 
     def _part(self, block: Block) -> bytes:
@@ -138,7 +144,7 @@ class GeminiStreamEncoder:
 
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
-        self._citations.extend(event.citations)
+        self._citations += [shift_span(citation, self._begin) for citation in event.citations]
         self._untold += event.logprobs
         if isinstance(block, ToolCall):
             arguments = block.arguments + "".join(self._arguments)

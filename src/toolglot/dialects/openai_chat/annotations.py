@@ -13,6 +13,7 @@ from typing import Any
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Block, Citation, Text, native_of, replace
 from toolglot.receipt import Receipt
+from toolglot.wire.citation_spans import shift_span, span_of
 
 ANNOTATIONS = "annotations"
 
@@ -44,16 +45,17 @@ def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any
     return tuple(citations), others
 
 
-def encode_annotation(citation: Citation, offset: int = 0) -> dict[str, Any] | None:
-    """An annotation; None for a citation without a URL, which Chat cannot express. A text that begins `offset`
-    characters into the message moves its spans by as many."""
+def encode_annotation(citation: Citation, offset: int, length: int) -> dict[str, Any] | None:
+    """An annotation; None for a citation without a URL, which Chat cannot express. The cited text begins `offset`
+    characters into the message and is `length` characters long."""
     if (original := native_of(citation, NAME).get("$annotation")) is not None:
         return dict(original)
     if citation.url is None:
         return None
+    start, end = span_of(citation, length)
     inner = {
-        "start_index": offset + (citation.start or 0),
-        "end_index": offset + (citation.end or 0),
+        "start_index": offset + start,
+        "end_index": offset + end,
         "url": citation.url,
         "title": citation.title or citation.url,
     }
@@ -81,30 +83,25 @@ def _with_citations(blocks: tuple[Block, ...], citations: tuple[Citation, ...]) 
     found: list[list[Citation]] = [[] for _ in texts]
     for citation in citations:
         place = min(bisect_right(ends, citation.start or 0), len(texts) - 1)
-        found[place].append(_moved(citation, len(texts[place][1].text) - ends[place]))
+        found[place].append(shift_span(citation, len(texts[place][1].text) - ends[place]))
     placed = list(blocks)
     for (number, block), here in zip(texts, found, strict=True):
         placed[number] = replace(block, citations=tuple(here))
     return tuple(placed)
 
 
-def _moved(citation: Citation, by: int) -> Citation:
-    start, end = citation.start, citation.end
-    if not by:
-        return citation
-    return replace(citation, start=None if start is None else start + by, end=None if end is None else end + by)
-
-
-def encode_annotations(text: Text, offset: int, where: str, receipt: Receipt) -> list[dict[str, Any]]:
+def encode_annotations(
+    citations: tuple[Citation, ...], offset: int, length: int, where: str, receipt: Receipt
+) -> list[dict[str, Any]]:
     """Encode the citations of one text that begins `offset` characters into the message."""
-    annotations = [encode_annotation(citation, offset) for citation in text.citations]
+    annotations = [encode_annotation(citation, offset, length) for citation in citations]
     if None in annotations:
         receipt.loss(where, "citation", "Chat Completions can cite URLs only")
-    report_quotes(text.citations, where, receipt)
+    _report_quotes(citations, where, receipt)
     return [annotation for annotation in annotations if annotation is not None]
 
 
-def report_quotes(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> None:
+def _report_quotes(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> None:
     """Report quotes that are not carried; OpenAI's annotations have no field for them."""
     if any(citation.quote is not None and NAME not in citation.native for citation in citations):
         receipt.loss(f"{where}.citations", "quote", "an annotation marks a span of the answer and quotes no source")

@@ -261,7 +261,7 @@ def _encode_citations(role: str, parts: list[Placed], receipt: Receipt) -> list[
         if not isinstance(block, Text):
             continue
         if block.citations and role == "assistant":
-            annotations += encode_annotations(block, offset, place, receipt)
+            annotations += encode_annotations(block.citations, offset, len(block.text), place, receipt)
         elif block.citations:
             receipt.loss(f"{place}.citations", "citations", "only the model's own words carry annotations")
         offset += len(block.text)

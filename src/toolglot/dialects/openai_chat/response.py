@@ -299,6 +299,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
 def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[str, Any]:
     texts: list[str] = []
     said, apart = "", False  # the latest text, and whether something else has come since
+    length = 0  # of all texts so far
     annotations: list[dict[str, Any]] = []
     refusals: list[str] = []
     calls: list[ToolCall | Opaque] = []
@@ -317,10 +318,12 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 if apart and (gap := separator_between(said, text)):
                     receipt.note(where, "text apart from the text before", GAP_WHY)
                     texts.append(gap)
+                    length += len(gap)
                 apart, said = apart and not text, text or said
                 texts.append(text)
                 parts.append({"type": "text", "text": text, **own(block)})
-                annotations += encode_annotations(block, 0, where, receipt)
+                annotations += encode_annotations(block.citations, length, len(text), where, receipt)
+                length += len(text)
             case Thinking() if is_thinking_part(block):
                 listed = True
                 parts.append(encode_part(block, where, receipt))

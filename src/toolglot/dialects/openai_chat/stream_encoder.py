@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.openai_chat.annotations import encode_annotation, report_quotes
+from toolglot.dialects.openai_chat.annotations import encode_annotations
 from toolglot.dialects.openai_chat.blocks import IMAGES, encode_image, is_thinking_part, own
 from toolglot.dialects.openai_chat.details import BLOCKS, details_of
 from toolglot.dialects.openai_chat.messages import REASONING_FIELDS
@@ -50,6 +50,8 @@ class ChatStreamEncoder:
         self._details: dict[str, list[Any]] = {}
         self._seen: list[Block] = []
         self._said = ""  # the latest piece of text
+        self._length = 0  # of all text so far
+        self._begin = 0  # where the latest block of text begins in it
         self._apart = False  # another block has come since
         self._reasoned: tuple[bytes, ...] = ()  # the fields that hold reasoning
         self._reasoning_begins = False  # the open reasoning has no text yet
@@ -101,6 +103,7 @@ class ChatStreamEncoder:
             case ToolCall():
                 return self._open_call(block)
             case Text():
+                self._begin = self._length
                 self._delta_head = b'{"content":'
             case Thinking() if is_thinking_part(block):
                 self._reasoning_begins = False
@@ -151,6 +154,7 @@ class ChatStreamEncoder:
             if self._apart:
                 return self._after_gap(text)
             self._said = text
+            self._length += len(text)
         elif type(block) is Thinking and self._reasoning_begins:
             text = self._first_reasoning(text)
         if type(block) is not ToolCall:
@@ -190,16 +194,15 @@ class ChatStreamEncoder:
         if not gap:
             return b""
         self._receipt.note("content", "text apart from the text before", GAP_WHY)
-        return self._delta(gap)
+        written = self._delta(gap)
+        self._begin = self._length
+        return written
 
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
-        report_quotes(event.citations, "content", self._receipt)
-        for citation in event.citations:
-            if (annotation := encode_annotation(citation)) is not None:
-                self._annotations.append(annotation)
-            else:
-                self._receipt.loss("content", "citation", "Chat Completions can cite URLs only")
+        if event.citations:
+            length = self._length - self._begin
+            self._annotations += encode_annotations(event.citations, self._begin, length, "content", self._receipt)
         if not isinstance(block, ToolCall):
             self._add_details(event.native.get(NAME, {}))
             return self._with_logprobs("", event.logprobs) if event.logprobs else b""

@@ -27,6 +27,7 @@ from toolglot.dialects.openai_responses.wire import (
 )
 from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Loss, Receipt, describe_block
+from toolglot.wire.citation_spans import span_of
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
@@ -256,12 +257,15 @@ def decode_annotation(annotation: Annotation) -> Citation:
 _OF_CITATION = ("url", "title", "start_index", "end_index")
 
 
-def encode_annotations(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> list[dict[str, Any]]:
-    encoded = (_encode_annotation(item, f"{where}.citations[{n}]", receipt) for n, item in enumerate(citations))
+def encode_annotations(text: Text, where: str, receipt: Receipt) -> list[dict[str, Any]]:
+    encoded = (
+        _encode_annotation(item, len(text.text), f"{where}.citations[{n}]", receipt)
+        for n, item in enumerate(text.citations)
+    )
     return [annotation for annotation in encoded if annotation is not None]
 
 
-def _encode_annotation(citation: Citation, where: str, receipt: Receipt) -> dict[str, Any] | None:
+def _encode_annotation(citation: Citation, length: int, where: str, receipt: Receipt) -> dict[str, Any] | None:
     fields, kind = own(citation), native_of(citation, NAME).get("$type")
     if kind is not None:
         span = present(start_index=citation.start, end_index=citation.end)
@@ -273,12 +277,13 @@ def _encode_annotation(citation: Citation, where: str, receipt: Receipt) -> dict
         return None
     if citation.quote is not None:
         receipt.loss(f"{where}.quote", "quoted text", "an annotation marks a span of the answer and quotes no source")
+    start, end = span_of(citation, length)
     return {
         "type": "url_citation",
         "url": citation.url,
         "title": citation.title or citation.url,
-        "start_index": citation.start or 0,
-        "end_index": citation.end or 0,
+        "start_index": start,
+        "end_index": end,
     }
 
 
@@ -325,7 +330,7 @@ def _encode_text(block: Text, role: str, where: str, receipt: Receipt) -> dict[s
     if kind == "output_text":
         if block.cache is not None:
             receipt.loss(f"{where}.cache", "cache breakpoint", "the model's own words cannot carry one")
-        annotations = encode_annotations(block.citations, where, receipt)
+        annotations = encode_annotations(block, where, receipt)
         listed = {"annotations": annotations} if annotations else filled(block, annotations=[])
         probabilities = _encode_logprobs(block)
         return {**typed, "text": block.text, **listed, **probabilities, **own(block)}
