@@ -45,7 +45,8 @@ THINKING = next(_bit)
 MEDIA = next(_bit)
 REFUSAL = next(_bit)
 OPAQUE = next(_bit)
-"""A block or a tool that only its own dialect understands."""
+"""A block that only its own dialect understands."""
+OPAQUE_TOOLS = next(_bit)
 CITATIONS = next(_bit)
 RESULT_ERRORS = next(_bit)
 """A result says whether it is an error."""
@@ -93,6 +94,8 @@ SYSTEM_MEDIA = next(_bit)
 
 # Tools and settings
 TOOLS = next(_bit)
+MANY_TOOLS = next(_bit)
+"""More than `MANY`."""
 DEFERRED = next(_bit)
 ODD_SCHEMA = next(_bit)
 """Parameters whose root is not a plain object schema."""
@@ -102,6 +105,8 @@ PARALLEL = next(_bit)
 FORMAT = next(_bit)
 REASONING = next(_bit)
 PROMPT_CACHE = next(_bit)
+NO_LIMIT = next(_bit)
+"""No output limit."""
 SETTINGS = {
     name: next(_bit)
     for name in (
@@ -126,6 +131,9 @@ SETTINGS = {
     )
 }
 """A bit for each setting that a target either has or has not."""
+
+MANY = 64
+"""Tools that every known target takes."""
 
 _STATE_KEYS = frozenset({"signature", "thoughtSignature", "encrypted_content", "extra_content"})
 _STATE_OF_BLOCKS = _STATE_KEYS - {"extra_content"}
@@ -337,13 +345,13 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
 
 
 def _of_tools(tools: Tools, source: str, can: Capabilities) -> int:
-    bits = 0
+    bits = MANY_TOOLS if len(tools) > MANY else 0
     for tool in tools:
         bits |= TOOLS
         if tool.native:
             bits |= _of_native(tool.native, source, can)
         if type(tool) is not Tool:
-            bits |= OPAQUE
+            bits |= OPAQUE_TOOLS
             continue
         if tool.kind == "custom":
             bits |= CUSTOM
@@ -379,7 +387,7 @@ _settings_of = attrgetter(*_OF_SETTINGS)
 
 
 def _of_settings(request: Request) -> int:
-    bits = ANY
+    bits = ANY if request.max_output_tokens is not None else ANY | NO_LIMIT
     for value, bit in zip(_settings_of(request), _BITS_OF_SETTINGS, strict=True):
         if value is not None and value != ():
             bits |= bit

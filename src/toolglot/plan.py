@@ -1,8 +1,9 @@
 """Which passes a request needs.
 
 A pass says with `runs_on` which features give it something to do at a target. `run_passes` surveys the request and runs
-the passes whose features it has. A pass may bring features of its own: `adds` names them, and where it is None, a
-request that the pass has changed is surveyed again. A pass without `runs_on` always runs.
+the passes whose features it has. A pass may bring features of its own: `adds` names them, or it adds them to
+`context.features`; where `adds` is None, a request that the pass has changed is surveyed again. A pass without
+`runs_on` always runs.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ Triggers: TypeAlias = Callable[[Context], int]
 
 class Condition(Struct, frozen=True):
     """The features that a pass looks for, and those that it may bring; None for any. `in_place`: it changes blocks only
-    where they stand."""
+    where they stand. `keeps_messages`: as long as there are as many, every message stays where it is."""
 
     triggers: Triggers
     adds: int | None
     in_place: bool = False
+    keeps_messages: bool = False
 
-    def bits_after(self, bits: int, request: Request, context: Context) -> int:
-        """The features of a request that the pass has changed."""
+    def bits_after(self, request: Request, context: Context) -> int:
+        """The features of a request that the pass has changed. It may have added some to those of the context."""
+        bits = context.features
         if self.adds is not None:
             return bits | self.adds
         found, context.tool_history = survey(request, context.source, context.source_can)
@@ -43,12 +46,14 @@ _ALWAYS = Condition(lambda context: ANY, None)
 P = TypeVar("P", bound=RequestPass)
 
 
-def runs_on(triggers: Triggers, *, adds: int | None = 0, in_place: bool = False) -> Callable[[P], P]:
-    """Declare when a pass runs, which features it may bring (None for any), and whether every block and message stays
-    where it is."""
+def runs_on(
+    triggers: Triggers, *, adds: int | None = 0, in_place: bool = False, keeps_messages: bool = False
+) -> Callable[[P], P]:
+    """Declare when a pass runs, which features it may bring (None for any), and what stays where it is: every block and
+    message, or every message."""
 
     def declare(request_pass: P) -> P:
-        _conditions[request_pass] = Condition(triggers, adds, in_place)
+        _conditions[request_pass] = Condition(triggers, adds, in_place, keeps_messages)
         return request_pass
 
     return declare
@@ -78,11 +83,11 @@ def run_passes(request: Request, passes: Sequence[RequestPass], context: Context
         request = request_pass(request, context)
         if request is before:
             continue
-        bits = condition.bits_after(bits, request, context)
+        bits = condition.bits_after(request, context)
         if condition.in_place:
             origins.replaced(request.messages)
         elif request.messages is not before.messages:
-            origins.moved(request.messages)
+            origins.moved(request.messages, keeps_messages=condition.keeps_messages)
     context.tool_history = None  # an answer may be long in coming
     return request, origins
 

@@ -95,9 +95,9 @@ class Exchange:
         "_asked_again",
         "_can",
         "_clock",
-        "_context",
         "_created",
         "_history_format",
+        "_made_context",
         "_may_forward",
         "_model",
         "_origins",
@@ -192,7 +192,13 @@ class Exchange:
         self.hide = hide
         self._may_forward = self.verbatim
         self._origins = Origins(())
-        self._context = self._new_context(model or "")
+        self._made_context: Context | None = None
+
+    @property
+    def _context(self) -> Context:
+        if self._made_context is None:
+            self._made_context = self._new_context(self._model or "")
+        return self._made_context
 
     def _new_context(self, model: str) -> Context:
         return Context(
@@ -297,11 +303,11 @@ class Exchange:
         """The request that the passes make of the client's."""
         self.asked = asked
         sent = asked if self._model is None else replace(asked, model=self._model)
-        self._context = self._new_context(sent.model)
-        sent, self._origins = run_passes(sent, self._passes, self._context)
+        context = self._made_context = self._new_context(sent.model)
+        sent, self._origins = run_passes(sent, self._passes, context)
         self._remember(sent)
         is_unchanged = self._may_forward and replace(sent, model=asked.model) == asked
-        self.verbatim = is_unchanged and self._context.text_tools is None
+        self.verbatim = is_unchanged and context.text_tools is None
         return sent
 
     def adopt(
@@ -317,9 +323,9 @@ class Exchange:
         """Stand for a request that was translated elsewhere: the answer is next. `asked` and `sent` have its settings;
         what they say of a conversation does not count."""
         self.asked = asked
-        self._context = self._new_context(sent.model)
-        self._context.call_ids = call_ids
-        self._context.tools = tools
+        context = self._made_context = self._new_context(sent.model)
+        context.call_ids = call_ids
+        context.tools = tools
         self._origins = Origins(sent.messages)
         self._remember(sent)
         self.receipt.add(lines)

@@ -64,9 +64,13 @@ def check(request: Request, client: str, upstream: str, model: str | None) -> No
             assert request_pass(before, apart) == request, request_pass
             assert [line for line in apart.receipt if line not in lines] == list(context.receipt)[len(lines) :]
             assert _memory(apart) == _memory(context), request_pass
+            bits = bits if request is before else condition.bits_after(request, context)
             context.features = -1
-            bits = bits if request is before else condition.bits_after(bits, request, context)
             assert not condition.in_place or _places(request) == _places(before), request_pass
+            if condition.keeps_messages and len(request.messages) == len(before.messages):
+                known = {id(message) for message in before.messages}
+                for new, old in zip(request.messages, before.messages, strict=True):
+                    assert new is old or id(new) not in known, request_pass
             continue
         apart = _copy(context)
         assert request_pass(request, apart) == request, request_pass

@@ -140,7 +140,7 @@ def test_tools_that_were_made_of_remembered_ones_are_remembered_too() -> None:
     memory, counter = DeclaredTools(), count(1)
     tools = read(memory, declarations("a", "b"))
     for _ in range(3):
-        made = memory.derive_tools(tools, "first", None, lambda: tools[:1])
+        made = memory.rewrite(tools, "first", None, lambda _: tools[:1], Receipt())
         assert len(made) == 1
         assert memory.derive(made, "count", None, lambda: next(counter)) == 1
 
@@ -174,7 +174,7 @@ def test_derived_things_are_bounded() -> None:
     memory = DeclaredTools()
     tools = read(memory, declarations("a"))
     for number in range(1000):
-        made = memory.derive_tools(tools, str(number), None, lambda: (*tools, *tools))
+        made = memory.rewrite(tools, str(number), None, lambda _: (*tools, *tools), Receipt())
         memory.derive(made, "size", None, lambda: 1)
     declared = next(iter(memory._young.by_key.values()))
     assert len(declared.known) <= 20

@@ -47,7 +47,7 @@ def fit(request: Request, context: Context) -> Request:
         what = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
         why = "the target caches by itself" if can.cache_settings else "the target has none"
         receipt.note("cache", what, f"{why}; answers do not depend on them")
-        return _with_marks(replace(_with_key(request, before, context), cache=None), before, {})
+        return _with_marks(replace(_with_key(request, before, context), cache=None), before, {}, context)
     marks = dict(before)
     if request.cache is not None and "cache" not in can.fields:
         marks = _with_mark_on_last_block(request, request.cache, marks, context)
@@ -62,7 +62,9 @@ def fit(request: Request, context: Context) -> Request:
         marks = dict(list(marks.items())[surplus:])
     if request.cache is not None:
         request = replace(request, cache=_with_lifetime(request.cache, context))
-    return _with_marks(request, before, {place: _with_lifetime(mark, context) for place, mark in marks.items()})
+    return _with_marks(
+        request, before, {place: _with_lifetime(mark, context) for place, mark in marks.items()}, context
+    )
 
 
 Marks: TypeAlias = Mapping[Place, Cache]
@@ -78,9 +80,9 @@ def _marks(request: Request) -> Marks:
         for index, block in enumerate(message.content):
             if type(block) is ToolResult:
                 for inner, part in enumerate(block.content):
-                    if (mark := _cache(part)) is not None:
+                    if (mark := getattr(part, "cache", None)) is not None:
                         marks[Place(number, index, inner)] = mark
-            if (mark := _cache(block)) is not None:
+            if (mark := getattr(block, "cache", None)) is not None:
                 marks[Place(number, index)] = mark
     return marks
 
@@ -93,13 +95,14 @@ def _marks_of_tools(tools: Tools) -> Marks:
     }
 
 
-def _with_marks(request: Request, before: Marks, after: Marks) -> Request:
+def _with_marks(request: Request, before: Marks, after: Marks, context: Context) -> Request:
     """The request with other breakpoints."""
     changed = {place: after.get(place) for place in (*before, *after) if after.get(place) is not before.get(place)}
     tools, of_tools = request.tools, [(place.block, mark) for place, mark in changed.items() if place.message == _TOOLS]
     if of_tools:
-        tools = DECLARED.derive_tools(
-            tools, f"marked {of_tools}", None, lambda: _with_marks_on_tools(request.tools, of_tools)
+        what = f"marked {of_tools}"
+        tools = DECLARED.rewrite(
+            tools, what, None, lambda _: _with_marks_on_tools(request.tools, of_tools), context.receipt
         )
     contents: dict[int, list[Block]] = {}
     parts: dict[Place, list[Block]] = {}
@@ -188,10 +191,6 @@ def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
 _KEY_LENGTH = 32
 _LONG = 3600
 """Seconds, from which on a cache is to outlive a pause of its user."""
-
-
-def _cache(block: Block) -> Cache | None:
-    return None if isinstance(block, Opaque | Refusal) else block.cache
 
 
 def _recache(block: Block, cache: Cache | None) -> Block:

@@ -82,7 +82,7 @@ def originate(request: Request, context: Context) -> Request:
     calls = bool(tool_history(request, context).calls)
     if not (context.cache_marks == "always" or calls or context.prefix_repeats or context.marks_tools_only):
         return request
-    if _has_marks(request, context):
+    if _has_marks(request, context) or (not context.marks_tools_only and _is_short(request, context.can.cache_minimum)):
         return request
     leading = _count_leading(request.messages)
     newest, earlier = _user_turns(request.messages, leading)
@@ -107,11 +107,18 @@ def originate(request: Request, context: Context) -> Request:
         messages[index] = _marked_message(messages[index])
     tools = request.tools
     if plan.tools:
-        tools = DECLARED.derive_tools(tools, "originated", None, lambda: _marked_tools(request.tools))
+        tools = DECLARED.rewrite(tools, "originated", None, lambda _: _marked_tools(request.tools), context.receipt)
     return replace(request, tools=tools, messages=tuple(messages))
 
 
 WHY = "the client's API has none, and the target caches only what is marked: toolglot has set them"
+
+
+def _is_short(request: Request, minimum: int) -> bool:
+    """Is the whole prompt too short for the cache?"""
+    declared = request.tools
+    size = DECLARED.derive(declared, "size", None, lambda: tools_size(declared)) if declared else 0
+    return size + sum([content_size(message.content) for message in request.messages]) < minimum * CHARACTERS
 
 
 def may_originate(context: Context) -> bool:

@@ -27,7 +27,7 @@ def _triggers(context: Context) -> int:
     return bits if can.result_errors else bits | features.RESULT_ERRORS
 
 
-@runs_on(_triggers, adds=features.BLANK)
+@runs_on(_triggers, adds=features.BLANK, keeps_messages=True)
 def fit(request: Request, context: Context) -> Request:
     can = context.can
     history, found = tool_history(request, context), context.features & _triggers(context)

@@ -6,12 +6,16 @@ because `context.tools` says that the tool is a custom one; `names.shorten` has 
 
 from __future__ import annotations
 
+from operator import is_
+
 from toolglot import features
 from toolglot.ir import Block, Json, Opaque, Request, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
+from toolglot.receipt import Receipt
+from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json
 
 MEMBER = "input"
@@ -31,9 +35,10 @@ def wrap(request: Request, context: Context) -> Request:
     """
     if context.can.custom_tools or (context.source == context.target and not context.aliased):
         return request
-    if any(isinstance(tool, Tool) and tool.kind == "custom" for tool in request.tools):
-        tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
-        request = replace(request, tools=tools)
+    tools = request.tools
+    functions = DECLARED.rewrite(tools, "functions", None, lambda lines: _functions(tools, lines), context.receipt)
+    if functions is not tools:
+        request = replace(request, tools=functions)
     history = tool_history(request, context)
     if history.is_flat and not history.has_custom:
         return request
@@ -49,13 +54,18 @@ def _wrap(block: Block, place: Place) -> tuple[Block, ...]:
     return (block,)
 
 
-def _function(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaque:
+def _functions(tools: Tools, receipt: Receipt) -> Tools:
+    functions = tuple(_function(tool, f"tools[{index}]", receipt) for index, tool in enumerate(tools))
+    return tools if all(map(is_, functions, tools)) else functions
+
+
+def _function(tool: Tool | Opaque, where: str, receipt: Receipt) -> Tool | Opaque:
     if isinstance(tool, Opaque) or tool.kind != "custom":
         return tool
-    context.receipt.note(where, f"custom tool {tool.name}", f"it is a function with one text parameter, {MEMBER}")
+    receipt.note(where, f"custom tool {tool.name}", f"it is a function with one text parameter, {MEMBER}")
     grammar = _grammar(tool.format)
     if grammar:
-        context.receipt.loss(f"{where}.format", "the grammar", "it is told in the description and nothing enforces it")
+        receipt.loss(f"{where}.format", "the grammar", "it is told in the description and nothing enforces it")
     told = f"The input is free text that must match this {grammar[0]} grammar:\n{grammar[1]}" if grammar else ""
     return replace(
         tool,

@@ -16,7 +16,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools
 
 
@@ -46,14 +46,11 @@ def _offered(request: Request, context: Context) -> tuple[Tool | Opaque, ...]:
         return declared
     met = deferred & set(_met(request, context))
     what = f"offered {sorted(met)}"
-    offered, lines = DECLARED.derive(declared, what, None, lambda: _offer(declared, met))
-    context.receipt.add(lines)
-    return DECLARED.derive_tools(declared, f"{what} tools", None, lambda: offered)
+    return DECLARED.rewrite(declared, what, None, lambda lines: _offer(declared, met, lines), context.receipt)
 
 
-def _offer(declared: Tools, met: Set[str]) -> tuple[Tools, tuple[Loss, ...]]:
+def _offer(declared: Tools, met: Set[str], receipt: Receipt) -> Tools:
     searched = any(isinstance(tool, Opaque) and _is_search(tool) for tool in declared)
-    receipt = Receipt()
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(declared):
         if not isinstance(tool, Tool) or not tool.deferred:
@@ -64,7 +61,7 @@ def _offer(declared: Tools, met: Set[str]) -> tuple[Tools, tuple[Loss, ...]]:
             tools.append(replace(tool, deferred=False))
         else:
             receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "nothing has referred to it yet")
-    return tuple(tools), tuple(receipt)
+    return tuple(tools)
 
 
 def _is_search(tool: Opaque) -> bool:

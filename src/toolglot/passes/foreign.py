@@ -296,7 +296,7 @@ def _of_history(request: Request) -> Iterator[tuple[str | Place, NativeFields, f
                     yield f"{place}.citations[{index}]", citation.native, STATE
 
 
-@runs_on(lambda context: features.OPAQUE, adds=features.BLANK)
+@runs_on(lambda context: features.OPAQUE | features.OPAQUE_TOOLS, adds=features.BLANK, keeps_messages=True)
 def remove(request: Request, context: Context) -> Request:
     """Takes out blocks and tools that are opaque to the target, each with a loss that names its type."""
 
@@ -311,16 +311,25 @@ def remove(request: Request, context: Context) -> Request:
             context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _foreign_reason(block.dialect))
         return ()
 
-    request = rewrite_blocks(request, keep, Opaque)
-    if Opaque not in map(type, request.tools):
+    if context.features & features.OPAQUE:
+        request = rewrite_blocks(request, keep, Opaque)
+    tools, target = request.tools, context.target
+    if not tools or not context.features & features.OPAQUE_TOOLS:
         return request
-    tools: list[Tool | Opaque] = []
-    for index, tool in enumerate(request.tools):
-        if isinstance(tool, Opaque) and tool.dialect != context.target:
-            context.receipt.loss(f"tools[{index}]", describe_block(tool), _foreign_reason(tool.dialect))
+    what = f"understood by {target}"
+    understood = DECLARED.rewrite(tools, what, None, lambda lines: _understood(tools, target, lines), context.receipt)
+    return request if understood is tools else replace(request, tools=understood)
+
+
+def _understood(tools: Tools, target: str, receipt: Receipt) -> Tools:
+    """The tools that the target understands."""
+    understood: list[Tool | Opaque] = []
+    for index, tool in enumerate(tools):
+        if isinstance(tool, Opaque) and tool.dialect != target:
+            receipt.loss(f"tools[{index}]", describe_block(tool), _foreign_reason(tool.dialect))
         else:
-            tools.append(tool)
-    return request if len(tools) == len(request.tools) else replace(request, tools=tuple(tools))
+            understood.append(tool)
+    return tools if len(understood) == len(tools) else tuple(understood)
 
 
 def _brought(item: Opaque) -> Iterator[tuple[int, Opaque]]:

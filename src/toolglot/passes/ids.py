@@ -23,7 +23,7 @@ from toolglot.passes.tool_history import ToolHistory, tool_history
 from toolglot.plan import runs_on
 
 
-@runs_on(lambda context: features.CALLS, adds=features.UNPAIRED, in_place=True)
+@runs_on(lambda context: features.CALLS, in_place=True)
 def derive(request: Request, context: Context) -> Request:
     """Every call gets an id of its own, and every result the id and the name of its call.
 
@@ -31,7 +31,7 @@ def derive(request: Request, context: Context) -> Request:
     count `call_0` anew in each response (litellm #30426), so a repeated id is made unique, call and result alike.
     """
     history = tool_history(request, context)
-    context.call_ids.update(_used_ids(history) if history.is_flat else _all_ids(request))
+    context.call_ids.update(history.used_ids if history.is_flat else _all_ids(request))
     # A dialect knows how to pair its own calls and results.
     return request if context.source == context.target else unique(request, context)
 
@@ -41,17 +41,11 @@ def unique(request: Request, context: Context) -> Request:
     history = tool_history(request, context)
     if _have_ids(history):
         return _with_names(request, history, context)
+    context.features |= features.UNPAIRED
     pairing = Pairing(context.receipt.note)
     messages = tuple(pairing.over(request.messages))
     context.call_ids |= pairing.seen
     return with_messages(request, messages)
-
-
-def _used_ids(history: ToolHistory) -> set[str]:
-    used = {call.id for call in history.calls}
-    used.update([result.call_id for result in history.results])
-    used.discard("")
-    return used
 
 
 def _all_ids(request: Request) -> Iterator[str]:
@@ -254,7 +248,7 @@ class Pairing:
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
     history = tool_history(request, context)
-    used, can = _used_ids(history), context.can
+    used, can = history.used_ids, context.can
     is_legal = _pattern(can.id_pattern).fullmatch
     if history.is_flat and False not in [len(one) <= can.id_length and is_legal(one) is not None for one in used]:
         context.call_ids |= used

@@ -51,7 +51,7 @@ def shorten(request: Request, context: Context) -> Request:
             request = rewrite_blocks(request, _History(naming).rename, ToolCall, ToolResult)
         choice = _rename_choice(choice, naming)
     if tools is not request.tools:
-        DECLARED.derive_tools(request.tools, "own named" if own else "named", context.can, lambda: tools)
+        DECLARED.rewrite(request.tools, "own named" if own else "named", context.can, lambda _: tools, context.receipt)
     if tools is request.tools and choice is request.tool_choice:
         return request
     return replace(request, tools=tools, tool_choice=choice)

@@ -18,7 +18,7 @@ from toolglot.receipt import describe_block
 from toolglot.wire.reader import Reader
 
 
-@runs_on(lambda context: 0 if context.source == context.target else features.OPAQUE, adds=None)
+@runs_on(lambda context: 0 if context.source == context.target else features.OPAQUE, adds=None, keeps_messages=True)
 def translate(request: Request, context: Context) -> Request:
     """Replaces opaque blocks that hold something readable."""
     if context.source == context.target or not context.readable:

@@ -30,10 +30,10 @@ class Origins:
         self._messages = messages
         self._steps: list[_Step] = []
 
-    def moved(self, messages: tuple[Message, ...]) -> None:
-        """These are the messages from here on."""
+    def moved(self, messages: tuple[Message, ...], *, keeps_messages: bool = False) -> None:
+        """These are the messages from here on. `keeps_messages`: if there are as many, each stands where it stood."""
         if messages is not self._messages:
-            self._steps.append(_Step(self._messages, messages))
+            self._steps.append(_Step(self._messages, messages, keeps_messages))
             self._messages = messages
 
     def replaced(self, messages: tuple[Message, ...]) -> None:
@@ -59,12 +59,15 @@ class Origins:
 class _Step:
     """What one pass has made of the messages."""
 
-    def __init__(self, before: tuple[Message, ...], after: tuple[Message, ...]) -> None:
+    def __init__(self, before: tuple[Message, ...], after: tuple[Message, ...], keeps_messages: bool) -> None:
         self.before = before
         self._after = after
+        self._keeps_messages = keeps_messages and len(before) == len(after)
 
     def back(self, place: Place) -> Place:
         """Where that stood which has this place now."""
+        if self._keeps_messages and place.block < 0:
+            return place
         if place.message >= len(self._after):  # behind them all
             return place._replace(message=len(self.before) + place.message - len(self._after))
         if (kept := self._kept.get(place.message)) is not None:

@@ -49,9 +49,9 @@ def _triggers(context: Context) -> int:
     if can.max_stop_sequences is not None:
         bits |= features.SETTINGS["stop"]
     if can.default_output_tokens is not None and not own:
-        return features.ANY
+        bits |= features.NO_LIMIT
     if can.max_tools is not None:
-        bits |= features.TOOLS
+        bits |= features.MANY_TOOLS if can.max_tools >= features.MANY else features.TOOLS
     limits = features.SETTINGS["max_output_tokens"] if can.min_output_tokens > 0 else 0
     return bits | limits | features.SETTINGS["temperature"] | features.SETTINGS["top_logprobs"]
 

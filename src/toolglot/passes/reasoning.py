@@ -43,7 +43,7 @@ def _state_features(context: Context) -> int:
     return features.THINKING | (features.OTHERS if own else features.STATE | features.OTHERS)
 
 
-@runs_on(_triggers, adds=features.BLANK | features.NEIGHBOURS)
+@runs_on(_triggers, adds=features.BLANK | features.NEIGHBOURS, keeps_messages=True)
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     settled = request
@@ -63,7 +63,10 @@ def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
 
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
-    if not any(block.native or type(block) is Thinking for block in message.content):
+    for block in message.content:
+        if block.native or type(block) is Thinking:
+            break
+    else:
         return message
     content: list[Block] = []
     left = emptied = state = known = own = False
@@ -100,8 +103,10 @@ def _is_own(block: Thinking, context: Context) -> bool:
 
 
 def _holds_state(block: Block, target: str) -> bool:
-    keys = ON_CALLS if isinstance(block, ToolCall) else STATE
-    return any(owner != target and _is_state(fields, keys) for owner, fields in block.native.items())
+    for owner, fields in block.native.items():
+        if owner != target and _is_state(fields, ON_CALLS if type(block) is ToolCall else STATE):
+            return True
+    return False
 
 
 def is_anothers(block: Block, target: str) -> bool:
@@ -111,7 +116,7 @@ def is_anothers(block: Block, target: str) -> bool:
 
 def _is_state(fields: Mapping[str, Any], keys: frozenset[str]) -> bool:
     """Is there state of a model? The mark for calls of other models stands in its place and is none."""
-    return any(key in fields and fields[key] != UNSIGNED for key in keys)
+    return not keys.isdisjoint(fields) and any(fields[key] != UNSIGNED for key in fields if key in keys)
 
 
 def reasons(request: Request, context: Context) -> bool:

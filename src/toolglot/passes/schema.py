@@ -7,6 +7,7 @@ deep, so nothing here recurses: references are followed with a visited set and t
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 from toolglot import features
@@ -14,6 +15,8 @@ from toolglot.features import is_object_schema
 from toolglot.ir import Json, Opaque, Request, Tool, replace, with_native
 from toolglot.passes import Context
 from toolglot.plan import runs_on
+from toolglot.receipt import Receipt
+from toolglot.tools.declared import DECLARED, Tools
 
 DEFINITIONS = ("$defs", "definitions")
 COMBINERS = ("allOf", "anyOf", "oneOf")
@@ -37,13 +40,23 @@ def fit(request: Request, context: Context) -> Request:
     """
     if context.source == context.target:
         return request
-    tools = tuple(_fit_tool(tool, index, context) for index, tool in enumerate(request.tools))
-    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
-        request = replace(request, tools=tools)
+    tools = request.tools
+    if tools and context.features & (features.ODD_SCHEMA | features.STRICT):
+
+        def fit_tools(lines: Receipt) -> Tools:
+            return _fit_tools(tools, replace(context, receipt=lines))
+
+        fitted = DECLARED.rewrite(tools, "schemas", context.can, fit_tools, context.receipt)
+        request = request if fitted is tools else replace(request, tools=fitted)
     if context.can.schema == "openapi":
         # The encoder reduces every schema as it writes it: the target's subset is the target's business.
         request = with_native(request, context.target, **{"$openapi_schema": True})
     return request
+
+
+def _fit_tools(tools: Tools, context: Context) -> Tools:
+    fitted = tuple(_fit_tool(tool, index, context) for index, tool in enumerate(tools))
+    return tools if all(map(is_, fitted, tools)) else fitted
 
 
 def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaque:

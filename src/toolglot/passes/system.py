@@ -23,7 +23,7 @@ def _triggers(context: Context) -> int:
     return features.ODD_ROLE | features.SYSTEM_MEDIA | later | (0 if context.can.developer_role else features.DEVELOPER)
 
 
-@runs_on(_triggers, adds=features.NEIGHBOURS)
+@runs_on(_triggers, adds=features.NEIGHBOURS, keeps_messages=True)
 def fit(request: Request, context: Context) -> Request:
     """System text in place: where it may only lead, later text becomes tagged user text and is never hoisted.
 

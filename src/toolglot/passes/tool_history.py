@@ -18,7 +18,7 @@ class ToolHistory:
     """The calls and results that stand in messages, in order, and their places: message and block. `is_flat`: no call
     and no result stands inside of a result."""
 
-    __slots__ = ("call_places", "calls", "is_flat", "messages", "places", "results")
+    __slots__ = ("_used_ids", "call_places", "calls", "is_flat", "messages", "places", "results")
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self.messages = messages
@@ -27,6 +27,16 @@ class ToolHistory:
         self.results: list[ToolResult] = []
         self.places: list[tuple[int, int]] = []
         self.is_flat = True
+        self._used_ids: set[str] | None = None
+
+    @property
+    def used_ids(self) -> set[str]:
+        """The ids of calls and results, found when the history is complete."""
+        if self._used_ids is None:
+            self._used_ids = {call.id for call in self.calls}
+            self._used_ids.update([result.call_id for result in self.results])
+            self._used_ids.discard("")
+        return self._used_ids
 
     @property
     def has_custom(self) -> bool:
@@ -44,10 +54,11 @@ class ToolHistory:
         self.places.append((number, index))
 
     def with_results(self, messages: tuple[Message, ...], results: list[ToolResult]) -> ToolHistory:
-        """The same calls with other results in the same places."""
+        """The same calls with other results in the same places, of the same ids."""
         history = ToolHistory(messages)
         history.calls, history.call_places = self.calls, self.call_places
         history.results, history.places, history.is_flat = results, self.places, self.is_flat
+        history._used_ids = self._used_ids
         return history
 
 

@@ -56,17 +56,18 @@ def group(request: Request, context: Context) -> Request:
 
 def _has_blanks(messages: tuple[Message, ...]) -> bool:
     """Has a text, or a message, nothing to say?"""
-    for message in messages:
-        if not message.content:
-            return True
-        for block in message.content:
-            if type(block) is Text:
-                if not block.text or block.text.isspace():
+    return any(not message.content or _has_blank_text(message) for message in messages)
+
+
+def _has_blank_text(message: Message) -> bool:
+    for block in message.content:
+        if type(block) is Text:
+            if not block.text or block.text.isspace():
+                return True
+        elif type(block) is ToolResult:
+            for part in block.content:
+                if type(part) is Text and (not part.text or part.text.isspace()):
                     return True
-            elif type(block) is ToolResult:
-                for part in block.content:
-                    if type(part) is Text and (not part.text or part.text.isspace()):
-                        return True
     return False
 
 
@@ -194,11 +195,11 @@ def _held_state(block: Block, target: str) -> bool:
 
 
 def _with_text(message: Message) -> Message:
+    if not _has_blank_text(message):
+        return message
     content = _non_empty(message.content)
     fitted = tuple(_result_with_text(block) if isinstance(block, ToolResult) else block for block in content)
-    same = len(fitted) == len(message.content) and all(
-        new is old for new, old in zip(fitted, message.content, strict=True)
-    )
+    same = len(fitted) == len(message.content) and all(map(is_, fitted, message.content))
     return message if same else replace(message, content=fitted)
 
 

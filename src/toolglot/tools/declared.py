@@ -133,10 +133,22 @@ class DeclaredTools:
         value: T = entry[1]
         return value
 
-    def derive_tools(self, tools: Tools, what: str, owner: object, make: Callable[[], Tools]) -> Tools:
-        """The same for other tools, which are remembered from then on as well."""
-        made = self.derive(tools, what, owner, make)
-        if made is not tools and (known := self._find(tools)) is not None and self._find(made) is None and made:
+    def rewrite(
+        self, tools: Tools, what: str, owner: object, make: Callable[[Receipt], Tools], receipt: Receipt
+    ) -> Tools:
+        """The tools that a pass makes of others, and its lines on them in the receipt. They are remembered as well."""
+        known = self._find(tools)
+        if known is None:
+            return make(receipt)
+
+        def record() -> tuple[Tools, tuple[Loss, ...]]:
+            lines = Receipt()
+            return make(lines), tuple(lines)
+
+        made, lines = self.derive(tools, what, owner, record)
+        if lines:
+            receipt.add(lines)
+        if made and self._find(made) is None:
             self._register(made, known.declared)
         return made
 

@@ -37,11 +37,16 @@ def _size(value: Any, most: int) -> int:
         size = VALUE
         for part in value.values() if kind is dict else value:
             # Most values are texts: a call for each of them would take longer than to write it.
-            size += len(part) + VALUE if type(part) is str else _size(part, most - size)
+            if type(part) is str:
+                size += len(part) + VALUE
+            elif type(part) is msgspec.Raw:
+                size += len(part)
+            else:
+                size += _size(part, most - size)
             if size > most:
                 break
         return size
-    return memoryview(value).nbytes if kind is msgspec.Raw else VALUE
+    return len(value) if kind is msgspec.Raw else VALUE
 
 
 def _write(value: Any, out: BytesIO) -> None:

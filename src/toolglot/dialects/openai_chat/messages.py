@@ -187,8 +187,8 @@ def decode_message(message: AnyMessage) -> Message:
 
 def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
     """The wire messages of one message: each tool result is a message of its own and stands first."""
-    if NAME not in message.native and len(message.content) == 1 and (plain := _plain(message.role, message.content[0])):
-        return [plain]
+    if NAME not in message.native and (usual := _encode_usual(message.role, message.content)) is not None:
+        return [usual]
     results: list[dict[str, Any]] = []
     others: list[Placed] = []
     for index, block in enumerate(message.content):
@@ -203,13 +203,31 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
     return [*results, _encode_plain(role, others, message, receipt)]
 
 
-def _plain(role: str, block: Block) -> dict[str, Any] | None:
-    """The wire form of a message that is one text, or one result that is a text, and nothing else."""
-    if type(block) is Text and role != "tool":
-        return {"role": role, "content": block.text} if _is_bare(block) and not block.citations else None
-    if type(block) is ToolResult and len(block.content) == 1 and _is_bare(text := block.content[0]):
-        return {"role": "tool", "tool_call_id": block.call_id, "content": text.text}
-    return None
+def _encode_usual(role: str, content: tuple[Block, ...]) -> dict[str, Any] | None:
+    """The wire form of a message as nearly all are, at once: texts, then calls; or one result that is a text. None for
+    others, and where this dialect has something of its own on a block."""
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for block in content:
+        if type(block) is Text:
+            if calls or block.cache is not None or block.citations or NAME in block.native:
+                return None
+            texts.append(block.text)
+        elif type(block) is ToolCall:
+            if NAME in block.native or block.kind != "function" or not block.arguments:
+                return None
+            function = {"name": block.name, "arguments": block.arguments}
+            calls.append({"id": block.id, "type": "function", "function": function})
+        elif (
+            type(block) is ToolResult and len(content) == len(block.content) == 1 and _is_bare(text := block.content[0])
+        ):
+            return {"role": "tool", "tool_call_id": block.call_id, "content": text.text}
+        else:
+            return None
+    if not content or role == "tool":
+        return None
+    said: Any = [{"type": "text", "text": text} for text in texts] if len(texts) > 1 else texts[0] if texts else None
+    return {"role": role, "content": said, "tool_calls": calls} if calls else {"role": role, "content": said}
 
 
 def _is_bare(block: Block) -> TypeGuard[Text]:

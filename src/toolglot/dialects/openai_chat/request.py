@@ -320,6 +320,8 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
     }
     present = {key: value for key, value in fields.items() if value is not None}
+    if not rest:
+        return present
     return {**present, **rest, **{name: present[name] for name in rest.keys() & REASONING_MEMBERS & present.keys()}}
 
 
