@@ -15,7 +15,8 @@ from tests.documents.typical import TYPICAL
 from tests.laws.mutations import spoilt_bytes
 from toolglot.dialects import DIALECTS
 from toolglot.direct.plain import Direct, PlainRequest
-from toolglot.direct.reading import ALIKE, CREDIT, KEPT, KEPT_BYTES, MARK, Reader
+from toolglot.direct.reading import Reader
+from toolglot.wire.known_settings import ALIKE, CREDIT, MARK, MOST_MARKS, ROOM
 
 CLIENTS = tuple(WIRES)
 
@@ -47,8 +48,8 @@ class Counted:
     def read(self, data: bytes) -> PlainRequest | None:
         found = self._reader.read(data)
         assert found == read(self._client, data)
-        assert self._reader.kept_bytes <= KEPT_BYTES
-        assert self._reader.kept <= KEPT * ALIKE
+        assert self._reader.known.size <= ROOM
+        assert len(self._reader.known) <= MOST_MARKS * ALIKE
         return found
 
 
@@ -116,7 +117,7 @@ def test_what_is_known_is_bounded() -> None:
         assert reader.read(request("anthropic", metadata={"user_id": f"{number}" * 50_000}))
     for number in range(20):
         assert reader.read(request("anthropic", system="s" * (number + 1)))  # all end alike
-    for number in range(4 * KEPT):
+    for number in range(2 * MOST_MARKS):
         for _ in range(2):  # the second time it is known
             assert reader.read(request("anthropic", tool_choice={"type": "tool", "name": f"tool_{number}"}))
     whole = reader.whole

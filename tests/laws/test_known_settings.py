@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -83,7 +84,7 @@ class CountedKnown(Known):
         super().__init__(history)
         self.whole = 0
 
-    def keep(self, data: bytes, settings: Request) -> None:
+    def keep(self, data: bytes, settings: Callable[[], Request]) -> None:
         self.whole += 1
         super().keep(data, settings)
 

@@ -9,6 +9,7 @@ behind it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -72,7 +73,7 @@ class KnownSettings(Generic[T]):
                     return around.settings, data[around.conversation]
         return None
 
-    def keep(self, data: bytes, settings: T) -> None:
+    def keep(self, data: bytes, settings: Callable[[], T]) -> None:
         """Remember the settings of a request that was read whole and is sound."""
         self._in_vain += 1
         if len(data) > LARGEST_REQUEST or (self._in_vain > CREDIT and self._in_vain % CREDIT):
@@ -87,7 +88,7 @@ class KnownSettings(Generic[T]):
         mark = behind[-MARK:] if len(behind) >= MARK else before[:MARK]
         size = len(before) + len(behind)
         if len(mark) == MARK and size <= LARGEST and self._is_around(before, behind):
-            around = _Around(before, behind, slice(len(before), -len(behind)), size, settings)
+            around = _Around(before, behind, slice(len(before), -len(behind)), size, settings())
             self._add(mark, around)
 
     def _is_around(self, before: bytes, behind: bytes) -> bool:

@@ -90,7 +90,7 @@ def decode_request(data: bytes) -> Request:
     except UnsoundError:
         json.decode(data)  # tells where
         raise DecodeError("$", json.TOO_DEEP) from None
-    _KNOWN.keep(data, settings)
+    _KNOWN.keep(data, lambda: settings)
     return replace(settings, messages=(*leading, *messages))
 
 

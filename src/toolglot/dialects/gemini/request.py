@@ -100,7 +100,7 @@ def decode_request(data: bytes) -> Request:
             raise DecodeError("$", "the document cannot be read") from None
         raise
     if isinstance(contents, list):
-        _KNOWN.keep(data, settings)
+        _KNOWN.keep(data, lambda: settings)
     return _with_history(settings, messages)
 
 

@@ -102,7 +102,7 @@ def decode_request(data: bytes) -> Request:
     body = REQUESTS.read(data)
     messages = tuple([decode_message(message) for message in emptied(body.messages)])
     settings = _decode_settings(body, data)
-    _KNOWN.keep(data, settings)
+    _KNOWN.keep(data, lambda: settings)
     return replace(settings, messages=messages)
 
 

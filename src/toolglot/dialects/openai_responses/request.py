@@ -83,7 +83,7 @@ def decode_request(data: bytes) -> Request:
     messages, brought, shape = _decode_input(body, data)
     settings = _decode_settings(body, listed, shape)
     if shape == "items":
-        _KNOWN.keep(data, settings)
+        _KNOWN.keep(data, lambda: settings)
     return _with_history(settings, messages, brought)
 
 
