@@ -180,10 +180,9 @@ class _Walk:
                 bits |= found | FOREIGN_HISTORY if found & FOREIGN else found
             if not message.content:
                 bits |= BLANK
-            if message.role == "assistant":
-                bits |= self._of_assistant(message, number)
-            else:
-                bits |= self._of_other(message, number)
+            bits |= (
+                self._of_assistant(message, number) if message.role == "assistant" else self._of_other(message, number)
+            )
         if self._answered != len(self._waiting) or len(set(self._waiting)) != len(self._waiting):
             bits |= UNPAIRED
         if not self._before:
@@ -191,7 +190,7 @@ class _Walk:
         return bits | ENDS_ODD if messages and messages[-1].role == "assistant" else bits
 
     def _of_assistant(self, message: Message, number: int) -> int:
-        bits, before = 0, self._before
+        bits, before, history = 0, self._before, self.history
         if before == "assistant":
             bits |= NEIGHBOURS
         else:
@@ -210,8 +209,12 @@ class _Walk:
                 if not text or text.isspace():
                     bits |= BLANK
             elif type(block) is ToolCall:
-                bits |= self._of_call(block, number, index)
+                bits |= CALLS
+                history.calls.append(block)
+                history.call_places.append((number, index))
                 self._waiting.append(block.id)
+                if block.native or block.kind == "custom" or not block.complete or block.cache is not None:
+                    bits |= self._of_odd_call(block)
             elif type(block) is ToolResult:
                 bits |= ODD_RESULTS | self._of_result(block, number, index)
             else:
@@ -238,7 +241,8 @@ class _Walk:
                 if not text or text.isspace():
                     bits |= BLANK
             elif type(block) is ToolCall:
-                bits |= self._of_call(block, number, index)
+                self.history.add_call(block, number, index)
+                bits |= CALLS | self._of_odd_call(block)
             else:
                 bits |= self._of_rare(block)
         if not message.content:
@@ -266,9 +270,9 @@ class _Walk:
         self._before = role
         return bits
 
-    def _of_call(self, call: ToolCall, number: int, index: int) -> int:
-        self.history.add_call(call, number, index)
-        bits = CALLS | CUSTOM if call.kind == "custom" else CALLS
+    def _of_odd_call(self, call: ToolCall) -> int:
+        """What a call has beside its id, name and arguments."""
+        bits = CUSTOM if call.kind == "custom" else 0
         if call.native:
             bits |= NATIVE_CALLS | self._of_node(call.native, _STATE_KEYS)
         if not call.complete:

@@ -166,11 +166,15 @@ def _with_key(request: Request, marks: Marks, context: Context) -> Request:
     takes, wanted = context.can.cache_settings, request.prompt_cache or PromptCache()
     if "key" not in takes or wanted.key is not None:
         return request
-    names = [tool.name for tool in request.tools if isinstance(tool, Tool)]
-    key = digest(request.model, request.user or "", *names)[:_KEY_LENGTH]
+    model, user, tools = request.model, request.user or "", request.tools
+    key = DECLARED.derive(tools, f"key {model} {user}", None, lambda: _key(model, user, tools))
     context.receipt.note("prompt_cache_key", "a key", "it stands for the breakpoints; made of model, user and tools")
     long = "retention" in takes and wanted.retention is None and _longest(request, marks) >= _LONG
     return replace(request, prompt_cache=replace(wanted, key=key, retention="24h" if long else wanted.retention))
+
+
+def _key(model: str, user: str, tools: Tools) -> str:
+    return digest(model, user, *[tool.name for tool in tools if isinstance(tool, Tool)])[:_KEY_LENGTH]
 
 
 def _longest(request: Request, marks: Marks) -> int:
