@@ -7,12 +7,12 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
-.PHONY: help demo test test-all test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants clean
+.PHONY: help demo test test-all test-core test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants clean
 
 help:
 	@echo "make demo     a worked translation in the terminal"
-	@echo "make test     lint, types and tests"
-	@echo "make test-all the same, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
+	@echo "make test     lint, types and tests, with a sample of the rows of large tables (five minutes)"
+	@echo "make test-all all rows, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
 	@echo "make bench    measure the gateway beside others (40 minutes); bench-quick: beside nginx alone (two minutes)"
@@ -44,23 +44,24 @@ $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
-# Side by side the two take about the same time if the second has these as well.
-SHARED := tests/server tests/upstream tests/bench
-SIDE_BY_SIDE = $(and $(filter test,$(MAKECMDGOALS)),$(filter test-e2e,$(MAKECMDGOALS)))
-
-# Together with the tests end to end it leaves to those what would be skipped here.
+# Of each test some rows of its table and some of Hypothesis' examples, on all cores.
 test: lint
-	$(BIN)/python -m pytest $(if $(filter test-all test-e2e,$(MAKECMDGOALS)),--ignore=tests/e2e) \
-		$(if $(SIDE_BY_SIDE),$(SHARED:%=--ignore=%))
+	$(BIN)/python -m pytest --quiet --numprocesses auto --rows $(ROWS) --hypothesis-profile quick --ignore=tests/e2e
 
-# Not before `test`: what is installed for one must not change under the other. With `make set-up-e2e` before it,
-# `make -j 2 test test-e2e` runs both at once.
-test-all: test
-	@$(MAKE) --no-print-directory test-e2e
+ROWS ?= 4
 
-# What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
+# Everything, two jobs at a time that take about as long as each other, once all is installed: what a machine without
+# Node, the SDKs, the agents or the engine skips, nothing may skip here.
+test-all: set-up-e2e
+	@$(MAKE) --no-print-directory --jobs 2 test-core lint test-e2e
+
+WITH_E2E := tests/server tests/upstream tests/bench tests/gateway
+
+test-core: $(INSTALLED_E2E)
+	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest --ignore=tests/e2e $(WITH_E2E:%=--ignore=%)
+
 test-e2e: $(INSTALLED_E2E)
-	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e $(if $(SIDE_BY_SIDE),$(SHARED))
+	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e $(WITH_E2E)
 
 set-up-e2e: $(INSTALLED_E2E)
 

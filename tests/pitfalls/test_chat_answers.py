@@ -222,9 +222,9 @@ def test_a_video_of_a_chat_request_reaches_gemini() -> None:
     gemini = translate_request(body, "openai_chat", "gemini")
     written = gemini.json()["contents"][0]["parts"]
     assert [part.get("fileData", part.get("inlineData")) for part in written] == [
-        {"fileUri": "https://x/a.mp4"},
+        {"mimeType": "video/mp4", "fileUri": "https://x/a.mp4"},
         {"mimeType": "video/mp4", "data": "AAAA"},
-        {"fileUri": "https://x/b.mp4"},
+        {"mimeType": "video/mp4", "fileUri": "https://x/b.mp4"},
     ]
     assert not gemini.receipt.losses
     again = Exchange("openai_chat", "openai_chat", verbatim=False).request(body)

@@ -400,7 +400,7 @@ def test_without_protobuf_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
         raise MissingExtraError("the dialect warp", "protobuf", "warp")
 
     with gateway() as running:
-        monkeypatch.setattr("toolglot.dialects.warp._load", missing)
+        monkeypatch.setattr("toolglot.dialects.warp.dialect._load", missing)
         answer = running.call("POST", PATH, b"", PROTOBUF)
         assert answer.status == 501
         assert "pip install '.[warp]'" in answer.json()["error"]
