@@ -231,3 +231,59 @@ def test_a_video_of_a_chat_request_reaches_gemini() -> None:
     assert json.loads(again) == body
     left_out = translate_request(body, "openai_chat", "anthropic")
     assert [line.where for line in left_out.receipt.losses] == [f"messages[0].content[{index}]" for index in range(3)]
+
+
+# One answer in several places
+
+
+def copilot(*indices: dict[str, int]) -> dict[str, Any]:
+    """An answer of GitHub Copilot: its text and its calls are two choices."""
+    said, called = {"role": "assistant", "content": "I look."}, {"role": "assistant", "tool_calls": [function("f")]}
+    first, second = indices or ({}, {})
+    choices = [
+        {**first, "finish_reason": "tool_calls", "message": said},
+        {**second, "finish_reason": "tool_calls", "message": called},
+    ]
+    return {"id": "chatcmpl-1", "created": 1, "model": "m", "choices": choices}
+
+
+@pytest.mark.parametrize("indices", [(), ({"index": 0}, {"index": 0})], ids=["no index", "one index"])
+def test_text_and_calls_in_two_choices_of_one_index_are_one_answer(indices: tuple[dict[str, int], ...]) -> None:
+    translated = translate_response(copilot(*indices), "openai_chat", "anthropic")
+    answer = translated.json()
+    assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
+    assert answer["content"][1]["input"] == {"a": 1}
+    assert answer["stop_reason"] == "tool_use"
+    assert not translated.receipt.losses
+
+
+def test_a_choice_with_an_index_of_its_own_is_another_answer() -> None:
+    translated = translate_response(copilot({"index": 0}, {"index": 1}), "openai_chat", "anthropic")
+    assert [block["type"] for block in translated.json()["content"]] == ["text"]
+    assert [line.where for line in translated.receipt.losses] == ["choices[1]"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_usage_inside_the_last_choice_of_a_stream_is_counted(size: int) -> None:
+    counts = {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57, "cached_tokens": 0}
+    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "kimi-k2"}
+    texts = [{**head, "choices": [{"index": 0, "delta": {"content": word}}]} for word in ("a", "b", "c", "d")]
+    last = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": counts}]}
+    data = b"".join(map(data_frame, [*texts, last])) + b"data: [DONE]\n\n"
+    stream = translate_stream([data[at : at + size] for at in range(0, len(data), size)], "openai_chat", "anthropic")
+    usage = frames(b"".join(stream))[-2]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (50, 7)
+    assert not stream.receipt.losses
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "status"),
+    [(1002, "rate_limit", 429), (1004, "authentication", 401), (1008, "billing", 402), (1000, "server", 500)],
+)
+def test_an_error_of_minimax_keeps_its_meaning(code: int, kind: str, status: int) -> None:
+    refused = {"id": "1", "choices": None, "model": "m", "base_resp": {"status_code": code, "status_msg": "so it is"}}
+    with pytest.raises(UpstreamError) as raised:
+        translate_response(refused, "openai_chat", "anthropic")
+    assert (raised.value.error.kind, raised.value.error.status) == (kind, status)
+    stream = translate_stream(data_frame(refused), "openai_chat", "anthropic")
+    assert frames(b"".join(stream))[-1]["error"]["message"] == "so it is"

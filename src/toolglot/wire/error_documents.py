@@ -1,9 +1,9 @@
 """Error documents of all vendors, read in one place.
 
 Servers that imitate an API answer with errors of many forms: the API's own envelope, the bare error object, FastAPI's
-`detail`, Apigee's `fault`, Azure's `statusCode`, a list around any of them. They come with an HTTP error status, with
-status 200, and as a frame of a stream. `find_error` recognizes the form; each dialect then reads the members in its
-own words.
+`detail`, Apigee's `fault`, Azure's `statusCode`, MiniMax's `base_resp`, a list around any of them. They come with an
+HTTP error status, with status 200, and as a frame of a stream. `find_error` recognizes the form; each dialect then
+reads the members in its own words.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def _find_in_object(value: Any) -> ErrorDocument | None:
         return ErrorDocument({**value, "message": _text_beside(value, error)}, value, is_enveloped=False)
     if isinstance(fault := value.get("fault"), dict):
         return ErrorDocument(_fault_fields(fault), value, is_enveloped=False)
+    if isinstance(base := value.get("base_resp"), dict) and base.get("status_code") and not value.get("choices"):
+        return ErrorDocument(_minimax_fields(base), value, is_enveloped=False)
     if value.get("object") == "error" or value.get("type") == "error" or _is_flat(value):
         return ErrorDocument(value, value, is_enveloped=False)
     errors = value.get("errors")
@@ -169,6 +171,29 @@ def _fault_fields(fault: dict[str, Any]) -> dict[str, Any]:
     code = detail.get("errorcode") if isinstance(detail, dict) else None
     message = fault.get("faultstring") or fault.get("message")
     return {**{key: value for key, value in fault.items() if key != "detail"}, "message": message, "code": code}
+
+
+_MINIMAX_STATUS = {
+    1001: 504,  # timeout
+    1002: 429,  # requests
+    1004: 401,
+    1008: 402,  # balance
+    1026: 400,  # sensitive input
+    1027: 400,  # sensitive output
+    1039: 429,  # tokens
+    1041: 429,  # connections
+    2013: 400,
+    2049: 401,
+    2056: 429,  # the limit of a plan
+}
+"""MiniMax's codes, of https://platform.minimax.io/docs/api-reference/errorcode, as HTTP statuses."""
+
+
+def _minimax_fields(base: dict[str, Any]) -> dict[str, Any]:
+    """MiniMax's `{"status_code", "status_msg"}` in the usual names."""
+    code = base["status_code"]
+    status = _MINIMAX_STATUS.get(code, 500) if type(code) is int else 500
+    return {"message": base.get("status_msg"), "code": str(code), "status": status}
 
 
 def _http_status(value: Any) -> int:

@@ -28,7 +28,7 @@ from toolglot.dialects.openai_chat.messages import named_calls, reasoning_fields
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import TIERS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
-from toolglot.dialects.openai_chat.wire import RESPONSES, Completion, ResponseMessage
+from toolglot.dialects.openai_chat.wire import RESPONSES, Choice, Completion, ResponseMessage
 from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
 from toolglot.ir import (
     Block,
@@ -105,12 +105,17 @@ def decode_response(data: bytes) -> Response:
     body = _read(data)
     if not body.choices:
         raise DecodeError("$.choices", "a response needs at least one choice")
-    choice, others = body.choices[0], [as_json(other) for other in body.choices[1:]]
+    choice, continued, others = _group_choices(body.choices)
     if not choice.message:
         raise DecodeError("$.choices[0].message", "this object is required")
     in_body, in_choice = members_without(body, "choices"), members_without(choice, "message")
     finish = take(in_choice, "finish_reason")
     content, in_message = _decode_message(choice.message)
+    for part, message in continued:
+        finish = part.finish_reason or finish
+        more, beside = _decode_message(message)
+        content, in_message = (*content, *more), {**beside, **in_message}
+        in_choice = {**members_without(part, "message", "finish_reason"), **in_choice}
     if in_choice.get("error"):
         raise UpstreamError(choice_error(in_choice["error"]))
     if (failed := failure(finish)) is not None:
@@ -138,6 +143,24 @@ def decode_response(data: bytes) -> Response:
     if others:
         native[NAME]["choices"] = others
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
+
+
+def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, ResponseMessage]], list[Any]]:
+    """The first choice, those that go on with it, with their messages, and the JSON of other answers.
+
+    GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555). Other answers have
+    an index of their own.
+    """
+    first = choices[0]
+    continued: list[tuple[Choice, ResponseMessage]] = []
+    others: list[Any] = []
+    for choice in choices[1:]:
+        message = choice.message
+        if message and message.tool_calls and not message.content and (choice.index or 0) == (first.index or 0):
+            continued.append((choice, message))
+        else:
+            others.append(as_json(choice))
+    return first, continued, others
 
 
 def _read(data: bytes) -> Completion:

@@ -208,6 +208,8 @@ class ChatStreamDecoder:
             if choice.index:
                 self._receipt.loss(f"choices[{choice.index}]", "another candidate", "a stream carries one")
                 continue
+            if choice.usage and not chunk.usage:
+                self._usage = decode_usage(choice.usage)
             if choice.logprobs:
                 self._read_logprobs(choice.logprobs)
             if choice.delta is not None:

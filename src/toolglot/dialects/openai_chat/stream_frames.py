@@ -72,7 +72,7 @@ def _lone_delta(payload: bytes) -> MessageDelta | None:
     if chunk.x_groq is not None:
         return None
     choice = chunk.choices[0]
-    if choice.index or choice.finish_reason or choice.logprobs or choice.message or choice.error:
+    if choice.index or choice.finish_reason or choice.logprobs or choice.message or choice.usage or choice.error:
         return None
     return choice.delta
 

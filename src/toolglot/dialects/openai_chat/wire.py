@@ -411,6 +411,7 @@ class ChunkChoice(Wire):
     finish_reason: str | None = None
     logprobs: Any = None
     message: MessageDelta | None = None
+    usage: dict[str, Any] | None = None  # Moonshot's place for it
     error: Any = None  # OpenRouter's place for an error of the provider behind it
 
 
