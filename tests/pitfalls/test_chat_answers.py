@@ -9,7 +9,7 @@ import pytest
 
 from tests.exchanges import NAMES
 from tests.pitfalls.wires import call, calls, chat, data_frame, frames
-from toolglot.api import translate_request, translate_response, translate_stream
+from toolglot.api import translate_error, translate_request, translate_response, translate_stream
 from toolglot.errors import UpstreamError
 from toolglot.translate import Exchange
 
@@ -287,3 +287,22 @@ def test_an_error_of_minimax_keeps_its_meaning(code: int, kind: str, status: int
     assert (raised.value.error.kind, raised.value.error.status) == (kind, status)
     stream = translate_stream(data_frame(refused), "openai_chat", "anthropic")
     assert frames(b"".join(stream))[-1]["error"]["message"] == "so it is"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (498, {"error": {"message": "full", "type": "capacity_exceeded"}}, (529, "overloaded_error", "full")),
+        (403, {"Message": "not authorized"}, (403, "permission_error", "not authorized")),
+        (
+            400,
+            {"error": {"message": "See 'failed_generation'", "code": "tool_use_failed", "failed_generation": "<f>{}"}},
+            (400, "invalid_request_error", "See 'failed_generation': <f>{}"),
+        ),
+    ],
+    ids=["Groq's flex tier", "AWS", "Groq's unreadable call"],
+)
+def test_errors_of_other_servers_keep_their_meaning(status: int, body: Any, expected: tuple[int, str, str]) -> None:
+    error = translate_error(status, {}, json.dumps(body).encode(), "openai_chat", "anthropic")
+    told = json.loads(error.body)["error"]
+    assert (error.status, told["type"], told["message"]) == expected

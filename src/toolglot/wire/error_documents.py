@@ -21,7 +21,7 @@ _ANSWER_MEMBERS = ("choices", "output", "candidates", "content", "delta")
 """Members of answers. A document that has one is no error because of a member `message` or `detail`."""
 
 _STATUS_MEMBERS = ("status_code", "statusCode", "http_status", "status", "code")
-_MESSAGE_MEMBERS = ("message", "detail", "msg", "faultstring", "title")
+_MESSAGE_MEMBERS = ("message", "Message", "detail", "msg", "faultstring", "title")
 _CODE_MEMBERS = ("code", "status_code", "statusCode", "error_code")
 
 _TYPE_MARKS = ("error", "exception")
@@ -53,12 +53,12 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The error's words, with those of a provider behind it; its members where it has none."""
+        """The error's words, with those of a provider or model behind it; its members where it has none."""
         said = next((self.fields[name] for name in _MESSAGE_MEMBERS if self.fields.get(name)), None)
         if said is None:
             return json.encode_text(self.fields)[:LONGEST_UNREAD]
         own = said if isinstance(said, str) else json.encode_text(said)
-        raw = self._provider_reply
+        raw = self._provider_reply or self._failed_generation
         if not raw:
             return own
         return f"{own}: {raw if isinstance(raw, str) else json.encode_text(raw)}"[
@@ -71,6 +71,12 @@ class ErrorDocument(Struct, frozen=True):
         metadata = self.fields.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, dict) else None
         return raw if isinstance(raw, str | dict) else None
+
+    @property
+    def _failed_generation(self) -> str | None:
+        """The call that Groq could not read. Its message only says in which member it stands."""
+        written = self.fields.get("failed_generation")
+        return written if isinstance(written, str) else None
 
     @property
     def innermost(self) -> dict[str, Any]:

@@ -65,6 +65,7 @@ _KIND_OF_WORD: dict[str, ErrorKind] = {
     "tokens": "rate_limit",
     "requests": "rate_limit",
     "overloaded": "overloaded",
+    "capacity_exceeded": "overloaded",  # Groq's flex tier, with its status 498
     "overloaded_error": "overloaded",
     "server_overloaded": "overloaded",
     "timeout": "timeout",
