@@ -214,11 +214,17 @@ def fold(events: Iterable[Event]) -> Response:
     return accumulator.response()
 
 
+def ends(response: Response) -> tuple[Start, Finish]:
+    """What stands before and behind the blocks of a response."""
+    start = Start(id=response.id, model=response.model, created=response.created, service_tier=response.service_tier)
+    finish = Finish(stop=response.stop, usage=response.usage, completed=response.completed, native=response.native)
+    return start, finish
+
+
 def unfold(response: Response) -> Iterator[Event]:
     """The shortest stream of events that adds up to this response."""
-    yield Start(
-        id=response.id, model=response.model, created=response.created, service_tier=response.service_tier, usage=None
-    )
+    start, finish = ends(response)
+    yield start
     for index, block in enumerate(response.content):
         match block:
             case Text(text=text, citations=citations, logprobs=logprobs):
@@ -239,7 +245,7 @@ def unfold(response: Response) -> Iterator[Event]:
             case _:
                 yield Open(index, block)
                 yield Close(index=index)
-    yield Finish(stop=response.stop, usage=response.usage, completed=response.completed, native=response.native)
+    yield finish
 
 
 class Checker:

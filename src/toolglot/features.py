@@ -333,7 +333,7 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
         if owner != source:
             bits |= OTHERS
         for key, value in fields.items():
-            if is_ours(value):
+            if type(value) is str and is_ours(value):
                 bits |= ENVELOPE
             if key[:1] == "$":
                 if key == "$piece":

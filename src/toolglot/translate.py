@@ -27,7 +27,7 @@ from toolglot.errors import (
     api_error,
     malformed_call,
 )
-from toolglot.events import Event, Fold, Start, unfold
+from toolglot.events import Event, Fold, Start, ends, unfold
 from toolglot.forwarding import renamed
 from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
 from toolglot.missing_usage import with_usage
@@ -442,7 +442,12 @@ class Exchange:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
         reader = self.reader(whole=True)
         accumulator = Fold()
-        for event in through(self.event_passes(reader, response), tuple(unfold(response))):
+        passes = [one for one in self.event_passes(reader, response) if not _is_idle(one, response)]
+        if all(type(one) in _ON_ENDS for one in passes) and all(map(_is_plain, response.content)):
+            for event in through(passes, ends(response)):
+                accumulator.add(event)
+            return replace(accumulator.response(), content=response.content)
+        for event in through(passes, tuple(unfold(response))):
             accumulator.add(event)
         if reader is not None and reader.wants_again is not None:
             self.wants_again = reader.wants_again
@@ -527,6 +532,18 @@ class Exchange:
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.loss_count:
             raise LossError(self.receipt)
+
+
+_ON_ENDS = (Labeller, Reporter)
+"""Passes that look at nothing but the ends of an answer, and at what rides on its blocks."""
+
+
+def _is_idle(event_pass: EventPass, response: Response) -> bool:
+    return isinstance(event_pass, Settler | Restorer) and event_pass.is_idle(response)
+
+
+def _is_plain(block: Block) -> bool:
+    return _is_bare(block) and not (isinstance(block, Text) and block.citations)
 
 
 def _is_bare(block: Block) -> bool:

@@ -38,6 +38,11 @@ class OriginalTool(Struct, frozen=True):
     namespace: str | None = None
     kind: ToolKind = "function"
 
+    @property
+    def is_plain(self) -> bool:
+        """Is it a function outside of any namespace?"""
+        return self.kind == "function" and self.namespace is None
+
 
 class Context(Struct, kw_only=True):
     """What the passes of one exchange share.

@@ -82,11 +82,15 @@ def originate(request: Request, context: Context) -> Request:
     calls = bool(tool_history(request, context).calls)
     if not (context.cache_marks == "always" or calls or context.prefix_repeats or context.marks_tools_only):
         return request
-    if _has_marks(request, context) or (not context.marks_tools_only and _is_short(request, context.can.cache_minimum)):
+    if _has_marks(request, context):
         return request
+    totals = _totals(request)
+    if totals[-1] < context.can.cache_minimum * CHARACTERS and not context.marks_tools_only:
+        return request  # the whole prompt is too short for the cache
     leading = _count_leading(request.messages)
     newest, earlier = _user_turns(request.messages, leading)
-    sizes = _sizes(request, leading, newest, earlier)
+    system = totals[leading] if leading else -1
+    sizes = PromptSizes(totals[0] or -1, system, *[totals[at + 1] if at >= 0 else -1 for at in (earlier, newest)])
     answers = any(message.role == "assistant" for message in request.messages)
     plan = plan_marks(
         sizes,
@@ -112,13 +116,6 @@ def originate(request: Request, context: Context) -> Request:
 
 
 WHY = "the client's API has none, and the target caches only what is marked: toolglot has set them"
-
-
-def _is_short(request: Request, minimum: int) -> bool:
-    """Is the whole prompt too short for the cache?"""
-    declared = request.tools
-    size = DECLARED.derive(declared, "size", None, lambda: tools_size(declared)) if declared else 0
-    return size + sum([content_size(message.content) for message in request.messages]) < minimum * CHARACTERS
 
 
 def may_originate(context: Context) -> bool:
@@ -155,15 +152,15 @@ def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
     return newest, -1
 
 
-def _sizes(request: Request, leading: int, newest: int, earlier: int) -> PromptSizes:
+def _totals(request: Request) -> list[int]:
+    """Characters up to the end of the tools, and of each message."""
     declared = request.tools
-    total = tools = DECLARED.derive(declared, "size", None, lambda: tools_size(declared))
-    found = {-1: -1}
-    for index, message in enumerate(request.messages):
+    total = DECLARED.derive(declared, "size", None, lambda: tools_size(declared)) if declared else 0
+    totals = [total]
+    for message in request.messages:
         total += content_size(message.content)
-        found[index] = total
-    system = found[leading - 1] if leading else -1
-    return PromptSizes(tools if tools else -1, system, found[earlier], found[newest])
+        totals.append(total)
+    return totals
 
 
 def tools_size(tools: Iterable[Tool | Opaque]) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from toolglot.dialect import Capabilities
 from toolglot.errors import malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
-from toolglot.ir import ToolCall, replace
+from toolglot.ir import Response, ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.custom import MEMBER
 from toolglot.passes.digest import digest
@@ -36,6 +36,22 @@ class Restorer:
         self._calls = 0
         self._unwrappers: dict[int, InputUnwrapper] = {}
         self._wrapped: dict[int, None] = {}  # empty it is smaller than a set
+
+    def is_idle(self, response: Response) -> bool:
+        """Would this change nothing of a whole answer, and report nothing?"""
+        used = self._context.call_ids
+        ids: set[str] = set()
+        for block in response.content:
+            if isinstance(block, ToolCall):
+                if block.kind != "function" or block.namespace is not None:
+                    return False
+                original = self._context.tools.get(block.name)
+                if original is not None and (original.name != block.name or not original.is_plain):
+                    return False
+                if not block.id or block.id in used or block.id in ids or not is_legal_id(block.id, self._client):
+                    return False
+                ids.add(block.id)
+        return True
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from toolglot.dialect import Capabilities
 from toolglot.errors import NAMELESS, malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
-from toolglot.ir import Block, Opaque, Refusal, StopReason, Text, ToolCall, replace
+from toolglot.ir import Block, Opaque, Refusal, Response, StopReason, Text, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
@@ -125,6 +125,16 @@ class Settler:
         self._calls = 0
         self._opaque = False
         self._failed = False
+
+    def is_idle(self, response: Response) -> bool:
+        """Would this change nothing of a whole answer, and report nothing?"""
+        reason, calls = response.stop.reason, [block for block in response.content if type(block) is ToolCall]
+        if reason == "malformed_call" or len(calls) != sum([isinstance(one, ToolCall) for one in response.content]):
+            return False
+        if not calls:
+            explains = reason in ("refusal", "filtered") and response.stop.detail and not response.content
+            return reason != "tool_calls" and not explains
+        return reason not in ("end", "other") and all(map(_is_sound, calls))
 
     def feed(self, event: Event) -> Sequence[Event]:
         if self._failed:
@@ -253,6 +263,13 @@ class Settler:
     def _runnable(self) -> int:
         """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
         return self._calls - len(self._broken) + len(self._answerable)
+
+
+def _is_sound(call: ToolCall) -> bool:
+    """Is it a call that can be run?"""
+    if not call.name or not call.complete or not call.arguments.strip():
+        return False
+    return call.kind != "function" or json.object_of(call.arguments) is not None
 
 
 def is_nameless(block: Block) -> bool:

@@ -1,0 +1,69 @@
+"""An event pass that a whole answer does not need would have changed nothing: neither the answer nor the receipt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.exchanges import PAIRS
+from tests.strategies import responses
+from toolglot import translate
+from toolglot.errors import ToolglotError
+from toolglot.ir import Message, Request, Response, Stop, Text, Tool, ToolCall, replace
+from toolglot.translate import Exchange
+
+REQUEST = Request(
+    model="model",
+    messages=(Message(role="user", content=(Text(text="Go on."),)),),
+    tools=(
+        Tool(name="read"),
+        Tool(name="write", namespace="files"),
+        Tool(name="a b"),
+        Tool(name="patch", kind="custom"),
+    ),
+)
+
+calls = st.builds(
+    ToolCall,
+    id=st.sampled_from(["call_1", "call_2", "", "x" * 70, "call 3"]),
+    name=st.sampled_from(["read", "files__write", "a_b", "patch", "unknown", ""]),
+    arguments=st.sampled_from(["{}", '{"a":1}', "", " ", "{", "[]", '{"input":"x"}']),
+    complete=st.booleans(),
+    namespace=st.sampled_from([None, "files"]),
+)
+stops = st.builds(
+    Stop,
+    st.sampled_from(["end", "tool_calls", "length", "refusal", "filtered", "malformed_call", "other", "stop_sequence"]),
+    raw=st.none() | st.just("said"),
+    detail=st.none() | st.just("why"),
+)
+plain = st.builds(
+    Response,
+    id=st.sampled_from(["", "answer_1"]),
+    model=st.sampled_from(["", "model"]),
+    content=st.lists(calls | st.builds(Text, text=st.sampled_from(["", "Hello"])), max_size=3).map(tuple),
+    stop=stops,
+)
+
+
+def restored(client: str, upstream: str, response: Response) -> tuple[Any, str]:
+    exchange = Exchange(client, upstream, model="other", created=7, answer_id="answer", clock=lambda: 9.0)
+    exchange.rewrite(REQUEST)
+    try:
+        return exchange.restore(response), str(exchange.receipt)
+    except ToolglotError as error:
+        return str(error), str(exchange.receipt)
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(response=plain | responses())
+def test_an_idle_event_pass_changes_nothing(client: str, upstream: str, response: Response) -> None:
+    for answer in (response, replace(response, content=response.content[:1])):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(translate, "_is_idle", lambda *_: False)
+            patch.setattr(translate, "_ON_ENDS", ())
+            expected = restored(client, upstream, answer)
+        assert restored(client, upstream, answer) == expected
