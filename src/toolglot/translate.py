@@ -442,11 +442,13 @@ class Exchange:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
         reader = self.reader(whole=True)
         accumulator = Fold()
-        passes = [one for one in self.event_passes(reader, response) if not _is_idle(one, response)]
-        if all(type(one) in _ON_ENDS for one in passes) and all(map(_is_plain, response.content)):
-            for event in through(passes, ends(response)):
-                accumulator.add(event)
-            return replace(accumulator.response(), content=response.content)
+        passes: Sequence[EventPass] = self.event_passes(reader, response)
+        if reader is None and self.upstream.upstream.answer_pass is None:  # these may find more blocks in it
+            passes = [one for one in passes if not _is_idle(one, response)]
+            if all(type(one) in _ON_ENDS for one in passes) and all(map(_is_plain, response.content)):
+                for event in through(passes, ends(response)):
+                    accumulator.add(event)
+                return replace(accumulator.response(), content=response.content)
         for event in through(passes, tuple(unfold(response))):
             accumulator.add(event)
         if reader is not None and reader.wants_again is not None:

@@ -13,6 +13,7 @@ from tests.strategies import responses
 from toolglot import translate
 from toolglot.errors import ToolglotError
 from toolglot.ir import Message, Request, Response, Stop, Text, Tool, ToolCall, replace
+from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 
 REQUEST = Request(
@@ -25,6 +26,8 @@ REQUEST = Request(
         Tool(name="patch", kind="custom"),
     ),
 )
+
+IN_TEXT = '<tool_call>{"name": "read", "arguments": {"a": 1}}</tool_call>'
 
 calls = st.builds(
     ToolCall,
@@ -44,13 +47,21 @@ plain = st.builds(
     Response,
     id=st.sampled_from(["", "answer_1"]),
     model=st.sampled_from(["", "model"]),
-    content=st.lists(calls | st.builds(Text, text=st.sampled_from(["", "Hello"])), max_size=3).map(tuple),
+    content=st.lists(calls | st.builds(Text, text=st.sampled_from(["", "Hello", IN_TEXT])), max_size=3).map(tuple),
     stop=stops,
 )
 
 
-def restored(client: str, upstream: str, response: Response) -> tuple[Any, str]:
-    exchange = Exchange(client, upstream, model="other", created=7, answer_id="answer", clock=lambda: 9.0)
+def restored(client: str, upstream: str, response: Response, text_calls: TextCalls | None) -> tuple[Any, str]:
+    exchange = Exchange(
+        client,
+        upstream,
+        model="other",
+        created=7,
+        answer_id="answer",
+        clock=lambda: 9.0,
+        text_calls=text_calls,
+    )
     exchange.rewrite(REQUEST)
     try:
         return exchange.restore(response), str(exchange.receipt)
@@ -59,11 +70,13 @@ def restored(client: str, upstream: str, response: Response) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
-@given(response=plain | responses())
-def test_an_idle_event_pass_changes_nothing(client: str, upstream: str, response: Response) -> None:
+@given(response=plain | responses(), text_calls=st.sampled_from([None, TextCalls(format="hermes_json")]))
+def test_an_idle_event_pass_changes_nothing(
+    client: str, upstream: str, response: Response, text_calls: TextCalls | None
+) -> None:
     for answer in (response, replace(response, content=response.content[:1])):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(translate, "_is_idle", lambda *_: False)
             patch.setattr(translate, "_ON_ENDS", ())
-            expected = restored(client, upstream, answer)
-        assert restored(client, upstream, answer) == expected
+            expected = restored(client, upstream, answer, text_calls)
+        assert restored(client, upstream, answer, text_calls) == expected
