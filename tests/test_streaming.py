@@ -286,3 +286,27 @@ def test_a_document_behind_a_blank_line_is_one_however_it_was_cut(blank: bytes) 
         translation = Exchange("anthropic", "openai_chat").stream()
         written = b"".join(map(translation.feed, pieces)) + translation.close()
         assert b"The model is loading." in written
+
+
+# The head of an answer
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_a_head_that_is_held_back_comes_with_what_follows_it(client: str, upstream: str) -> None:
+    at_once, held = (Exchange(client, upstream, created=1, holds_head=holds).stream() for holds in (False, True))
+    chunks = [SOUND[upstream]] if upstream == "warp" else frames_of(SOUND[upstream])
+    written, later = [at_once.feed(chunk) for chunk in chunks], [held.feed(chunk) for chunk in chunks]
+    first = next(number for number, piece in enumerate(later) if piece)
+    assert later[first] == b"".join(written[: first + 1])
+    assert later[first + 1 :] == written[first + 1 :]
+    assert held.close() == at_once.close()
+    assert first > 0 or upstream not in ("openai_responses", "anthropic")
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_an_error_after_a_head_that_is_held_back_comes_with_it(client: str) -> None:
+    for upstream in ("anthropic", "openai_responses"):
+        at_once, held = (Exchange(client, upstream, created=1, holds_head=holds).stream() for holds in (False, True))
+        head = frames_of(SOUND[upstream])[0]
+        assert held.feed(head) == b""
+        assert held.fail(RESET) == at_once.feed(head) + at_once.fail(RESET)

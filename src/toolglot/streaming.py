@@ -82,6 +82,7 @@ class StreamTranslation:
         "_exchange",
         "_forwarder",
         "_has_usage",
+        "_head",
         "_is_call",
         "_keeps_up",
         "_listener",
@@ -95,6 +96,7 @@ class StreamTranslation:
         "_texts",
         "_uncounted",
         "_unread",
+        "_waits",
         "broken",
         "ended",
         "fault",
@@ -134,6 +136,8 @@ class StreamTranslation:
         self._characters = 0  # of the answer, for a usage that may be missing at its end
         self._has_usage = False  # it had one at its beginning
         self._cuts = exchange.can_cut and exchange.client.stream.broken == "cut"
+        self._waits = exchange.holds_head  # nothing has come but the head of an answer
+        self._head = b""
         self.broken = self.is_cut = False
         self.usage: Usage | None = None
         self.stop: Stop | None = None
@@ -276,7 +280,9 @@ class StreamTranslation:
         # Half a frame is not let through. Whether it matters, the decoder knows.
         written = self._forward(self._forwarder, [rest]) if is_whole else b""
         cut = self._decode(rest) if not is_whole else []
-        return written if self.ended else written + self._hand_on(self._forwarder, b"", self._last_events(cut))
+        if not self.ended:
+            written += self._hand_on(self._forwarder, b"", self._last_events(cut))
+        return self._hold_head(written)
 
     def _last_events(self, events: list[Event]) -> list[Event]:
         """These and what the decoder makes of the end of its input, which may have come too soon."""
@@ -326,7 +332,7 @@ class StreamTranslation:
         if self.ended:
             return b""
         told = self._encode(Fault(error))
-        return told if self._forwarder is None else self._forwarder.numbered(told)
+        return self._hold_head(told if self._forwarder is None else self._forwarder.numbered(told))
 
     @property
     def is_document(self) -> bool:
@@ -386,7 +392,16 @@ class StreamTranslation:
             passed = one_through(self._delta_passes if type(event) is Delta else self._passes, event)
             self._follow(event, passed)
             written += [data for out in passed if (data := self._encode(out))]  # one alone is not copied
-        return written[0] if len(written) == 1 else b"".join(written)
+        return self._hold_head(written[0] if len(written) == 1 else b"".join(written))
+
+    def _hold_head(self, written: bytes) -> bytes:
+        """What is written, behind the head that was held back; nothing while there is only that."""
+        if self._waits:
+            self._head += written
+            return b""
+        if self._head:
+            written, self._head = self._head + written, b""
+        return written
 
     def _count_text(self) -> None:
         """Tell the carrier how much text went past it: state may belong to one of several texts."""
@@ -423,6 +438,8 @@ class StreamTranslation:
             return b""
         if self._listener is not None:
             self._listener(event)
+        if self._waits and type(event) is not Start:
+            self._waits = False
         if self.broken and self._cuts and _tells_break(event):
             self._cut(event)
             return b""
@@ -465,7 +482,7 @@ class StreamTranslation:
             written.append(self._hand_on(forwarder, frame, events))
             if self.ended:
                 break
-        return written[0] if len(written) == 1 else b"".join(written)
+        return self._hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _text_of(self, frame: bytes) -> str:
         """The text of a frame that brings nothing else; nothing for any other."""
@@ -491,6 +508,8 @@ class StreamTranslation:
         for event in events:
             if isinstance(event, Open) and is_nameless(event.block):
                 event = Fault(malformed_call(NAMELESS))
+            if self._waits and type(event) is not Start:
+                self._waits = False
             self._notice(event)
             if self._listener is not None:
                 self._listener(event)

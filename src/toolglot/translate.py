@@ -84,6 +84,8 @@ class Exchange:
         takes_back: others whose state goes to the upstream too, as `issuer_of` names them.
         can_cut: the caller can cut the client's connection. A stream that the upstream broke off then ends without an
             error event where the client's dialect wants that, and `is_cut` of its translation says so.
+        holds_head: the head of a streamed answer, which says nothing of it, is given out with what follows it. Until
+            then the caller can still ask again, or answer with an error.
         cache_marks: when breakpoints of the prompt cache are set for clients that set none, at models that cache
             nothing without: `auto` in tool loops and where prefixes repeat, `always`, or `never`.
         prefix_repeats: the caller knows that the request's tools and system text have come before, a short time ago.
@@ -112,6 +114,7 @@ class Exchange:
         "can_cut",
         "client",
         "hide",
+        "holds_head",
         "issuer",
         "keeps_state",
         "marks_tools_only",
@@ -146,6 +149,7 @@ class Exchange:
         issuer: str = "",
         takes_back: frozenset[str] = frozenset(),
         can_cut: bool = False,
+        holds_head: bool = False,
         cache_marks: CacheMarks = "auto",
         prefix_repeats: bool = False,
         serves: Callable[[str], bool] | None = None,
@@ -172,6 +176,7 @@ class Exchange:
         attempt that fails and the one that follows are two answers, so neither listener sees the other's events."""
         self.keeps_state = keeps_state
         self.can_cut = can_cut
+        self.holds_head = holds_head
         self.issuer = issuer
         self._takes_back = takes_back
         self.cache_marks = cache_marks

@@ -8,10 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.server.gateway import at, gateway
+from tests.lint.streams import SOUND
+from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_states import CALLS, DONE, HI, TOOLS, ask, go_on, vendor_server
+from tests.server.told import good_end
 from tests.server.warp_loop import kept
-from tests.upstream.bad_server import BadServer, Step, expect, reply, reset, stream
+from tests.upstream.bad_server import (
+    LAST_CHUNK,
+    BadServer,
+    Script,
+    Step,
+    drip,
+    expect,
+    head,
+    reply,
+    reset,
+    send,
+    stream,
+)
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor
 from toolglot.config.schema import ModelConfig, Retries
 
@@ -73,6 +87,50 @@ def test_reasoning_state_of_a_second_attempt_is_kept(vendor: type[Vendor], failu
         ask(running, go_on(message), model.model)
         assert model.refused == []
         assert 0 in model.returned(server.requests[-1].json())
+
+
+_CHUNK = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+_ROLE = data({**_CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+_MESSAGE: dict[str, Any] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [],
+    "stop_reason": None,
+}
+_OPENED = event("message_start", message={**_MESSAGE, "usage": {"input_tokens": 5, "output_tokens": 1}})
+
+SLOW_FAILURES: dict[str, tuple[str, list[bytes], list[Step]]] = {
+    "response.failed": ("openai_responses", [_STARTED, _FAILED], [send(LAST_CHUNK)]),
+    "an error event": (
+        "anthropic",
+        [_OPENED, event("error", error={"type": "overloaded_error", "message": "busy"})],
+        [send(LAST_CHUNK)],
+    ),
+    "an error chunk": (
+        "openai_chat",
+        [_ROLE, data({"error": {"message": "busy", "type": "server_error", "code": 500}})],
+        [send(LAST_CHUNK)],
+    ),
+    "a reset": ("openai_chat", [_ROLE], [reset()]),
+    "an end": ("anthropic", [_OPENED], [send(LAST_CHUNK)]),
+}
+"""The upstream begins its stream, and fails a while later, before it has said anything."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("failure", SLOW_FAILURES)
+def test_an_answer_that_has_said_nothing_yet_is_asked_for_again(client: str, failure: str) -> None:
+    dialect, pieces, end = SLOW_FAILURES[failure]
+    begins = send(head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
+    slow: Script = [expect(), begins, drip(*pieces, times=1), *end]
+    with (
+        BadServer(slow, [expect(), stream(SOUND[dialect])]) as server,
+        gateway(at(dialect, server.url, retries=AT_ONCE)) as running,
+    ):
+        good_end(client, running.ask(client, stream=True))
+    assert len(server.requests) == 2
 
 
 def test_a_fallback_is_followed_in_place_of_the_first_upstream() -> None:

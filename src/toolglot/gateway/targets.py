@@ -150,6 +150,7 @@ class RequestTargets:
             answer_id=answer_id(self.context.record),
             keeps_state=self.states.kept,
             can_cut=received.can_cut,
+            holds_head=True,
             prefix_repeats=self._prefix_repeats(upstream, target),
             serves=received.serves,
         )

@@ -136,7 +136,11 @@ class Lane:
     def exchange(self, asked: Translated, label: Label, *, keeps_state: bool) -> Exchange:
         """One that goes on from this request, as if it had made it."""
         exchange = self.new_exchange(
-            created=label.created, answer_id=label.answer_id, keeps_state=keeps_state, can_cut=True
+            created=label.created,
+            answer_id=label.answer_id,
+            keeps_state=keeps_state,
+            can_cut=True,
+            holds_head=True,
         )
         learnt = asked.learnt
         tools, verbatim = learnt.originals, not learnt.pieces
