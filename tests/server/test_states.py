@@ -15,7 +15,7 @@ from tests.server.gateway import Running, at, gateway
 from tests.server.switching import SCHEMA, Stage, Talk
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Peer, Step, expect, reply, stream
-from tests.upstream.judges import Claude, DeepSeek, Gemini, Vendor
+from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor
 from toolglot.config.schema import ServerConfig, StoreConfig
 from toolglot.server import states
 from toolglot.server.run import _open_store
@@ -256,6 +256,27 @@ def test_a_chat_client_that_keeps_nothing_goes_on_with_a_model_that_wants_it(
         ask(running, go_on(message), model.model)
         assert model.refused == []
         assert 0 in model.returned(server.requests[-1].json())
+
+
+@pytest.mark.parametrize("vendor", [Claude, Gpt])
+def test_state_that_litellm_has_moved_goes_back_to_its_model_and_to_no_other(vendor: type[Vendor]) -> None:
+    """Of a whole answer it puts what it does not know into `provider_specific_fields`."""
+    model = vendor()
+    with vendor_server(model, [CALLS, DONE]) as server, vendor_server(other := DeepSeek(), [DONE]) as second:
+        upstreams = {
+            "it": at(model.dialect, server.url, models=(model.model,)),
+            "other": at(other.dialect, second.url, models=(other.model,)),
+        }
+        with gateway(upstreams) as running:
+            body = {"messages": HI, "tools": TOOLS, "reasoning_effort": "high"}
+            message = running.ask("openai_chat", model=model.model, body=body).json()["choices"][0]["message"]
+            message["provider_specific_fields"] = {"reasoning_details": message.pop("reasoning_details")}
+            history = go_on(message)
+            ask(running, history, model.model)
+            assert 0 in model.returned(server.requests[-1].json())
+            ask(running, history, other.model)
+            assert b"provider_specific_fields" not in second.requests[-1].body
+            assert b"reasoning_details" not in second.requests[-1].body
 
 
 def test_state_is_another_keys_business_as_little_as_another_models() -> None:

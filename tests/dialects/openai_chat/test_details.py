@@ -54,6 +54,23 @@ def test_what_is_no_list_of_details_stays_with_the_message(odd: Any) -> None:
     assert json.loads(OPENAI_CHAT.encode_request(decoded, Receipt())) == body
 
 
+@pytest.mark.parametrize("others", [{}, {"refusal": None}])
+def test_details_that_litellm_has_moved_are_moved_back(others: dict[str, Any]) -> None:
+    moved = OPENAI_CHAT.decode_request(
+        json.dumps(request(said(provider_specific_fields={"reasoning_details": [HIDDEN], **others}))).encode()
+    )
+    assert moved == OPENAI_CHAT.decode_request(json.dumps(request(said(reasoning_details=[HIDDEN]))).encode())
+
+
+def test_what_else_litellm_has_moved_stays_where_it_is() -> None:
+    exchange = Exchange("openai_chat", "anthropic")
+    exchange.request(request(said(provider_specific_fields={"citations": ["x"], "refusal": None})))
+    assert [loss.where for loss in exchange.receipt.losses] == ["messages[1].provider_specific_fields"]
+    exchange = Exchange("openai_chat", "anthropic")
+    exchange.request(request(said(provider_specific_fields={"refusal": None})))
+    assert not exchange.receipt.losses
+
+
 def test_a_user_has_no_details() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "go", "reasoning_details": [HIDDEN]}]}
     decoded = OPENAI_CHAT.decode_request(json.dumps(body).encode())

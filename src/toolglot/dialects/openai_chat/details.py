@@ -17,6 +17,8 @@ from toolglot.ir import Thinking, native_of, with_native
 FIELD = "reasoning_details"
 BLOCKS = "thinking_blocks"
 STATE_FIELDS = (FIELD, BLOCKS)
+_MOVED = "provider_specific_fields"
+"""Where LiteLLM puts the members of a whole answer that it does not know, and sends them back from."""
 
 _IN_PIECES = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
 """The entries that a stream brings piece by piece, and the member that grows."""
@@ -28,6 +30,7 @@ def is_details(value: Any) -> bool:
 
 def take_details(members: dict[str, Any], reasoning: list[Thinking]) -> list[Thinking]:
     """The reasoning of a message with its details on it. What is no list of entries stays with the message."""
+    _move_back(members)
     for field in STATE_FIELDS:
         if field not in members or not is_details(members[field]):
             continue
@@ -35,6 +38,19 @@ def take_details(members: dict[str, Any], reasoning: list[Thinking]) -> list[Thi
         first = reasoning[0] if reasoning else _bare_reasoning(field, entries)
         reasoning = [with_native(first, NAME, **{field: entries}), *reasoning[1:]]
     return reasoning
+
+
+def _move_back(members: dict[str, Any]) -> None:
+    moved = members.get(_MOVED)
+    if not isinstance(moved, dict):
+        return
+    state = {field: moved[field] for field in STATE_FIELDS if is_details(moved.get(field)) and not members.get(field)}
+    left = {name: value for name, value in moved.items() if name not in state and value is not None}
+    members |= state
+    if left:
+        members[_MOVED] = left
+    else:
+        del members[_MOVED]
 
 
 def _bare_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
