@@ -10,6 +10,7 @@ import pytest
 
 from tests.exchanges import NAMES
 from tests.pitfalls.wires import ask, asked
+from toolglot.api import translate_request
 
 PNG = "iVBORw0KGgo="
 TWICE = base64.b64encode(PNG.encode()).decode()
@@ -290,3 +291,25 @@ def test_a_result_without_content_is_an_empty_result(target: str) -> None:
     del document["messages"][2]["content"][0]["content"]
     encoded = json.dumps(ask("anthropic", target, document))
     assert {**RESULT_MARKS, "openai_chat": '"tool_call_id": "a"'}[target] in encoded
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [("openai_chat", "messages"), ("openai_responses", "input"), ("anthropic", "messages")],
+)
+def test_the_parts_of_a_streamed_answer_of_gemini_are_one_text(target: str, place: str) -> None:
+    """Clients collect the parts of all chunks in one content. Some servers join parts with line breaks."""
+    pieces = [
+        {"text": "Hel"},
+        {"text": "lo "},
+        {"text": " "},
+        {"text": "you"},
+        {"text": "", "thoughtSignature": "c2ln"},
+    ]
+    contents = [
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {"role": "model", "parts": pieces},
+        {"role": "user", "parts": [{"text": "Bye"}]},
+    ]
+    sent = translate_request({"contents": contents}, "gemini", target, model="m", stream=False).json()[place]
+    assert [message["content"] for message in sent if message["role"] == "assistant"] == ["Hello  you"]

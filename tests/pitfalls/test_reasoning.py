@@ -9,6 +9,7 @@ import pytest
 
 from tests.exchanges import FOREIGN_PAIRS, NAMES
 from tests.pitfalls.wires import ask, asked, chat, to
+from toolglot.api import translate_request
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, Response, Stop, Text, Thinking, Tool, ToolCall, ToolResult, replace
 from toolglot.receipt import Receipt
@@ -228,3 +229,16 @@ def test_reasoning_of_a_chat_stream_is_thinking_that_claude_clients_accept() -> 
     got = to("anthropic", "openai_chat", chat({"reasoning_content": "Hm."}, {"content": "Hi."}, finish="stop"))
     kinds = [event["delta"]["type"] for event in got if event["type"] == "content_block_delta"]
     assert kinds == ["thinking_delta", "signature_delta", "text_delta"]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+@pytest.mark.parametrize("details", [{}, {"reasoning_details": [{"type": "reasoning.text", "text": "hm", "index": 0}]}])
+def test_streamed_reasoning_goes_back_in_the_field_that_it_came_in(field: str, details: dict[str, object]) -> None:
+    """Groq and newer versions of vLLM read `reasoning` alone."""
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
+    stream = chat({field: "hm", **details}, {"content": "I look."}, {"tool_calls": [call]})
+    said = to("openai_responses", "openai_chat", stream)[-1]["response"]["output"]
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "18"}
+    history = {"model": "m", "input": [{"role": "user", "content": "Weather?"}, *said, result]}
+    sent = translate_request(history, "openai_responses", "openai_chat").json()["messages"][1]
+    assert {name: text for name, text in sent.items() if name in ("reasoning", "reasoning_content")} == {field: "hm"}

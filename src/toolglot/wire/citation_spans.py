@@ -14,7 +14,6 @@ def shift_span(citation: Citation, by: int) -> Citation:
 
 
 def span_of(citation: Citation, length: int) -> tuple[int, int]:
-    """The span for a wire that requires one: a citation without a span backs all of its text, which is this long."""
-    if citation.start is None and citation.end is None:
-        return 0, length
-    return citation.start or 0, citation.end or 0
+    """The span for a wire that requires one. Where a citation does not say, it begins and ends with its text, which is
+    this long."""
+    return citation.start or 0, length if citation.end is None else citation.end

@@ -131,7 +131,7 @@ def decode(*chunks: bytes) -> tuple[Any, Receipt]:
 
 def test_the_pieces_of_a_detail_are_put_together() -> None:
     events, receipt = decode(*SIGNED_IN_PIECES, *END)
-    native = {"openai_chat": {"reasoning_details": [SIGNED]}}
+    native = {"openai_chat": {"$field": "reasoning", "reasoning_details": [SIGNED]}}
     assert fold(events).content == (Thinking(text="Hm. So.", native=native), Text(text="so"))
     assert list(receipt) == []
 

@@ -7,6 +7,7 @@ and `path` writes them.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -239,16 +240,24 @@ def _decode_content(content: Content) -> Message:
 
 
 def _with_pieces(messages: list[Message]) -> list[Message]:
-    """The messages, with a note on text that may go on in a neighbouring content of the model.
+    """The messages, with a note on text of the model that may go on in the next part or content.
 
-    A chat of the JavaScript SDK keeps every chunk of a streamed answer as a content of its own. Where contents must
-    become one message, such text is joined as it was cut: without anything between.
+    A chat of the JavaScript SDK keeps every chunk of a streamed answer as a content of its own, and other clients put
+    the parts of all chunks into one content. For other APIs such text is joined as it was cut, with nothing between.
     """
     roles = ["", *(message.role for message in messages), ""]
     return [
-        _as_pieces(message) if message.role == "assistant" and "assistant" in (roles[at], roles[at + 2]) else message
+        _as_pieces(message)
+        if message.role == "assistant" and ("assistant" in (roles[at], roles[at + 2]) or _has_neighbours(message))
+        else message
         for at, message in enumerate(messages)
     ]
+
+
+def _has_neighbours(message: Message) -> bool:
+    """Do two texts, or two thoughts, stand side by side?"""
+    kinds = [type(block) for block in message.content]
+    return any(kind is other and kind in (Text, Thinking) for kind, other in pairwise(kinds))
 
 
 def _as_pieces(message: Message) -> Message:

@@ -62,6 +62,8 @@ from toolglot.wire.surrogates import Halves
 
 _NOTHING: Native = {}
 _PART: Native = {NAME: {"$part": True}}
+_SHORT_FIELD: Native = {NAME: {"$field": "reasoning"}}
+"""The field in which vLLM, OpenRouter, Groq and Ollama send reasoning, and the only one that some of them read."""
 _NO_DELTA = MessageDelta()
 _NO_FUNCTION = FunctionDelta()
 
@@ -263,15 +265,16 @@ class ChatStreamDecoder:
             self._receipt.note("choices[0].message", "a message", "the deltas have said it")
 
     def _read_delta(self, delta: MessageDelta) -> None:
-        if delta.reasoning_details:
-            self._add_details(FIELD, delta.reasoning_details)
         reasoning = delta.reasoning_content or delta.reasoning
+        shape = _SHORT_FIELD if reasoning and not delta.reasoning_content else _NOTHING
+        if delta.reasoning_details:
+            self._add_details(FIELD, delta.reasoning_details, shape)
         if delta.thinking_blocks:
-            self._add_details(BLOCKS, delta.thinking_blocks)
+            self._add_details(BLOCKS, delta.thinking_blocks, shape)
             reasoning = reasoning or self._thinking_blocks_text(delta.thinking_blocks)
         if reasoning:
             if isinstance(reasoning, str):
-                self._text(Thinking, reasoning)
+                self._text(Thinking, reasoning, shape)
             else:
                 self._receipt.loss("choices[0].delta.reasoning", "reasoning", "it is no text")
         if delta.content:
@@ -344,13 +347,13 @@ class ChatStreamDecoder:
         self._text_kind = kind
         self._text_index = self._open(kind(text="", native=native))
 
-    def _add_details(self, field: str, details: Any) -> None:
+    def _add_details(self, field: str, details: Any, shape: Native) -> None:
         """They go with the reasoning that they came with, and what comes later stands at the end."""
         if not is_details(details):
             self._receipt.loss(f"choices[0].delta.{field}", field, "it is no list of objects")
             return
         if not self._next and not self._calls:
-            self._begin(Thinking)
+            self._begin(Thinking, shape)
         if self._details is None:
             self._details = {}
         collected = self._details.setdefault(field, Details())
