@@ -122,9 +122,9 @@ class DirectRequests:
     def translate_plain(
         self, plain: PlainRequest, body: bytes, repeats: Callable[[PlainRequest, frozenset[str]], bool] | None = None
     ) -> Translated | None:
-        """The same for one that is read already; `body` are its bytes. `repeats` tells whether its system text and
-        tools (by their names) have come before, a short time ago."""
-        if self._reads is None or self._writes is None or not plain.model or len(body) > LARGEST:
+        """The same for one that is read already; `body` are its bytes, `LARGEST` at the most. `repeats` tells whether
+        its system text and tools (by their names) have come before, a short time ago."""
+        if self._reads is None or self._writes is None or not plain.model:
             return None
         found = survey(plain, self._owner, own=self._own, issuer=self._issuer)
         if found is None:

@@ -42,7 +42,10 @@ class _Around(Struct, Generic[T], frozen=True, gc=False):
 
     before: bytes
     behind: bytes
-    conversation: slice
+    start: int
+    """Where the conversation begins."""
+    end: int
+    """Where it ends, from the end of the request."""
     size: int
     settings: T
 
@@ -68,9 +71,9 @@ class KnownSettings(Generic[T]):
         """The settings of a request with these bytes, and the bytes of its conversation."""
         for mark in (data[-MARK:], data[:MARK]):
             for around in self._by_mark.get(mark, ()):
-                if len(data) > around.size and data.endswith(around.behind) and data.startswith(around.before):
+                if data.endswith(around.behind, around.start) and data.startswith(around.before):
                     self._in_vain = 0
-                    return around.settings, data[around.conversation]
+                    return around.settings, data[around.start : around.end]
         return None
 
     def keep(self, data: bytes, settings: Callable[[], T]) -> None:
@@ -88,7 +91,7 @@ class KnownSettings(Generic[T]):
         mark = behind[-MARK:] if len(behind) >= MARK else before[:MARK]
         size = len(before) + len(behind)
         if len(mark) == MARK and size <= LARGEST and self._is_around(before, behind):
-            around = _Around(before, behind, slice(len(before), -len(behind)), size, settings())
+            around = _Around(before, behind, len(before), -len(behind), size, settings())
             self._add(mark, around)
 
     def _is_around(self, before: bytes, behind: bytes) -> bool:
