@@ -101,6 +101,7 @@ class StreamTranslation:
         "ended",
         "fault",
         "is_cut",
+        "may_want_again",
         "stop",
         "usage",
     )
@@ -138,6 +139,8 @@ class StreamTranslation:
         self._cuts = exchange.can_cut and exchange.client.stream.broken == "cut"
         self._waits = exchange.holds_head  # nothing has come but the head of an answer
         self._head = b""
+        self.may_want_again = self._reader is not None
+        """`wants_again` may become true."""
         self.broken = self.is_cut = False
         self.usage: Usage | None = None
         self.stop: Stop | None = None

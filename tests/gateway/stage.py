@@ -83,6 +83,8 @@ class UpperCaseStream:
     """Translates to capital letters. `.` ends the stream, `;` names its stop reason, `!` is an error, `_` is nothing;
     after `?` the model is to be asked once more, and `#` makes the translation fail."""
 
+    may_want_again = True
+
     def __init__(self) -> None:
         self.ended = self.settled = self.is_cut = False
         self.wants_again: object | None = None
@@ -124,6 +126,9 @@ class NoTransport:
     async def close(self) -> None: ...
 
 
+async def _nothing() -> None: ...
+
+
 class UpperCase:
     """A translation to capital letters."""
 
@@ -139,7 +144,8 @@ class UpperCase:
     def call(self, body: bytes) -> Call:
         return Call(url="", headers={}, body=body)
 
-    def remedy(self, error: ApiError) -> bytes | None:
+    def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
+        yield from ()
         return b"less" if "too much" in error.message else None
 
     def ask_again(self, stream: Stream | None) -> bytes:
@@ -153,7 +159,22 @@ class UpperCase:
 
     def label(self, headers: Mapping[str, str]) -> None: ...
 
-    def decode_answer(self, body: bytes) -> bytes:
+    def as_text(self, context: FlowContext, error: ApiError) -> Steps[UpperCase | None]:
+        if "tools" not in error.message:
+            return None
+        yield Await(_nothing)
+        return UpperCase("a", b"text")
+
+    def decode_at_once(self, body: bytes) -> bytes | None:
+        if b"later" in body:
+            return None
+        return self._decode(body)
+
+    def decode_answer(self, context: FlowContext, body: bytes) -> Steps[bytes]:
+        yield Await(_nothing)
+        return self._decode(body)
+
+    def _decode(self, body: bytes) -> bytes:
         self.wants_again = self if body.endswith(b"?") else None
         return body.upper()
 
@@ -163,9 +184,9 @@ class UpperCase:
     def early_fault(self, stream: Stream) -> ApiError | None:
         return stream.fault
 
-    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
+    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
         self.accepted_after.append(None if before is None else before.kind)
-        yield from ()
+        return None
 
     def discard(self) -> None:
         self.discarded += 1
@@ -194,12 +215,12 @@ class Stage:
             is_streaming=stream,
             keepalive=b":beat",
             encode_fault=lambda context, error: b"<%b>" % error.kind.encode(),
-            describe_failure=lambda failure: ApiError(kind="server", message=str(failure)),
-            on_failure=lambda name, error: self.failed.append((name, error.kind)),
+            describe_failure=lambda failure, record: ApiError(kind="server", message=str(failure)),
+            on_failure=lambda record, name, error: self.failed.append((name, error.kind)),
         )
 
     def _prepare(self, name: str) -> Any:
-        def prepare() -> Steps[UpperCase]:
+        def prepare(context: FlowContext) -> Steps[UpperCase]:
             yield from ()
             return self.translations[name]
 

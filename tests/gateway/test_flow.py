@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.gateway.stage import BEGUN, LATE, REFUSED, RESET, Stage, UpperCase, status, transcript, whole
+from tests.gateway.stage import BEGUN, LATE, REFUSED, RESET, Stage, status, transcript, whole
 from toolglot.errors import ApiError
-from toolglot.gateway.flow import ELAPSED, END, Await, Done, Raised, Silent, Steps, Stop, StoppedError, answer
+from toolglot.gateway.flow import (
+    ELAPSED,
+    END,
+    Await,
+    Done,
+    Raised,
+    Silent,
+    Stop,
+    StoppedError,
+    answer,
+)
 from toolglot.gateway.flow import await_result as await_step
 from toolglot.upstream.aside import LARGE
 
@@ -222,29 +232,26 @@ def test_a_request_is_released_once_its_stream_has_begun() -> None:
     assert stage.translations["a"].body == b""
 
 
-def test_a_refused_request_is_sent_in_another_form_once() -> None:
-    stage = Stage()
-
-    def as_text(error: ApiError) -> Steps[UpperCase | None]:
-        yield from await_step(stage.context, as_coroutine)
-        return UpperCase("a", b"text") if "tools" in error.message else None
-
-    async def as_coroutine() -> None: ...
-
-    stage.targets = [replace(stage.targets[0], prepare_as_text=as_text)]
-    refused = [status(400, b"no tools"), Done(None)]
+def test_a_request_whose_tools_are_refused_is_sent_with_tools_as_text_once() -> None:
+    stage, refused = Stage(), [status(400, b"no tools"), Done(None)]
     flow = answer(stage.context, stage.targets)
     assert transcript(flow, [*refused, whole(b"hi")]) == "send a ask | await | send a text | = whole HI"
     flow = answer(stage.context, stage.targets)
     assert transcript(flow, [*refused, refused[0]]) == "send a ask | await | send a text | = error 400 bad_request"
 
 
-def test_large_requests_and_answers_are_worked_on_in_a_thread() -> None:
-    stage, large = Stage(body=b"x" * (LARGE + 1)), b"y" * (LARGE + 1)
+def test_an_answer_that_is_not_decoded_at_once_is_decoded_later() -> None:
+    stage = Stage()
+    said = transcript(answer(stage.context, stage.targets), [whole(b"later"), Done(None)])
+    assert said == "send a ask | await | = whole LATER"
+
+
+def test_a_large_request_is_written_once_more_in_a_thread() -> None:
+    stage = Stage(body=b"x" * (LARGE + 1))
     flow = answer(stage.context, stage.targets)
-    said = transcript(flow, [status(400, b"too much"), Done(b"less"), whole(large), Done(b"HI")])
+    said = transcript(flow, [whole(b"no?"), Done(b"again"), whole(b"yes")])
     size = LARGE + 1
-    assert said == f"send a {'x' * size} | offload {size} | send a less | offload {size} | = whole HI"
+    assert said == f"send a {'x' * size} | offload {size} | send a again | = whole YES"
 
 
 def test_the_end_of_a_large_event_is_translated_in_a_thread() -> None:

@@ -42,9 +42,9 @@ from toolglot.config.schema import (
     UpstreamConfig,
 )
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.lanes import Lane, Lanes
+from toolglot.gateway.sweep import DriverSweep
 from toolglot.routing import UnknownModelError
-from toolglot.server.express.lanes import Lane, Lanes
-from toolglot.server.express.watch import Crossings
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
@@ -406,7 +406,7 @@ class _Thread(threading.Thread):
             gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store, host=host
         )
         service.tapes = recording(self._config.record, metrics)
-        service.crossings = Crossings(lambda: service.gateway.config.limits.keepalive)
+        service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
         service.gateway.lanes = EagerLanes(service.gateway) if EXPRESS else ClosedLanes()
         await host.start()
         running = Running(self._listener.getsockname()[1], service)

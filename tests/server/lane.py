@@ -13,8 +13,8 @@ from uvicorn.server import ServerState
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects import DIALECTS
-from toolglot.server.express.entry import Express
-from toolglot.server.express.watch import Crossings
+from toolglot.gateway.admission import LaneAdmission
+from toolglot.gateway.sweep import DriverSweep
 from toolglot.server.guarded import GuardedProtocol, guarded
 from toolglot.server.heads import Gates
 from toolglot.server.metrics import Metrics
@@ -134,8 +134,8 @@ class Lane:
         gateway.lanes.open(DIALECTS["anthropic"], "m", upstream, target, gateway.breaker(upstream), False, now)
         metrics = Metrics()
         self.service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, observers=(metrics.observe,))
-        self.service.crossings = Crossings(lambda: 15.0)
-        self._protocol = guarded(Gates(), Express(self.service))
+        self.service.sweep = DriverSweep(lambda: 15.0)
+        self._protocol = guarded(Gates(), LaneAdmission(self.service))
         self._uvicorn = uvicorn.Config(_nobody, log_config=None, access_log=False)
         self._uvicorn.load()
         self._state = ServerState()

@@ -17,9 +17,9 @@ from tests.server.gateway import LIMITS, Running, at, gateway
 from tests.server.lane import ANSWER, TALK, TOOL, Lane, asked, chunk, compact, on_lane
 from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
 from toolglot.config.schema import RecordConfig, Retries
-from toolglot.server.express.crossing import Crossing
-from toolglot.server.express.entry import PATHS
-from toolglot.server.express.lanes import Lanes
+from toolglot.gateway.admission import PATHS
+from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.lanes import Lanes
 from toolglot.server.verdicts import FRESH
 from toolglot.store.sqlite import SqliteStore
 
@@ -210,7 +210,7 @@ def test_a_client_that_has_not_taken_its_last_answer_goes_the_general_way_and_is
         client, _ = lane.client()
         client.pause_writing()
         client.data_received(asked())
-        return isinstance(client.cycle, Crossing), client.flow.write_paused
+        return isinstance(client.cycle, CallbackDriver), client.flow.write_paused
 
     assert on_lane(work) == (False, True)
 
@@ -222,7 +222,7 @@ def test_clients_that_go_just_before_their_streams_are_looked_after_are_cleared_
             await lane.upstream()
             client.data_received(asked(stream=True))
             client.connection_lost(None)
-        lane.service.crossings._tick()
+        lane.service.sweep._tick()
         before = lane.service.in_flight
         await asyncio.sleep(0)
         return before, lane.service.in_flight
@@ -242,7 +242,7 @@ def test_a_fault_in_looking_after_one_stream_does_not_cost_the_others_their_turn
             self.seen += 1
 
     async def work(lane: Lane) -> int:
-        sound, crossings = Sound(), lane.service.crossings
+        sound, crossings = Sound(), lane.service.sweep
         for each in (Faulty(), sound, Faulty()):
             crossings.add(each)  # type: ignore[arg-type]
         crossings._tick()
@@ -261,7 +261,7 @@ def test_the_limit_of_requests_counts_when_the_body_is_there() -> None:
         client.data_received(request[:split])
         lane.service.in_flight = lane.service.gateway.config.limits.concurrent_requests
         client.data_received(request[split:])
-        return isinstance(client.cycle, Crossing)
+        return isinstance(client.cycle, CallbackDriver)
 
     assert not on_lane(work)
 

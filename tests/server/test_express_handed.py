@@ -76,7 +76,7 @@ def test_the_end_of_the_time_to_drain_is_told_on_the_lane_too() -> None:
         await lane.upstream()
         protocol, transport = lane.client()
         protocol.data_received(asked())
-        lane.service.crossings.end(DRAINING)
+        lane.service.sweep.stop(DRAINING)
         return b"".join(transport.written), lane.service.in_flight
 
     written, in_flight = on_lane(work)

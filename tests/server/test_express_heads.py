@@ -16,9 +16,9 @@ from tests.server.lane import ANSWER, TALK, TOOL, WHOLE, Lane, asked, compact, o
 from tests.upstream.bad_server import BadServer, Step, expect, head, reply, send
 from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS
-from toolglot.server.express.crossing import Crossing
-from toolglot.server.express.lanes import Lanes
-from toolglot.server.express.waiting import Familiar, Head, around_length
+from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.known_heads import Familiar, Head, around_length
+from toolglot.gateway.lanes import Lanes
 from toolglot.server.security import Caller, Guard
 
 HEAD = Head(
@@ -123,7 +123,7 @@ def test_the_next_request_of_a_connection_is_not_read_again() -> None:
         crossed = []
         for talk in (TALK, [{"role": "user", "content": "Something else, and longer than before."}], TALK):
             client.data_received(asked(talk=talk))
-            crossed.append(isinstance(client.cycle, Crossing) and not client.cycle.response_complete)
+            crossed.append(isinstance(client.cycle, CallbackDriver) and not client.cycle.response_complete)
             client.parser = None  # type: ignore[assignment]
             upstream.data_received(WHOLE)
         return seen.taken(), crossed

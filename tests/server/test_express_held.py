@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.server.lane import STREAM_END, STREAM_HEAD, WHOLE, Lane, asked, chunk, framed, on_lane
-from toolglot.server.express.crossing import Crossing
+from toolglot.gateway.callback_driver import CallbackDriver
 
 BEGIN = STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")])
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
@@ -17,11 +17,11 @@ def test_a_stream_that_has_begun_holds_neither_its_request_nor_a_parser() -> Non
         upstream, _ = await lane.upstream()
         client.data_received(asked(stream=True))
         crossing = client.cycle
-        assert isinstance(crossing, Crossing)
-        assert crossing._waiting.pieces
+        assert isinstance(crossing, CallbackDriver)
+        assert crossing._request._waiting.pieces
         upstream.data_received(BEGIN)
-        assert crossing._waiting.pieces == []
-        assert crossing._asked.body == b""
+        assert crossing._request._waiting.pieces == []
+        assert crossing._request._asked.body == b""
         assert client.headers == []
         assert client.parser is None
 

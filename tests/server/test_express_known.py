@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.lane import ANSWER, WHOLE, Lane, asked, chunk, on_lane
-from toolglot.server.express.crossing import Crossing
+from toolglot.gateway.callback_driver import CallbackDriver
 
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
 EVENTS = chunk(role="assistant", content="") + LAST + b"data: [DONE]\n\n"
@@ -29,7 +29,7 @@ def answers(*told: tuple[bytes, bytes]) -> list[bytes]:
         written = []
         for request, answer in told:
             client.data_received(request)
-            assert isinstance(client.cycle, Crossing)
+            assert isinstance(client.cycle, CallbackDriver)
             upstream.data_received(answer)
             written.append(OWN_ID.sub(b"ID", seen.taken()))
         assert lane.service.in_flight == 0

@@ -26,7 +26,7 @@ from tests.upstream.bad_server import (
 )
 from tests.upstream.bad_server import chunk as http_chunk
 from tests.waiting import FAILSAFE
-from toolglot.server.express import crossing
+from toolglot.gateway import lane_request
 from toolglot.streaming import StreamTranslation
 from toolglot.upstream.aside import LARGE
 
@@ -96,8 +96,7 @@ def test_a_large_event_is_translated_while_others_are_served(
         begun.open()
         held.serve_another(running)
         answer = asked.rest()
-        # What is large before the answer has begun leaves the express lane.
-        assert running.record().express == (lane == "express" and first != ())
+        assert running.record().express == (lane == "express")
     assert answer.status == 200
     said = "Well: " if first else ""
     assert deltas(answer.body) == said + (TEXT if what == "text" else json.dumps({"path": TEXT}))
@@ -174,12 +173,12 @@ def test_a_client_that_leaves_while_its_large_event_is_translated_leaves_nothing
 
 
 def test_a_large_whole_answer_is_translated_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves the express lane, which has no threads for whole answers."""
+    """The direct translation has no threads for whole answers: the general one is taken."""
 
     def refuse(*args: object) -> None:
         raise AssertionError("a large answer was read on the loop")
 
-    monkeypatch.setattr(crossing, "answered", refuse)
+    monkeypatch.setattr(lane_request, "answered", refuse)
     document = ANSWER.replace(b"It is empty.", json.dumps(TEXT)[1:-1].encode())
     with BadServer([expect(), reply(document)]) as server, gateway(at("openai_chat", server.url)) as running:
         answer = running.ask("anthropic")

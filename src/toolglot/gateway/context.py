@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property, partial
+from functools import cached_property
 from random import random
 from time import time
 
 from toolglot.dialect import StreamEncoder
 from toolglot.errors import ApiError
-from toolglot.events import Fault
+from toolglot.events import Fault, Start
 from toolglot.gateway.flow import Environment, FlowContext
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import failures
 from toolglot.server.incoming import Incoming
@@ -29,9 +30,16 @@ def client_context(incoming: Incoming, received: ReceivedRequest) -> FlowContext
     record = incoming.record
     context = new_context(record, is_streaming=received.request.stream)
     context.hide = incoming.hide_in_error
-    context.describe_failure = partial(failures.told, record=record)
+    context.describe_failure = failures.told
     context.keepalive_seconds = incoming.gateway.config.limits.keepalive
     return context
+
+
+def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiError) -> bytes:
+    """A stream that is only an error, for clients that do not look at the status."""
+    request = replace(received.request, store=False)  # failures are not stored
+    encoder = received.client.stream_encoder(request, Receipt())
+    return encoder.feed(start) + encoder.feed(Fault(error))
 
 
 class FaultEncoder:

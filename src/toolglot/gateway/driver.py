@@ -41,7 +41,7 @@ from toolglot.gateway.flow import (
 )
 from toolglot.server.outcomes import ERROR_BODY_LIMIT
 from toolglot.upstream.aside import aside
-from toolglot.upstream.transport import Reply, TransportError, too_large
+from toolglot.upstream.transport import Call, Reply, TransportError, too_large
 
 DRAIN_SECONDS = 1.0
 """How long the rest of an upstream's stream is read once the answer is complete, so that its connection lives on."""
@@ -165,6 +165,7 @@ class FlowDriver:
 
     async def _send(self, send: Send) -> Outcome:
         self._drop_reply()
+        assert isinstance(send.call, Call)
         try:
             self._reply = reply = await send.transport.send(send.call)
             if not is_answer(reply.status, reply.headers):

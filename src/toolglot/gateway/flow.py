@@ -19,7 +19,7 @@ everything that it starts has to be cancellable at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -32,6 +32,7 @@ from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE
 from toolglot.upstream.breaker import Breaker, Ticket
+from toolglot.upstream.http_client import PreparedCall
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 from toolglot.upstream.retry import falls_back, next_wait
 from toolglot.upstream.transport import Call, Transport, TransportError
@@ -48,7 +49,7 @@ the end need not come, and Gemini has none."""
 
 class Send(Struct, frozen=True, eq=False):
     transport: Transport
-    call: Call
+    call: Call | PreparedCall
     limit: int
     """Bytes of an answer."""
     is_streaming: bool
@@ -168,6 +169,9 @@ class Stream(Protocol):
     fault: ApiError | None
     is_cut: bool
 
+    may_want_again: bool
+    """Whether `wants_again` may ever be other than None."""
+
     @property
     def settled(self) -> bool: ...
     @property
@@ -189,8 +193,8 @@ class Translation(Protocol):
     limit: int
     """Bytes of an answer."""
 
-    def call(self, body: bytes) -> Call: ...
-    def remedy(self, error: ApiError) -> bytes | None:
+    def call(self, body: bytes) -> Call | PreparedCall: ...
+    def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
         """The request without what the upstream has refused; None where no remedy is known."""
         ...
 
@@ -208,14 +212,22 @@ class Translation(Protocol):
         """Put on the answer, be it an error, what a recorded reply says about it."""
         ...
 
-    def decode_answer(self, body: bytes) -> bytes: ...
+    def decode_at_once(self, body: bytes) -> bytes | None:
+        """A whole answer as the client gets it; None where that takes `decode_answer`."""
+        ...
+
+    def decode_answer(self, context: FlowContext, body: bytes) -> Steps[bytes]: ...
+    def as_text(self, context: FlowContext, error: ApiError) -> Steps[Translation | None]:
+        """Another translation of a request that was refused because of its tools: with tools as text."""
+        ...
+
     def open_stream(self) -> Stream: ...
     def early_fault(self, stream: Stream) -> ApiError | None:
         """An error that came before anything else: it is one of the request, and may be repeated."""
         ...
 
-    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
-        """The client gets this answer. `before` is what another target has failed with."""
+    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
+        """The client gets this answer. `before` is what another target has failed with. Returns what is left to do."""
         ...
 
     def discard(self) -> None:
@@ -230,11 +242,7 @@ class Translation(Protocol):
 class UpstreamTarget(Struct, frozen=True, eq=False, kw_only=True):
     name: str
     breaker: Breaker
-    prepare: Callable[[], Steps[Translation]]
-    prepare_as_text: Callable[[ApiError], Steps[Translation | None]] | None = None
-    """Another translation of a request that was refused because of its tools: with tools as text."""
-    enter: Callable[[float], Ticket | None] | None = None
-    """Takes the place of `breaker.enter` where the upstream was called already."""
+    prepare: Callable[[FlowContext], Steps[Translation]]
     retries: Retries = Retries()
     describe: Callable[[ApiError], ApiError] = lambda error: error
     """The upstream's error as a client is told it."""
@@ -260,14 +268,16 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Silence after which the client gets a keep-alive."""
     encode_fault: Callable[[FlowContext, ApiError], bytes] = lambda context, error: b""
     """An error inside a stream of which only keep-alives were written."""
-    describe_failure: Callable[[Exception], ApiError | None] = lambda failure: None
+    describe_failure: Callable[[Exception, Record], ApiError | None] = lambda failure, record: None
     """The error that a client is told about a failure of this gateway; None where nobody is left to tell."""
     hide: Callable[[ApiError], ApiError] = lambda error: error
     """Removes credentials from an error."""
-    on_failure: Callable[[str, ApiError], None] = lambda name, error: None
+    on_failure: Callable[[Record, str, ApiError], None] = lambda record, name, error: None
     """Called for each target that failed."""
     begun: bool = False
     """The head of a stream was written: nothing can be taken back."""
+    prepared: Translation | None = None
+    """The translation for the first target, where it is ready."""
     exchange: Exchange | None = None
     """The exchange with the target that was asked last."""
     translation: Translation | None = None
@@ -302,17 +312,21 @@ class BegunStream(Struct, eq=False):
 
 Failure: TypeAlias = ApiError | TransportError
 
+_ANSWERS = (WholeAnswer, BegunStream)
+_REPLIES = (ReplyBegun, WholeReply)
+
 
 # The flow
 
 
-def answer(context: FlowContext, targets: Sequence[UpstreamTarget]) -> Flow:
+def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
     """Ask the targets in order until one answers, then relay its answer.
 
     Everything before the first byte of an answer may be repeated (a keep-alive is none), nothing after it.
     """
     try:
         found = yield from find_answer(context, targets)
+        targets = ()  # a stream may last, and need not hold those that it did not need
         if isinstance(found, BegunStream):
             return (yield from relay_stream(context, found))
         if isinstance(found, ApiError) and context.begun:
@@ -320,19 +334,21 @@ def answer(context: FlowContext, targets: Sequence[UpstreamTarget]) -> Flow:
         return found
     except Exception as failure:
         # Once something was written, only the stream itself can tell the error.
-        if not context.begun or (error := context.describe_failure(failure)) is None:
+        if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
             raise
         return StreamEnd(context.fail(error))
 
 
-def find_answer(context: FlowContext, targets: Sequence[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
+def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
     """The first answer that any target gives; else the error that says most."""
     errors: list[ApiError] = []
     for number, target in enumerate(targets):
         context.record.fallbacks = number
-        translation = yield from target.prepare()
+        translation, context.prepared = context.prepared, None
+        if translation is None:
+            translation = yield from target.prepare(context)
         breaker, now = target.breaker, context.environment.now
-        ticket = (target.enter or breaker.enter)(now())
+        ticket = breaker.enter(now())
         failure: Failure
         if ticket is None:
             failure = resting(target.name, breaker.wait(now()))
@@ -354,7 +370,7 @@ def find_answer(context: FlowContext, targets: Sequence[UpstreamTarget]) -> Step
             failure = outcome
             breaker.settle(ticket, failure, now())
         error = describe(target, failure)
-        context.on_failure(target.name, error)
+        context.on_failure(context.record, target.name, error)
         # That an upstream is left alone says less than what another one answered.
         errors.insert(len(errors) if error.code == RESTING else 0, error)
         if not falls_back(failure):
@@ -371,29 +387,30 @@ def ask_target(
 ) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
     """Call one target as often as its retries allow; once more with tools as text, and once more with a remedy."""
     record, body = context.record, translation.body
-    attempt, is_remedied, prepare_as_text = 0, False, target.prepare_as_text
+    attempt, is_remedied, is_text = 0, False, False
     while True:
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
-        if isinstance(outcome, WholeAnswer | BegunStream):
+        if isinstance(outcome, _ANSWERS):
             if isinstance(outcome, WholeAnswer) and translation.wants_again is not None:
                 attempt, body = 0, (yield from ask_again(context, translation, None))
                 continue
             context.translation = translation
-            yield from translation.accept(context, before)
+            if (left := translation.accept(context, before)) is not None:
+                yield from left
             return outcome
         if isinstance(outcome, ApiError):
             if outcome.code == NO_RECORDING:
                 return outcome  # it quotes the request, whose words are no refusal
-            if prepare_as_text is not None:
-                other = yield from prepare_as_text(outcome)
+            if not is_text:
+                other = yield from translation.as_text(context, outcome)
                 if other is not None:
-                    prepare_as_text, translation, body = None, other, other.body
+                    is_text, translation, body = True, other, other.body
                     record.mended += 1
                     continue
             if not is_remedied:
-                remedy = yield from offload(context, translation.size, partial(translation.remedy, outcome))
+                remedy = yield from translation.remedy(context, outcome)
                 if remedy is not None:
                     is_remedied, body = True, remedy
                     record.mended += 1
@@ -420,17 +437,24 @@ def call_once(
 ) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
     """One call, up to a whole answer or the first bytes of a streamed one."""
     reply = yield from call_upstream(context, translation, body)
-    if not isinstance(reply, ReplyBegun | WholeReply):
+    if not isinstance(reply, _REPLIES):
         return reply
     answered: WholeAnswer | BegunStream | Failure | Stop | None = None
     try:
         if isinstance(reply, ReplyBegun):
             answered = yield from begin_stream(context, target, translation, ticket, reply)
         else:
-            answered = yield from decode_whole(context, translation, reply)
+            decoded = translation.decode_at_once(reply.body)
+            if decoded is None:
+                decoded = yield from translation.decode_answer(context, reply.body)
+            answered = WholeAnswer(decoded, reply.headers)
         return answered
+    except UpstreamError as error:
+        return error.error
+    except UpstreamDecodeError as error:
+        return unreadable(error)
     finally:
-        if not isinstance(answered, WholeAnswer | BegunStream):
+        if not isinstance(answered, _ANSWERS):
             translation.discard()
 
 
@@ -441,7 +465,7 @@ def call_upstream(
     outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
     while type(outcome) is Silent:
         outcome = yield from keep_alive(context, outcome)
-    if not isinstance(outcome, WholeReply | ReplyBegun):
+    if not isinstance(outcome, _REPLIES):
         return unanswered(outcome)
     translation.label(outcome.headers)
     if isinstance(outcome, WholeReply) and not is_answer(outcome.status, outcome.headers):
@@ -460,16 +484,6 @@ def unanswered(outcome: Outcome) -> TransportError | Stop:
 def is_answer(status: int, headers: Mapping[str, str]) -> bool:
     """Whether a reply is neither an error nor a page for people."""
     return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
-
-
-def decode_whole(context: FlowContext, translation: Translation, reply: WholeReply) -> Steps[WholeAnswer | ApiError]:
-    try:
-        body = yield from offload(context, len(reply.body), partial(translation.decode_answer, reply.body))
-    except UpstreamError as error:
-        return error.error
-    except UpstreamDecodeError as error:
-        return unreadable(error)
-    return WholeAnswer(body, reply.headers)
 
 
 def begin_stream(
@@ -496,8 +510,10 @@ def begin_stream(
 
 def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
     """Relay a stream that has begun to its end."""
-    stream, target = begun.stream, begun.target
-    breaker, piece, held, is_over = target.breaker, begun.first, begun.held, begun.is_over
+    stream, target, may_want_again = begun.stream, begun.target, begun.stream.may_want_again
+    breaker, held, is_over = target.breaker, begun.held, begun.is_over
+    # What is written and what is read last is not held while nothing comes: there may be thousands of streams.
+    pieces = [begun.first]
     headers: Mapping[str, str] | None = begun.headers
     failure: Failure | None = None
     context.stream = stream
@@ -508,40 +524,45 @@ def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
             context.begun = True
             yield BeginStream(headers)
             headers = None
+        begun.first, begun.headers = b"", {}
         begun.translation.release()
         while True:
-            while not (is_over or stream.ended) and stream.wants_again is None:
-                outcome = yield piece
+            while not (is_over or stream.ended or (may_want_again and stream.wants_again is not None)):
+                outcome = yield pieces.pop()
                 if type(outcome) is bytes:
                     held += len(outcome)
                     if held <= LARGE:
-                        piece = stream.feed(outcome)
+                        pieces.append(stream.feed(outcome))
                     else:
-                        piece = yield from feed(context, stream, outcome, held)
-                    if piece:
+                        pieces.append((yield from feed(context, stream, outcome, held)))
+                    if pieces[0]:
                         held = 0
+                    outcome = None
                 elif type(outcome) is Silent:
-                    piece = break_silence(context, stream, outcome)
-                elif outcome is END:
-                    piece, is_over = stream.close(), True
-                elif type(outcome) is Failed:
-                    piece, is_over = broken_off(stream, target.name, outcome.error), True
-                    failure = outcome.error if stream.fault is not None else None
+                    pieces.append(break_silence(context, stream, outcome))
                 else:
-                    assert type(outcome) is Stop
-                    piece, is_over = context.fail(outcome.error), True
+                    is_over = True
+                    if outcome is END:
+                        pieces.append(stream.close())
+                    elif type(outcome) is Failed:
+                        pieces.append(broken_off(stream, target.name, outcome.error))
+                        failure = outcome.error if stream.fault is not None else None
+                    else:
+                        assert type(outcome) is Stop
+                        pieces.append(context.fail(outcome.error))
             if stream.ended or stream.wants_again is None:
                 break
-            if piece:
-                yield Write(piece)
+            if pieces[0]:
+                yield Write(pieces.pop())
             piece, is_over, failure = yield from continue_stream(context, begun)
+            pieces = [piece]
     except BaseException:
         breaker.leave(begun.ticket)
         raise
     breaker.settle(begun.ticket, failure, 0.0 if failure is None else context.environment.now())
     if stream.fault is not None:
         context.note(stream.fault)
-    return StreamEnd(piece, stream.is_cut, headers)
+    return StreamEnd(pieces[0], stream.is_cut, headers)
 
 
 def feed(context: FlowContext, stream: Stream, chunk: bytes, held: int) -> Steps[bytes]:

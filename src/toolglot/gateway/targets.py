@@ -9,7 +9,16 @@ from time import time
 
 from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
-from toolglot.gateway.flow import FlowContext, Steps, Stream, UpstreamTarget, WholeReply, await_result, is_answer
+from toolglot.gateway.flow import (
+    FlowContext,
+    Steps,
+    Stream,
+    UpstreamTarget,
+    WholeReply,
+    await_result,
+    is_answer,
+    offload,
+)
 from toolglot.gateway.received import ReceivedRequest, answer_id
 from toolglot.ir import Usage, replace, used_by_both
 from toolglot.receipt import Receipt
@@ -18,11 +27,10 @@ from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.calling import Calling
 from toolglot.server.credentials import also_hiding, shown_credentials
-from toolglot.server.express.handing import Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.outcomes import decode_error_reply, said, told
-from toolglot.server.prefixes import PrefixHashing
+from toolglot.server.prefixes import Found, PrefixHashing
 from toolglot.server.recent_prefixes import prefix_key
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
@@ -31,8 +39,7 @@ from toolglot.server.taping import Tape, settings_of
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import aside
-from toolglot.upstream.breaker import Breaker, Ticket
+from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.exchange import Told
 from toolglot.upstream.mend import mend
 from toolglot.upstream.replay import labels
@@ -54,7 +61,6 @@ class RequestTargets:
         calling: Calling | None = None,
         replays: Replays | None = None,
         states: States | None = None,
-        handed: Handed | None = None,
     ) -> None:
         self.gateway = gateway
         self.received = received
@@ -62,47 +68,43 @@ class RequestTargets:
         self.calling = calling if calling is not None else Calling()
         self.replays = replays if replays is not None else Replays()
         self.states = states if states is not None else States()
-        self.handed = handed
         self.prefix = PrefixHashing()
         self._repeats: dict[int, bool] = {}
-        context.on_failure = partial(log_failure, context.record)
+        context.on_failure = log_failure
 
     def build(self, targets: Sequence[Target]) -> list[UpstreamTarget]:
         return [self._target(target) for target in targets]
 
     def _target(self, target: Target) -> UpstreamTarget:
         upstream = self.gateway.upstreams[target.upstream]
-        breaker = self.gateway.breaker(upstream)
         return UpstreamTarget(
             name=upstream.name,
-            breaker=breaker,
+            breaker=self.gateway.breaker(upstream),
             retries=upstream.retries,
             prepare=partial(self._prepare, upstream, target),
-            prepare_as_text=partial(self._prepare_as_text, upstream, target),
-            enter=None if self.handed is None else partial(_enter, self.handed, upstream, breaker),
             describe=partial(told, upstream),
         )
 
-    def _prepare(self, upstream: Upstream, target: Target) -> Steps[ExchangeTranslation]:
-        return (yield from await_result(self.context, partial(self._translate, upstream, target)))
+    def _prepare(self, upstream: Upstream, target: Target, context: FlowContext) -> Steps[ExchangeTranslation]:
+        return (yield from await_result(context, partial(self._translate, upstream, target)))
 
-    def _prepare_as_text(
-        self, upstream: Upstream, target: Target, error: ApiError
+    def prepare_as_text(
+        self, upstream: Upstream, target: Target, context: FlowContext, error: ApiError
     ) -> Steps[ExchangeTranslation | None]:
         calls = self.calling.instead(upstream, target, self.received.request, error)
         if calls is None:
             return None
-        translate = partial(self._translate_with, upstream, target, calls, was_refused=True)
-        translation = yield from await_result(self.context, translate)
+        translate = partial(self.translate_with, upstream, target, calls, was_refused=True)
+        translation = yield from await_result(context, translate)
         why = f"the upstream does not take them: {said(error)}"
         translation.exchange.receipt.note("tools", "sent as text", why)
         return translation
 
     async def _translate(self, upstream: Upstream, target: Target) -> ExchangeTranslation:
         calls = await self.calling.of(upstream, target, self.received.request)
-        return await self._translate_with(upstream, target, calls)
+        return await self.translate_with(upstream, target, calls)
 
-    async def _translate_with(
+    async def translate_with(
         self, upstream: Upstream, target: Target, text_calls: TextCalls | None, *, was_refused: bool = False
     ) -> ExchangeTranslation:
         """A new exchange with the upstream's request in it. Raises what `Exchange.request_of` does."""
@@ -124,8 +126,6 @@ class RequestTargets:
         record.upstream, record.upstream_dialect = upstream.name, upstream.dialect.name
         record.upstream_model = exchange.sent.model
         translation = ExchangeTranslation(self, upstream, target, exchange, body, text_calls, was_refused=was_refused)
-        if self.handed is not None:
-            translation.transport = _HandedTransport(self, upstream)
         if received.tape is not None:
             forward = received.encoder is None
             settings = settings_of(upstream, target, exchange, text_calls, known, forward=forward)
@@ -190,13 +190,18 @@ class RequestTargets:
         self.prefix.cancel()
 
 
+def early_fault(stream: Stream, upstream: str) -> ApiError | None:
+    """The error that a stream of this dialect begins with, if it does. A call that cannot be run is none: that is how
+    the answer ends, however much of it came at once."""
+    if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
+        return None
+    is_document = isinstance(stream, StreamTranslation) and stream.is_document
+    return replace(stream.fault, streamed_by=None if is_document else upstream)
+
+
 def log_failure(record: Record, name: str, error: ApiError) -> None:
     if error.code != NO_RECORDING:  # which is long, and the request's own line says it
         log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
-
-
-def _enter(handed: Handed, upstream: Upstream, breaker: Breaker, now: float) -> Ticket | None:
-    return handed.ticket(upstream) or breaker.enter(now)
 
 
 class ExchangeTranslation:
@@ -219,6 +224,7 @@ class ExchangeTranslation:
         self._record = targets.context.record
         self._calling = targets.calling
         self._prefix = targets.prefix
+        self._as_text = targets.prepare_as_text
         self._target = target
         self._text_calls = text_calls
         self._was_refused = was_refused
@@ -244,7 +250,10 @@ class ExchangeTranslation:
         passed = headers.to_upstream(received.client, dialect, received.headers, stream=exchange.sent.stream)
         return upstream.call(path, body, passed)
 
-    def remedy(self, error: ApiError) -> bytes | None:
+    def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
+        return (yield from offload(context, self.size, partial(self._remedy, error)))
+
+    def _remedy(self, error: ApiError) -> bytes | None:
         assert self.exchange.sent is not None
         mended = mend(self.exchange.sent, self.upstream.dialect.name, error)
         if mended is None:
@@ -271,32 +280,45 @@ class ExchangeTranslation:
         labels.put_on(self.exchange, self.upstream, upstream_headers)
         self._receipt_lines = len(self.exchange.receipt)
 
-    def decode_answer(self, body: bytes) -> bytes:
+    def decode_at_once(self, body: bytes) -> bytes | None:
+        return self._decode(body) if len(body) <= LARGE else None
+
+    def decode_answer(self, context: FlowContext, body: bytes) -> Steps[bytes]:
+        return (yield from offload(context, len(body), partial(self._decode, body)))
+
+    def _decode(self, body: bytes) -> bytes:
         return self.exchange.response(body, encode=self._received.encoder is None)
+
+    def as_text(self, context: FlowContext, error: ApiError) -> Steps[ExchangeTranslation | None]:
+        return (yield from self._as_text(self.upstream, self._target, context, error))
 
     def open_stream(self) -> StreamTranslation:
         encoder = self._received.encoder
         return self.exchange.stream(None if encoder is None else encoder())
 
     def early_fault(self, stream: Stream) -> ApiError | None:
-        """A call that cannot be run is none: that is how this answer ends, however much of it came at once."""
-        if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
-            return None
-        is_document = isinstance(stream, StreamTranslation) and stream.is_document
-        return replace(stream.fault, streamed_by=None if is_document else self.exchange.upstream.name)
+        return early_fault(stream, self.exchange.upstream.name)
 
-    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
-        upstream, prefix = self.upstream, self._prefix
+    def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
+        if self._was_refused or self._prefix.is_running:
+            return self._accept_later(context, before)
+        self._accept(context, before, self._prefix.found)
+        return None
+
+    def _accept_later(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
         if self._was_refused:
-            yield from await_result(context, partial(self._calling.refused, upstream, self._target))
-        found = (yield from await_result(context, prefix.result)) if prefix.is_running else prefix.found
+            yield from await_result(context, partial(self._calling.refused, self.upstream, self._target))
+        self._accept(context, before, (yield from await_result(context, self._prefix.result)))
+
+    def _accept(self, context: FlowContext, before: ApiError | None, found: Found | None) -> None:
+        upstream = self.upstream
         self._gateway.prefixes.write(self._record, upstream.name, found)
         self._open_lane(context)
         if before is not None:
             self.exchange.receipt.note("model", f"answered by {upstream.name}", before.message)
 
     def _open_lane(self, context: FlowContext) -> None:
-        """Later requests for the same may take the express lane."""
+        """Later requests for the same model may be answered on a lane."""
         received, gateway = self._received, self._gateway
         if self._text_calls is None and self._record.fallbacks == 0 and received.encoder is None:
             gateway.lanes.open(
@@ -319,23 +341,6 @@ class ExchangeTranslation:
         """The headers of the client's answer."""
         harmless = self.upstream.harmless(upstream_headers)
         return headers.of_exchange(self.exchange, harmless, self._record)
-
-
-class _HandedTransport:
-    """The upstream's transport, for a request whose first call was made on the express lane."""
-
-    def __init__(self, targets: RequestTargets, upstream: Upstream) -> None:
-        self._targets = targets
-        self._upstream = upstream
-
-    async def send(self, call: Call) -> Reply:
-        targets, upstream = self._targets, self._upstream
-        handed, targets.handed = targets.handed, None
-        reply = None if handed is None else await handed.reply(upstream, targets.context.record.upstream_model or "")
-        return reply or await upstream.transport.send(call)
-
-    async def close(self) -> None:
-        await self._upstream.transport.close()
 
 
 class _RecordedTransport:

@@ -8,28 +8,13 @@ from secrets import token_hex
 
 from toolglot import __version__
 from toolglot.dialects import DIALECTS, STORED
-from toolglot.errors import ApiError, LossError, error_status
+from toolglot.errors import ApiError, LossError
 from toolglot.gateway.errors import FailedError
-from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import actions, failures, headers, json_array, routes
-from toolglot.server.express.handing import HANDED
-from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of
+from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of, hide_in_record
 from toolglot.server.record import Record
 from toolglot.server.service import Service
-
-OWN_STATUS = frozenset(
-    {
-        "body_timeout",
-        "circle",
-        "method_not_allowed",
-        "missing_extra",
-        "unknown_host",
-        "unsupported_encoding",
-        "websocket_unsupported",
-    }
-)
-"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415, 426."""
 
 NO_WEBSOCKET = ApiError(
     kind="bad_request",
@@ -58,14 +43,12 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         service, loop = self.service, asyncio.get_running_loop()
-        handed = scope.get(HANDED)
-        identity, began = (f"req_{token_hex(12)}", loop.time()) if handed is None else handed.begun
-        record = Record(id=identity, method=scope["method"], path=scope["path"], started=began)
-        incoming = Incoming(scope, receive, send, record, service.gateway if handed is None else handed.gateway)
+        record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
+        incoming = Incoming(scope, receive, send, record, service.gateway)
         record.user_agent = incoming.headers.get("user-agent")
         record.traceparent = incoming.headers.get("traceparent")
         incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
-        service.in_flight += handed is None  # else it is counted already
+        service.in_flight += 1
         incoming.hold = service.bodies.hold()
         try:
             await self._answer(incoming)
@@ -81,10 +64,8 @@ class App:
         finally:
             service.in_flight -= 1
             incoming.hold.release()
-            if handed is not None:
-                handed.drop()
             record.ended = record.ended or loop.time()
-            incoming.hide_in_record()
+            hide_in_record(record, incoming.shown)
             if incoming.tape is not None:
                 incoming.tape.end(record)
             for observe in service.observers:
@@ -134,8 +115,8 @@ class App:
         if error is None and headers.hops(incoming.headers) >= headers.MAX_HOPS:
             message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
             return ApiError(kind="server", status=508, code="circle", message=message)
-        if error is not None or incoming.handed is not None:
-            return error  # what was let in once is not turned away any more
+        if error is not None:
+            return error
         if not self.service.accepting:
             return failures.DRAINING
         limit = incoming.gateway.config.limits.concurrent_requests
@@ -154,13 +135,10 @@ class App:
         if incoming.begun:
             return
         dialect = DIALECTS[dialect_of(incoming, match)]  # an error needs no extra
-        told = dialect.encode_error(
-            error if error.request_id is not None else replace(error, request_id=incoming.record.id)
-        )
+        told = failures.encode_failure(dialect, error, incoming.record)
         lost = headers.of_receipt(receipt) if receipt is not None else {}
         body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
-        status = error_status(error) if error.code in OWN_STATUS else told.status
-        await incoming.reply(status, {**told.headers, **lost}, body)
+        await incoming.reply(told.status, {**told.headers, **lost}, body)
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from toolglot.dialect import Dialect
 from toolglot.errors import (
     ApiError,
     DecodeError,
+    HttpError,
     LossError,
     MissingExtraError,
     RefusedError,
     UpstreamError,
     api_error,
+    error_status,
 )
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.flow import StoppedError
+from toolglot.ir import replace
 from toolglot.routing import UnknownModelError
 from toolglot.server.incoming import ClientLeftError
 from toolglot.server.ingress import IngressError
@@ -30,6 +34,32 @@ DRAINING = ApiError(
     message="toolglot is shutting down; ask again in a moment",
     retry_after=1.0,
 )
+
+
+OWN_STATUS = frozenset(
+    {
+        "body_timeout",
+        "circle",
+        "method_not_allowed",
+        "missing_extra",
+        "unknown_host",
+        "unsupported_encoding",
+        "websocket_unsupported",
+    }
+)
+"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415, 426."""
+
+
+def encode_failure(client: Dialect, error: ApiError, record: Record) -> HttpError:
+    """The error as a reply in the client's dialect."""
+    told = client.encode_error(error if error.request_id is not None else replace(error, request_id=record.id))
+    return replace(told, status=error_status(error)) if error.code in OWN_STATUS else told
+
+
+def is_told_in_stream(client: Dialect, error: ApiError) -> bool:
+    """Whether a client that wants a stream gets one that is only this error: some do not look at the status."""
+    early = client.stream.early_failures and error.streamed_by == client.name
+    return early or error.code in client.stream.error_codes
 
 
 def told(failure: BaseException, record: Record) -> ApiError | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
 from toolglot.config.secrets import header_secrets, mcp_secrets
+from toolglot.gateway.lanes import Lanes
 from toolglot.routing import Router
 from toolglot.server.catalogue import Catalogue
-from toolglot.server.express.lanes import Lanes
 from toolglot.server.prefixes import Prefixes
 from toolglot.server.recent_prefixes import RecentPrefixes
 from toolglot.server.security import Guard

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from time import time
 from typing import Protocol
 
 from msgspec import Struct
 
-from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
-from toolglot.events import Fault, Start
-from toolglot.gateway.context import FaultEncoder, client_context
+from toolglot.events import Start
+from toolglot.gateway.context import FaultEncoder, client_context, encode_early_failure
 from toolglot.gateway.driver import ClientCommand, FlowDriver
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.carried_state import with_carried_state
 from toolglot.gateway.features.responses_state import with_turn
 from toolglot.gateway.flow import BeginStream, Flow, FlowContext, StreamEnd, WholeAnswer, Write, answer
 from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
-from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
@@ -29,7 +27,7 @@ from toolglot.server import headers
 from toolglot.server.attaching import note_withheld_servers
 from toolglot.server.calling import Calling
 from toolglot.server.credentials import hide_in_lines
-from toolglot.server.failures import DRAINING, told
+from toolglot.server.failures import DRAINING, is_told_in_stream, told
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import hold_body
 from toolglot.server.replays import Replays
@@ -53,15 +51,10 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     try:
         await _generate(service, incoming, received)
     except (FailedError, RefusedError) as failure:
-        if not received.request.stream or incoming.begun or not _is_told_in_stream(received.client, failure.error):
+        if not received.request.stream or incoming.begun or not is_told_in_stream(received.client, failure.error):
             raise
         receipt, start = (failure.receipt, failure.start) if isinstance(failure, FailedError) else (Receipt(), None)
         await _stream_error(incoming, received, failure.error, receipt, start)
-
-
-def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
-    early = client.stream.early_failures and error.streamed_by == client.name
-    return early or error.code in client.stream.error_codes
 
 
 async def _stream_error(
@@ -70,13 +63,10 @@ async def _stream_error(
     """A stream that is only an error, for clients that do not look at the status."""
     error = incoming.hide_in_error(error)
     incoming.record.error, incoming.record.message = error.kind, error.message
-    encoder = received.client.stream_encoder(
-        replace(received.request, store=False), Receipt()
-    )  # failures are not stored
     if start is None:
-        start = Start(id=incoming.record.id.replace("req_", "resp_"), model=received.request.model, created=int(time()))
+        start = start_of_failure(received, incoming.record, None)
     await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
-    await incoming.write(encoder.feed(start) + encoder.feed(Fault(error)))
+    await incoming.write(encode_early_failure(received, start, error))
     await incoming.end()
 
 
@@ -124,7 +114,7 @@ async def _answering(
     serving = await serve(service, gateway, received, context, routed[0], calling, replays, states)
     if serving is not None:
         return serving
-    targets = RequestTargets(gateway, received, context, calling, replays, states, incoming.handed)
+    targets = RequestTargets(gateway, received, context, calling, replays, states)
     faults = FaultEncoder(received)
     context.encode_fault = faults.encode
     if received.request.stream:

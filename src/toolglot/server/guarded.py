@@ -23,7 +23,7 @@ says so, or waits for the end of a small body (`answer_cycle.py`, which also fra
 How long anything is waited for is in `patience.py`; bodies are bounded in `ingress.py`.
 
 A client's requests have the same head, but for the length. One whose bytes are those of the last, and which came in one
-piece, is not read again: it has been through all of this (`express/waiting.py`).
+piece, is not read again: it has been through all of this (`gateway/known_heads.py`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from toolglot.gateway.admission import LaneAdmission
+from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.known_heads import Familiar, Waiting
 from toolglot.server.answer_cycle import CUT, AnswerCycle
-from toolglot.server.express.crossing import Crossing
-from toolglot.server.express.entry import Express
-from toolglot.server.express.handing import HANDED, Handed
-from toolglot.server.express.waiting import Familiar, Waiting
 from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
 from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
 from toolglot.server.log_throttle import LogThrottle
@@ -59,9 +58,9 @@ class GuardedProtocol(PatientProtocol):
     `in_head`: no head is complete yet, of the request being received or of the next one.
     """
 
-    __slots__ = ("_familiar", "_fields", "_handed", "_probe", "_size", "_untold", "_waiting", "in_head")
+    __slots__ = ("_familiar", "_fields", "_probe", "_size", "_untold", "_waiting", "in_head")
 
-    express: Express | None = None
+    express: LaneAdmission | None = None
     throttle: LogThrottle
     spares: dict[GuardedProtocol, None]
     """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
@@ -71,7 +70,6 @@ class GuardedProtocol(PatientProtocol):
         self.pipeline = _NO_PIPELINE
         self._waiting: Waiting | None = None
         self._familiar: Familiar | None = None  # as which the head of the last request would be known again
-        self._handed: Handed | None = None
         self._probe: DisconnectProbe | None = None
         self.in_head = True
         self._size = 0
@@ -116,7 +114,7 @@ class GuardedProtocol(PatientProtocol):
     def _next_probe(self) -> bytes:
         cycle = self.cycle
         self._outbox.flush()
-        if isinstance(cycle, Crossing):
+        if isinstance(cycle, CallbackDriver):
             return ZERO if cycle.response_started else CONTINUE
         if not cycle.response_started:
             return CONTINUE if cycle.scope["http_version"] == "1.1" else b""
@@ -128,7 +126,7 @@ class GuardedProtocol(PatientProtocol):
         if self._probe is not None:
             self._probe.close()
             self._probe = None
-        if isinstance(self.cycle, Crossing):
+        if isinstance(self.cycle, CallbackDriver):
             self.cycle.left()
             self.cycle = None  # type: ignore[assignment]
         super().connection_lost(exc)
@@ -144,9 +142,9 @@ class GuardedProtocol(PatientProtocol):
             familiar, express = self._familiar, self.express
             if familiar is not None and express is not None and not self.full and not self.spare:
                 # Its head is the last one's, and need not be read.
-                crossing = express.cross_at_once(self, familiar, data)
-                if crossing is not None:
-                    self._cross(crossing)
+                driver = express.known_driver(self, familiar, data)
+                if driver is not None:
+                    self._start_driver(driver)
                     return
             self.receiving = self.in_head = True
             self._clear_deadline()
@@ -159,15 +157,16 @@ class GuardedProtocol(PatientProtocol):
             elif self._waiting is not None:
                 # A body that is long in coming is the general way's, which knows how long it waits.
                 self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
-        elif begins and not self.receiving and self.express is not None and isinstance(self.cycle, Crossing):
+        elif begins and not self.receiving and self.express is not None and isinstance(self.cycle, CallbackDriver):
             self._familiar = self.express.familiar(data, self.url, self.headers)
         if self._untold > self.gates.head_bytes and not self.finished:
             self._refuse_size()
 
-    def _cross(self, crossing: Crossing) -> None:
-        self.cycle = crossing  # type: ignore[assignment]
+    def _start_driver(self, driver: CallbackDriver) -> None:
+        self.cycle = driver  # type: ignore[assignment]
         if _CLOSE in self.server_state.default_headers:  # a worker that is to retire
-            crossing.keep_alive = False
+            driver.keep_alive = False
+        driver.start()
 
     def _parse(self, data: bytes) -> None:
         self.parser = self.parser or httptools.HttpRequestParser(self)
@@ -236,10 +235,10 @@ class GuardedProtocol(PatientProtocol):
         self._start()
 
     def _may_cross(self) -> bool:
-        """Hold the request back until all of it is there, if it may take the express lane."""
+        """Hold the request back until all of it is there, if it may take the lane."""
         express, parser = self.express, self.parser
         # Where a client has not taken its last answer yet the general way waits until it has.
-        if express is None or self._handed is not None or self.full or parser.get_method() != b"POST":
+        if express is None or self.full or parser.get_method() != b"POST":
             return False
         if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
             return False
@@ -260,8 +259,6 @@ class GuardedProtocol(PatientProtocol):
             name == b"expect" and value.lower() == b"100-continue" for name, value in headers
         )
         self.scope[CUT] = self.cut  # type: ignore[literal-required]
-        if self._handed is not None:
-            self.scope[HANDED], self._handed = self._handed, None  # type: ignore[literal-required]
         super().on_headers_complete()
         self.cycle.transport = Way(self)
         AnswerCycle.adopt(self.cycle, self)
@@ -292,15 +289,15 @@ class GuardedProtocol(PatientProtocol):
         waiting, express = self._waiting, self.express
         if waiting is not None and express is not None:
             self._clear_deadline()
-            crossing = express.try_to_cross(self, waiting, waiting.body())
-            if crossing is not None:
+            driver = express.driver(self, waiting, waiting.body())
+            if driver is not None:
                 self._waiting = None
-                self._cross(crossing)
+                self._start_driver(driver)
                 return
             self._release(waiting)
         super().on_message_complete()
 
-    # What a crossing asks for
+    # What a callback driver asks for
 
     def put(self, data: bytes) -> None:
         if not self.finished:
@@ -327,18 +324,6 @@ class GuardedProtocol(PatientProtocol):
             self.finish()
         else:
             self._expect_request(now)
-
-    def go_general(self, waiting: Waiting, handed: Handed) -> None:
-        keep_alive, self._handed = self.cycle.keep_alive, handed
-        if waiting.familiar is None:
-            self._release(waiting)
-            super().on_message_complete()
-        else:  # it has not been read yet
-            self.cycle = None  # type: ignore[assignment]
-            self.receiving = self.in_head = True
-            self._parse(waiting.familiar.whole(waiting.body()))
-        if not keep_alive and not self.finished:
-            self.cycle.keep_alive = False
 
     def on_response_complete(self) -> None:
         self._answered = self.loop.time()
@@ -374,7 +359,7 @@ class GuardedProtocol(PatientProtocol):
         self.full = True
         if self.flow is not None:
             super().pause_writing()
-        if isinstance(self.cycle, Crossing):
+        if isinstance(self.cycle, CallbackDriver):
             self.cycle.pause()
         self._watch_writing()
 
@@ -382,7 +367,7 @@ class GuardedProtocol(PatientProtocol):
         self.full = False
         if self.flow is not None:
             super().resume_writing()
-        if isinstance(self.cycle, Crossing):
+        if isinstance(self.cycle, CallbackDriver):
             self.cycle.resume()
 
     def _release_late(self) -> None:
@@ -399,7 +384,9 @@ class GuardedProtocol(PatientProtocol):
         self.refuse(refused.status, refused.message)
 
 
-def guarded(gates: Gates, express: Express | None = None, throttle: LogThrottle | None = None) -> type[GuardedProtocol]:
+def guarded(
+    gates: Gates, express: LaneAdmission | None = None, throttle: LogThrottle | None = None
+) -> type[GuardedProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
     shared: dict[str, Any] = {"gates": gates, "express": express, "throttle": throttle or LogThrottle(), "spares": {}}
     return type("GuardedProtocol", (GuardedProtocol,), shared)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
+from toolglot import __version__
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, header_value
 from toolglot.receipt import Receipt
@@ -29,6 +30,8 @@ STREAM_HEADERS = stream_headers()
 
 _NAMED_LOSSES = 5
 
+VERSION = {"x-toolglot-version": __version__}
+
 HOPS = "x-toolglot-hops"
 STRICT = "x-toolglot-strict"
 SERVERS = "x-toolglot-mcp"
@@ -36,6 +39,11 @@ OURS = (HOPS, STRICT, SERVERS)
 """What a client can tell this gateway in headers."""
 MAX_HOPS = 8
 """Gateways in a row. More are a circle, in which a request would go round until nothing is left."""
+
+
+def header_lines(fields: Mapping[str, str]) -> bytes:
+    """Headers as they stand on the wire."""
+    return "".join([f"{name}: {value}\r\n" for name, value in fields.items()]).encode("latin-1")
 
 
 def hops(headers: Mapping[str, str]) -> int:

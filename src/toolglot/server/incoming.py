@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
@@ -14,7 +14,6 @@ from toolglot.errors import ApiError
 from toolglot.server.answer_cycle import CUT
 from toolglot.server.body_budget import BodyHold
 from toolglot.server.credentials import hide, hide_in_error, shown_credentials
-from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.ingress import headers_of, read_body
 from toolglot.server.json_array import JsonArray
@@ -73,8 +72,6 @@ class Incoming:
         """What the exchange is recorded on, if it is."""
         self.hold: BodyHold | None = None
         """What the request's body takes of the budget."""
-        self.handed: Handed | None = scope.get(HANDED)
-        """What the upstream has said already, where the request comes from the express lane."""
         self._send = send
         self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
@@ -87,16 +84,6 @@ class Incoming:
     def hide_in_error(self, error: ApiError) -> ApiError:
         """The error without any credential: the client's own, or one of the configuration."""
         return hide_in_error(error, (*self.gateway.secrets, *self.shown))
-
-    def hide_in_record(self) -> None:
-        """What others read of this request has none of the client's credentials in it."""
-        record, shown = self.record, self.shown
-        if shown:
-            record.path = hide(record.path, shown)
-            record.model, record.upstream_model, record.message, record.user_agent = (
-                text and hide(text, shown)
-                for text in (record.model, record.upstream_model, record.message, record.user_agent)
-            )
 
     async def body(self) -> bytes:
         """The whole body, inflated. Raises one of the `IngressError`s."""
@@ -174,6 +161,16 @@ class Incoming:
                 raise ClientLeftError from None
             finally:
                 self.writing = False
+
+
+def hide_in_record(record: Record, shown: Sequence[str]) -> None:
+    """What others read of a request has none of these credentials of its client in it."""
+    if shown:
+        record.path = hide(record.path, shown)
+        record.model, record.upstream_model, record.message, record.user_agent = (
+            text and hide(text, shown)
+            for text in (record.model, record.upstream_model, record.message, record.user_agent)
+        )
 
 
 def _query_of(raw: bytes) -> dict[str, str]:

@@ -33,7 +33,7 @@ from toolglot.wire.large import PIECE, Irregular, Reading, contains, drop, is_la
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
-"""Requests of the express lane that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as
+"""Requests on lanes that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as
 much."""
 ONE_IN = 16
 MOST_A_SECOND = 200
@@ -72,7 +72,7 @@ class Prefixes:
         self._second, self._noted = 0, 0
 
     def hash_plain(self, record: Record, upstream: Upstream, words: Words, model: str, body: bytes) -> Found | None:
-        """The hashes of a request of the express lane whose user began with these words; None if it is not sampled."""
+        """The hashes of a request on a lane whose user began with these words; None if it is not sampled."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from toolglot.receipt import Loss
 class Record(Struct, kw_only=True, gc=False):
     """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation.
 
-    Records of the express lane are copies: no collection in one is changed, but another put in its place.
+    Records of requests on a lane are copies: no collection in one is changed, but another put in its place.
     """
 
     id: str
@@ -40,7 +41,7 @@ class Record(Struct, kw_only=True, gc=False):
     upstream_model: str | None = None
     stream: bool = False
     express: bool = False
-    """It went on the express lane, all the way."""
+    """It was answered on a lane, and was plain to its end."""
     status: int = 0
     error: str | None = None
     """The kind of error that the client was told, also inside a stream."""
@@ -80,7 +81,8 @@ class Record(Struct, kw_only=True, gc=False):
         return sum(self.calls.values())
 
     def count_call(self, upstream: str) -> None:
-        self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1}
+        # Most are called once: those share one mapping.
+        self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1} if self.calls else _once(upstream)
 
     def count_served(self, server: str, *, failed: bool) -> None:
         self.served = {**self.served, server: self.served.get(server, 0) + 1}
@@ -90,3 +92,8 @@ class Record(Struct, kw_only=True, gc=False):
     @property
     def seconds(self) -> float:
         return (self.ended or self.started) - self.started
+
+
+@lru_cache(256)
+def _once(upstream: str) -> Mapping[str, int]:
+    return {upstream: 1}

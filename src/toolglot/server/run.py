@@ -21,10 +21,10 @@ from toolglot.agent.host import Host
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
+from toolglot.gateway.admission import LaneAdmission
+from toolglot.gateway.sweep import DriverSweep
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
-from toolglot.server.express.entry import Express
-from toolglot.server.express.watch import Crossings
 from toolglot.server.failures import DRAINING
 from toolglot.server.gateway import Gateway
 from toolglot.server.guarded import guarded
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 App(service),
-                http=guarded(_gates(limits), Express(service), service.throttle),
+                http=guarded(_gates(limits), LaneAdmission(service), service.throttle),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -145,7 +145,7 @@ class Server(uvicorn.Server):
         self._service.accepting = False
         self.config.timeout_graceful_shutdown = drain  # type: ignore[assignment] # it may be half a second
         await super().shutdown(sockets)
-        self._service.crossings.end(DRAINING)
+        self._service.sweep.stop(DRAINING)
 
 
 def run(
@@ -277,7 +277,7 @@ def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
     metrics = Metrics()
     throttle = logs.make_throttle(config)
     service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, throttle=throttle)
-    service.crossings = Crossings(lambda: service.gateway.config.limits.keepalive)
+    service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
     # A reload may bring other secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     request_log = logs.request_log(config, lambda: service.gateway.secrets, throttle=throttle)

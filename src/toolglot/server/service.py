@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from toolglot.agent.host import Host
+from toolglot.gateway.sweep import DriverSweep
 from toolglot.receipt import Loss
 from toolglot.server.approvals import PendingApprovals
 from toolglot.server.body_budget import BodyBudget
-from toolglot.server.express.watch import Crossings
 from toolglot.server.gateway import Gateway
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
@@ -122,8 +122,8 @@ class Service(Struct, kw_only=True):
     """Where exchanges are recorded, if they are."""
     peers: Peers | None = None
     """The other workers, where there are some."""
-    crossings: Crossings = field(default_factory=lambda: Crossings(lambda: inf))
-    """The streams of the express lane."""
+    sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
+    """The answers that are driven by callbacks."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
     """Bounds the log lines of refused requests."""
     observers: tuple[Callable[[Record], None], ...] = ()

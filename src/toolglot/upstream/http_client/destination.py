@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from toolglot.upstream.http_client.answers import Answers
 from toolglot.upstream.http_client.rules import BAD_HEADER, USER_AGENT, url_of
 from toolglot.upstream.surroundings import Proxy, basic
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.transport import Call, Timeouts, TransportError
 from toolglot.upstream.url import Url
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -48,6 +48,16 @@ class Destination(Struct, frozen=True, eq=False, kw_only=True):
 def parsed(url: str) -> Url:
     """The address of a call, which is mostly that of the call before. Raises `TransportError`."""
     return url_of(url)
+
+
+class PreparedCall(Struct, frozen=True, eq=False):
+    """A call of which all but the body and its length is written already."""
+
+    destination: Destination
+    head: bytes
+    """As `request_head` makes one."""
+    body: bytes
+    timeouts: Timeouts
 
 
 def request_head(call: Call, destination: Destination) -> bytes:

@@ -110,6 +110,13 @@ class HttpReply:
             self._waiting = None
 
 
+def whole_reply(headers: dict[str, str], body: bytes) -> HttpReply:
+    """A successful answer of which all has come at once, as a reply."""
+    reply = HttpReply("the upstream")
+    reply.on_whole(headers, body)
+    return reply
+
+
 def take_over(sending: Sending, status: int, headers: dict[str, str], heard: bytes = b"") -> HttpReply:
     """The rest of an answer that another receiver has begun, as a reply; `heard` is what that one was told of it.
 

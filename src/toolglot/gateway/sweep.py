@@ -1,4 +1,4 @@
-"""All streams that are crossing, looked at once a second: one timer for all of them."""
+"""One timer for all callback drivers of a server: each is looked at about once a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from toolglot.errors import ApiError
 
 if TYPE_CHECKING:
-    from toolglot.server.express.crossing import Crossing
+    from toolglot.gateway.callback_driver import CallbackDriver
 
 log = logging.getLogger("toolglot.server")
 
@@ -21,31 +21,31 @@ CLEARING = 0.004
 """Seconds at a time that are spent on clients that have gone: a thousand may go at once, and others are waiting."""
 
 
-class Crossings:
-    """`silence` tells after how many seconds a client is to hear something."""
+class DriverSweep:
+    """`keepalive` tells after how many seconds of silence a client gets a keep-alive."""
 
-    def __init__(self, silence: Callable[[], float]) -> None:
-        self._silence = silence
-        self._open: set[Crossing] = set()
+    def __init__(self, keepalive: Callable[[], float]) -> None:
+        self._keepalive = keepalive
+        self._open: set[CallbackDriver] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._left: deque[Crossing] = deque()
+        self._left: deque[CallbackDriver] = deque()
         self._clearing: asyncio.Handle | None = None
 
-    def __iter__(self) -> Iterator[Crossing]:
+    def __iter__(self) -> Iterator[CallbackDriver]:
         return iter(self._open)
 
-    def add(self, crossing: Crossing) -> None:
-        self._open.add(crossing)
+    def add(self, driver: CallbackDriver) -> None:
+        self._open.add(driver)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval(), self._tick)
 
-    def discard(self, crossing: Crossing) -> None:
-        self._open.discard(crossing)
+    def discard(self, driver: CallbackDriver) -> None:
+        self._open.discard(driver)
 
-    def leave(self, crossing: Crossing) -> None:
+    def leave(self, driver: CallbackDriver) -> None:
         """Its client has gone: clear up behind it, as soon as there is time for it."""
-        self._open.discard(crossing)
-        self._left.append(crossing)
+        self._open.discard(driver)
+        self._left.append(driver)
         if self._clearing is None:
             self._clearing = asyncio.get_running_loop().call_soon(self._clear)
 
@@ -60,21 +60,21 @@ class Crossings:
             self._clearing = None
 
     def _interval(self) -> float:
-        return min(INTERVAL, self._silence() / 4)
+        return min(INTERVAL, self._keepalive() / 4)
 
     def _tick(self) -> None:
         self._timer = None
-        loop, silence = asyncio.get_running_loop(), self._silence()
+        loop, keepalive = asyncio.get_running_loop(), self._keepalive()
         now = loop.time()
-        for crossing in list(self._open):
-            _done(partial(crossing.tick, now, silence))
+        for driver in list(self._open):
+            _done(partial(driver.tick, now, keepalive))
         if self._open:
             self._timer = loop.call_later(self._interval(), self._tick)
 
-    def end(self, error: ApiError) -> None:
-        """The time to drain is over."""
-        for crossing in list(self._open):
-            _done(partial(crossing.fail, error))
+    def stop(self, error: ApiError) -> None:
+        """The server shuts down and waits no longer."""
+        for driver in list(self._open):
+            _done(partial(driver.stop, error))
 
 
 def _done(work: Callable[[], None]) -> None:
@@ -82,4 +82,4 @@ def _done(work: Callable[[], None]) -> None:
     try:
         work()
     except Exception:
-        log.exception("the express lane failed in looking after a request")
+        log.exception("an answer could not be looked after")

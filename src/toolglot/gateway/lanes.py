@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from toolglot import __version__
 from toolglot.dialect import Dialect
 from toolglot.direct.answer import Label
 from toolglot.direct.request import DirectRequests, Learnt, Translated
+from toolglot.gateway.flow import FlowContext, Steps, Translation, UpstreamTarget
+from toolglot.gateway.known_heads import Head
+from toolglot.ir import Request
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
 from toolglot.passes.history_policy import settle
 from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
-from toolglot.server.express.waiting import Head
 from toolglot.server.issuers import issuer
+from toolglot.server.outcomes import told
 from toolglot.server.record import Record
 from toolglot.server.verdicts import FRESH
 from toolglot.upstream.exchange import exchanges_for, policy_of
@@ -46,6 +49,10 @@ class Passage(Struct, eq=False):
     """The last receipt that was told."""
     told: bytes = b""
     """The headers that told it."""
+    fallbacks: tuple[Target, ...] = ()
+    """The targets behind the lane's own."""
+    context: FlowContext | None = None
+    """What the contexts of such requests have in common."""
     clean: tuple[Loss, ...] | None = None
     """The last receipt that was searched for the client's credentials, without finding one."""
 
@@ -67,11 +74,13 @@ class Lane:
         "client",
         "destination",
         "issuer",
+        "keepalive",
         "new_exchange",
         "opened",
         "requests",
         "strict",
         "target",
+        "targets",
         "transport",
         "upstream",
     )
@@ -94,6 +103,15 @@ class Lane:
         """Whose state may be kept in the store, if there can be any."""
         self.new_exchange = exchanges_for(client, upstream, target, strict=strict)
         self.requests = DirectRequests(self.new_exchange)
+        own = UpstreamTarget(
+            name=upstream.name,
+            breaker=breaker,
+            prepare=_ready,
+            retries=upstream.retries,
+            describe=partial(told, upstream),
+        )
+        self.targets = (own,)
+        self.keepalive = client.stream_encoder(Request(model=""), Receipt()).keepalive()
         self._passages: dict[tuple[Head, str, str, bool], Passage] = {}
         self._told: dict[tuple[Loss, ...], bytes] = {}
 
@@ -130,7 +148,6 @@ class Lane:
             upstream_dialect=self.upstream.dialect.name,
             upstream_model=learnt.model,
             stream=learnt.sent.stream,
-            calls={self.upstream.name: 1},
         )
 
     def exchange(self, asked: Translated, label: Label, *, keeps_state: bool) -> Exchange:
@@ -164,26 +181,23 @@ class Lane:
             for name, value in upstream_headers.items()
             if (name.startswith(of_client) if self._own else "ratelimit" in name) and name != "x-request-id"
         }
-        return lines(headers.to_client(client, dialect, self.upstream.harmless(wanted))) if wanted else b""
+        return (
+            headers.header_lines(headers.to_client(client, dialect, self.upstream.harmless(wanted))) if wanted else b""
+        )
 
     def _of(self, asked: Translated) -> bytes:
         receipt = Receipt()
         receipt.add(asked.lines)
         if len(self._told) >= MOST:
             self._told.clear()
-        told = self._told[asked.lines] = lines(
+        told = self._told[asked.lines] = headers.header_lines(
             {
                 **headers.of_receipt(receipt),
                 **headers.of_target(self.upstream.name, asked.learnt.model),
-                "x-toolglot-version": __version__,
+                **headers.VERSION,
             }
         )
         return told
-
-
-def lines(told: Mapping[str, str]) -> bytes:
-    """Headers as they stand on the wire."""
-    return "".join([f"{name}: {value}\r\n" for name, value in told.items()]).encode("latin-1")
 
 
 class Lanes:
@@ -218,6 +232,10 @@ class Lanes:
         self._open[key] = Lane(client, upstream, target, breaker, strict=strict, now=now)
         if len(self._open) > MOST:
             self._open.popitem(last=False)
+
+
+def _ready(context: FlowContext) -> Steps[Translation]:
+    raise AssertionError("a request on a lane is translated before its flow begins")
 
 
 def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:

@@ -1,10 +1,15 @@
-"""The way in: which requests may take the express lane, decided from the head and then from the body."""
+"""Which requests are answered on a lane: decided from the head, and then from the body."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from copy import copy
+from functools import partial
+from random import random
 from secrets import token_bytes
+from time import time
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,18 +19,24 @@ from toolglot.dialects import DIALECTS
 from toolglot.direct.plain import PlainRequest
 from toolglot.direct.reading import Reader
 from toolglot.direct.request import LARGEST
+from toolglot.errors import ApiError
+from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.client_connection import ClientConnection
+from toolglot.gateway.flow import Environment, FlowContext, answer
+from toolglot.gateway.known_heads import Familiar, Head, Waiting, around_length
+from toolglot.gateway.lane_request import LaneRequest, encode_lane_fault, with_lane_state
+from toolglot.gateway.lanes import Lane, Passage
+from toolglot.gateway.targets import log_failure
+from toolglot.server import failures
 from toolglot.server.body_budget import SMALL, BodyHold
-from toolglot.server.credentials import mentions, shown_credentials
-from toolglot.server.express.account import Account
-from toolglot.server.express.client import Client
-from toolglot.server.express.crossing import Crossing
-from toolglot.server.express.waiting import Familiar, Head, Waiting, around_length
+from toolglot.server.credentials import hide_in_error, mentions, shown_credentials
 from toolglot.server.headers import OURS
 from toolglot.server.ingress import named
 from toolglot.server.recent_prefixes import plain_prefix_key
 from toolglot.server.security import Caller
 
 if TYPE_CHECKING:
+    from toolglot.server.gateway import Gateway
     from toolglot.server.service import Service
 
 PATHS: dict[str, Dialect] = {
@@ -48,7 +59,7 @@ _IDS = 256
 _LENGTH = b"content-length"
 
 
-class Express:
+class LaneAdmission:
     """The way in for all connections of a server."""
 
     def __init__(self, service: Service) -> None:
@@ -120,26 +131,22 @@ class Express:
             guard=self._guard,
         )
 
-    def cross_at_once(self, client: Client, familiar: Familiar, data: bytes) -> Crossing | None:
-        """Send a request on its way that came in one piece and has this head; None if it has to be read."""
+    def known_driver(self, client: ClientConnection, familiar: Familiar, data: bytes) -> CallbackDriver | None:
+        """The driver of a request that came in one piece and has this head; None if it has to be read."""
         body = familiar.body(data)
         if body is None or len(body) > LARGEST or len(body) > self.service.gateway.config.limits.body:
             return None
-        return self.try_to_cross(client, Waiting(familiar.head, 0, [body], familiar), body)
+        return self.driver(client, Waiting(familiar.head, 0, [body], familiar), body)
 
-    def try_to_cross(self, client: Client, waiting: Waiting, body: bytes) -> Crossing | None:
-        """Send a whole request on its way; None if it has to go the general way."""
+    def driver(self, client: ClientConnection, waiting: Waiting, body: bytes) -> CallbackDriver | None:
+        """The driver of a whole request; None if it is not plain, or no lane is open for it."""
         try:
-            crossing = self._cross(client, waiting, body)
-        except Exception:  # a fault of ours, which must not cost the client its answer: nothing has been sent
-            log.exception("a request could not be read on the express lane; it goes the general way")
+            return self._driver(client, waiting, body)
+        except Exception:  # a defect of ours, which must not cost the client its answer: nothing was sent
+            log.exception("a request could not be read on its lane; it goes the general way")
             return None
-        if crossing is not None:
-            self.service.crossings.add(crossing)
-            crossing.begin()
-        return crossing
 
-    def _cross(self, client: Client, waiting: Waiting, body: bytes) -> Crossing | None:
+    def _driver(self, client: ClientConnection, waiting: Waiting, body: bytes) -> CallbackDriver | None:
         service, head = self.service, waiting.head
         gateway, now = service.gateway, client.loop.time()
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
@@ -175,18 +182,53 @@ class Express:
                 hold.release()
                 return None
             hold.settle()
-        if (ticket := lane.breaker.enter(now)) is None:
-            if hold is not None:
-                hold.release()
-            return None
         ids = self._ids or self._more_ids()
         record = replace(passage.record, id=ids.pop(), started=now, bytes_in=len(body))
         service.in_flight += 1
-        account = Account(service, gateway, lane.breaker, ticket, record, hold)
-        return Crossing(service, client, lane, passage, asked, waiting, account, record, now, limits.response)
+        body, limit = asked.body, limits.response
+        request = LaneRequest(
+            service,
+            gateway,
+            client,
+            lane,
+            passage,
+            asked,
+            waiting,
+            record,
+            hold,
+            body,
+            len(body),
+            lane.transport,
+            limit,
+        )
+        context = copy(passage.context or self._new_context(gateway, lane, passage, head))
+        context.record, context.prepared = record, request
+        flow = answer(context, request.targets(context))
+        if request.keeps_state:
+            flow = with_lane_state(flow, context, request)
+        return CallbackDriver(client, request, context, flow, flow.send, service.sweep, record, now, now, record.stream)
+
+    def _new_context(self, gateway: Gateway, lane: Lane, passage: Passage, head: Head) -> FlowContext:
+        passage.fallbacks = gateway.router.resolve(passage.record.model or "")[1:]
+        passage.context = FlowContext(
+            record=passage.record,
+            environment=Environment(asyncio.get_running_loop().time, random, time),
+            is_streaming=passage.record.stream,
+            keepalive=lane.keepalive,
+            keepalive_seconds=gateway.config.limits.keepalive,
+            encode_fault=encode_lane_fault,
+            describe_failure=failures.told,
+            hide=partial(_hide, gateway, head.shown),
+            on_failure=log_failure,
+        )
+        return passage.context
 
     def _more_ids(self) -> list[str]:
         """As the general way makes them, but for the system calls: randomness is fetched for many at once."""
         randomness = token_bytes(12 * _IDS).hex()
         self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
         return self._ids
+
+
+def _hide(gateway: Gateway, shown: Sequence[str], error: ApiError) -> ApiError:
+    return hide_in_error(error, (*gateway.secrets, *shown))

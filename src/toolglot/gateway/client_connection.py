@@ -1,17 +1,12 @@
-"""The client's end of a crossing."""
+"""The client's connection, as a callback driver uses it."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
-from toolglot.server.express.handing import Handed
-from toolglot.server.express.waiting import Waiting
 
-
-class Client(Protocol):
-    """The client's connection, as a crossing uses it."""
-
+class ClientConnection(Protocol):
     loop: asyncio.AbstractEventLoop
     full: bool
     """It has not taken yet what was written before."""
@@ -26,10 +21,6 @@ class Client(Protocol):
 
     def answered(self, now: float) -> None:
         """The answer is whole."""
-        ...
-
-    def go_general(self, waiting: Waiting, handed: Handed) -> None:
-        """Send the request the general way."""
         ...
 
     def greeting(self, status: int = 200) -> bytes:
