@@ -77,23 +77,38 @@ class TypedReader(Generic[W]):
         """The array that is the history of a document, alone; None where it takes the whole document to read it."""
         if large.is_large(data):
             return None
-        starts: dict[int, bytes] = {}
         try:
-            try:
-                value: list[Any] = self._decode_history(data)
-            except ValidationError:
-                if self._find_untagged is None:
-                    return None
-                starts = self._find_untagged(Raw(data))
-                value = self._decode_history(_tagged(Raw(data), starts))
+            value: list[Any] = self._decode_history(data)
+            written = _encode(value)
+        except ValidationError:
+            return self._read_tagged_history(data) or self._split_history(data)
+        except _REFUSED:
+            return None
+        return value if len(written) == len(data) or written.count(b":") == large.colons(data) else None
+
+    def _read_tagged_history(self, data: bytes) -> list[Any] | None:
+        if self._find_untagged is None:
+            return None
+        try:
+            starts = self._find_untagged(Raw(data))
+            value: list[Any] = self._decode_history(_tagged(Raw(data), starts))
             written = _encode(value)
         except _REFUSED:
             return None
-        if (starts or len(written) != len(data)) and written.count(b":") - len(starts) != large.colons(data):
+        if written.count(b":") - len(starts) != large.colons(data):
             return None
         for place in starts:
             value[place].rest = UNTAGGED
         return value
+
+    def _split_history(self, data: bytes) -> list[Any] | None:
+        """The same where something in it is not as the types have it. Each element is tried whole first."""
+        read_item, where = self._history.read_item, f"$.{self._history.name}"
+        try:
+            json.decode(data)  # refuses what is no JSON to rely on
+            return [read_item(item, f"{where}[{index}]") for index, item in enumerate(_elements(data))]
+        except (DecodeError, MissingMemberError, *_REFUSED):
+            return None  # the whole document tells what is wrong
 
     def _read_tagged(self, data: bytes) -> W | None:
         """The document, if nothing is odd about it but missing tags in its history: they are written into it."""
