@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.exchanges import NAMES
+from tests.forms import is_json
 from tests.pitfalls.wires import call, calls, chat, data_frame, frames
 from toolglot.api import translate_error, translate_request, translate_response, translate_stream
 from toolglot.errors import UpstreamError
+from toolglot.ir import ToolCall
 from toolglot.translate import Exchange
 
 CLIENTS = [name for name in NAMES if name not in ("warp", "openai_chat")]
@@ -306,3 +308,43 @@ def test_errors_of_other_servers_keep_their_meaning(status: int, body: Any, expe
     error = translate_error(status, {}, json.dumps(body).encode(), "openai_chat", "anthropic")
     told = json.loads(error.body)["error"]
     assert (error.status, told["type"], told["message"]) == expected
+
+
+MIRRORED = {"name": "f", "arguments": '{"a":1}'}
+"""What llama-cpp-python writes twice: as the deprecated `function_call` and in `tool_calls`."""
+BOTH = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": MIRRORED}],
+    "function_call": MIRRORED,
+}
+
+
+@pytest.mark.parametrize("client", [name for name in NAMES if is_json(name)])
+def test_a_call_that_is_written_in_both_forms_is_one_call(client: str) -> None:
+    exchange = Exchange(client, "openai_chat")
+    exchange.response(whole(BOTH, "tool_calls"))
+    assert exchange.answered is not None
+    assert [call.id for call in exchange.answered.content if isinstance(call, ToolCall)] == ["c1"]
+    pieces = ["", '{"a":', "1}"]
+    deltas = [
+        {**calls(call(0, piece, id="c1", name="f")), "function_call": {"name": "f", "arguments": piece}}
+        for piece in pieces
+    ]
+    streamed = Exchange(client, "openai_chat")
+    translation = streamed.stream()
+    written = translation.feed(chat(*deltas)) + translation.close()
+    assert translation.fault is None
+    assert b"c1" in written
+    assert not streamed.receipt.losses
+
+
+@pytest.mark.parametrize("upstream", NAMES)
+def test_such_a_call_in_a_history_is_one_call(upstream: str) -> None:
+    result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}, BOTH, result]}
+    exchange = Exchange("openai_chat", upstream, verbatim=False)
+    sent = exchange.request(body)
+    assert not exchange.receipt.losses
+    if upstream == "openai_chat":
+        assert json.loads(sent)["messages"][1] == BOTH

@@ -42,7 +42,7 @@ LARGE: dict[str, tuple[bytes, str, str]] = {
         "more than 500000 members",
     ),
     "six million numbers": (b"[" + b"1," * 6_000_000 + b"1]", "$", "more than 2000000 values"),
-    "brackets and a text without an end": (b"[" * MANY * 2 + b'"' + b'\\"' * QUOTES, "$", "objects and arrays"),
+    "brackets and a text without an end": (b"[" * MANY * 2 + b'"' + b'\\"' * QUOTES, "$", "nested too deeply"),
     "brackets in a text without an end": (b'["' + b"[" * MANY * 2 + b'\\"' * QUOTES, "$[0]", "truncated"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
 from msgspec import UNSET
@@ -41,6 +41,7 @@ from toolglot.ir import (
     ToolCall,
     ToolKind,
     native_of,
+    replace,
     with_native,
 )
 from toolglot.receipt import Receipt, describe_block
@@ -371,9 +372,33 @@ def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
     if legacy := message.function_call:
         rest = members_without(legacy, "name")
         arguments = take(rest, "arguments")
+        place = _place_of_repeated(calls, legacy.name, arguments)
+        if place is not None and not rest:
+            calls[place] = _with_note(calls[place], "$repeated")
+            return tuple(calls)
         native = keep_members(NAME, rest, legacy=True, empty=_noted(arguments == ""))
         calls.append(ToolCall(id="", name=legacy.name, arguments=arguments or "", native=native))
     return tuple(calls)
+
+
+def _place_of_repeated(calls: list[Block], name: str, arguments: str | None) -> int | None:
+    """Which of the calls `function_call` says again. llama-cpp-python writes the first one in both forms."""
+    for place, call in enumerate(calls):
+        if isinstance(call, ToolCall) and (call.name, call.arguments) == (name, arguments):
+            return place
+    return None
+
+
+def _with_note(block: Block, note: str) -> Block:
+    return replace(block, native={**block.native, NAME: {**native_of(block, NAME), note: True}})
+
+
+def repeated_call(calls: Iterable[ToolCall | Opaque]) -> dict[str, Any]:
+    """The member `function_call` where it came beside `tool_calls` and said the same."""
+    for call in calls:
+        if isinstance(call, ToolCall) and native_of(call, NAME).get("$repeated"):
+            return {"function_call": {"name": call.name, "arguments": arguments_text(call)}}
+    return {}
 
 
 def decode_call(call: Call) -> Block:

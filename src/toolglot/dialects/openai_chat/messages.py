@@ -20,6 +20,7 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_part,
     is_call,
     is_thinking_part,
+    repeated_call,
     take,
     take_control,
 )
@@ -328,6 +329,7 @@ def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:
             listed.append(encode_call(call))
     if listed:
         wire["tool_calls"] = listed
+    wire |= repeated_call(calls)
 
 
 _EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}

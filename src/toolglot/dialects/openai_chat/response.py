@@ -20,6 +20,7 @@ from toolglot.dialects.openai_chat.blocks import (
     is_call,
     is_thinking_part,
     own,
+    repeated_call,
     take,
 )
 from toolglot.dialects.openai_chat.details import add_details, take_details
@@ -388,7 +389,7 @@ def _encode_calls(calls: list[ToolCall | Opaque], legacy: bool, receipt: Receipt
         return {}
     first = calls[0]
     if isinstance(first, Opaque) or not (legacy or native_of(first, NAME).get("$legacy")):
-        return {"tool_calls": [encode_call(call) for call in calls]}
+        return {"tool_calls": [encode_call(call) for call in calls], **repeated_call(calls)}
     for call in calls[1:]:
         name = call.name if isinstance(call, ToolCall) else "an unknown kind"
         receipt.loss("content", f"call of {name}", "the deprecated function_call has room for one call")

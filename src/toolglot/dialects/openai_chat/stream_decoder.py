@@ -92,6 +92,14 @@ def _call_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else _NO_NUMBER
 
 
+def _is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
+    """Does `function_call` say what `tool_calls` beside it says?"""
+    said = (legacy.name, legacy.arguments)
+    return any(
+        call.function is not None and (call.function.name, call.function.arguments) == said for call in calls or ()
+    )
+
+
 class ChatStreamDecoder:
     __slots__ = (
         "_budget",
@@ -305,7 +313,7 @@ class ChatStreamDecoder:
                 if call.extra_content:
                     self._extend(found, call.extra_content)
                 self._call(found, call.id, inner)
-        if delta.function_call is not None:
+        if delta.function_call is not None and not _is_repeated(delta.function_call, delta.tool_calls):
             legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
             self._call(legacy, None, delta.function_call)
 
