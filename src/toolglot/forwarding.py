@@ -15,7 +15,7 @@ from toolglot.errors import CONTEXT_OVERFLOW, MALFORMED_CALL, TRUNCATED, ApiErro
 from toolglot.events import Finish
 from toolglot.ir import Stop
 from toolglot.wire import json
-from toolglot.wire.sse import MAX_EVENT_BYTES
+from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
@@ -60,9 +60,7 @@ class Forwarder:
     def frames(self, data: bytes) -> list[bytes]:
         """The frames that end within these bytes. Joined they are the bytes as they came."""
         if self._framing.is_bare:
-            *frames, rest = (bytes(self._held) + data).split(b"\n")
-            self._held[:] = rest
-            return [frame + b"\n" for frame in frames]
+            return self._lines(data)
         if self._held:
             searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
             self._held += data
@@ -77,6 +75,17 @@ class Forwarder:
         ends = [0, *(match.end() for match in _END.finditer(data))]
         self._held += data[ends[-1] :]
         return [data[start:end] for start, end in pairwise(ends)]
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        if not self._released and not self._held:
+            data = data.removeprefix(BYTE_ORDER_MARK)
+        *lines, rest = data.split(b"\n")
+        if not lines:
+            self._held += rest
+            return []
+        lines[0] = bytes(self._held) + lines[0]
+        self._held[:] = rest
+        return [line + b"\n" for line in lines]
 
     @property
     def overflows(self) -> bool:

@@ -30,6 +30,8 @@ class Marks(Struct, frozen=True, kw_only=True):
     """One message, in a file of any dialect's messages."""
     body: frozenset[str] = frozenset()
     """A request, in a file of any dialect's requests."""
+    decisive: frozenset[str] = frozenset()
+    """Marks of any kind that prove the dialect, whatever marks of others stand beside them."""
     shared: Mapping[str, frozenset[str]] = {}
     """By kind, marks that are no proof of the dialect: another one has them too."""
 

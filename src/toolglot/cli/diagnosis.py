@@ -15,7 +15,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.export.recognise import marks_by_dialect, marks_of
 from toolglot.lint.report import visible
 from toolglot.marks import marks_in, nearest
-from toolglot.wire.framing import EVENTS, Framing
+from toolglot.wire.framing import EVENTS, LINES, Framing
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"{\0", b"\0{", b"[\0", b"\0[")
@@ -73,11 +73,11 @@ def no_event(dialect: str) -> str:
 
 def not_this_stream(head: bytes, dialect: str, *, spoilt: bool = False) -> str | None:
     """What an input is, when it is not a stream of this dialect. A comment may come long before the first event."""
-    framing = DIALECTS[dialect].stream.framing
-    begins = is_stream(head) and not framing.is_bare
+    other = other_dialect(first_event(head, EVENTS if is_stream(head) else LINES), "stream", dialect)
+    begins = is_stream(head) and not DIALECTS[dialect].stream.framing.is_bare
     if (spoilt or not begins) and (why := not_a_stream(head, dialect)):
-        return why
-    other = other_dialect(first_event(head, framing), "stream", dialect)
+        is_other = other is not None and (is_stream(head) or DIALECTS[other].stream.framing.is_bare)
+        return f"this looks like {other}, not {dialect}" if is_other else why
     return f"this looks like {other}, not {dialect}" if other else None
 
 

@@ -33,17 +33,12 @@ def answer_in(recording: Recording, client: Dialect, asked: Request) -> Answered
         return Answered(missing=f"the client got an error: {error.message or status}")
     if client.upstream.answering is not None:
         client = client.upstream.answering(client, asked)
-    if _streams(recording):
+    if not client.stream.framing.is_document(recording.body):
         return _streamed(recording, client)
     try:
         return Answered(client.decode_response(recording.body))
     except (DecodeError, UpstreamError) as error:
         return Answered(missing=_why(recording) or str(error))
-
-
-def _streams(recording: Recording) -> bool:
-    """Is it a stream? Gemini's may also be an array."""
-    return not recording.body.lstrip().startswith(b"{")
 
 
 def _streamed(recording: Recording, client: Dialect) -> Answered:

@@ -25,12 +25,19 @@ def marks_by_dialect(kind: str) -> dict[str, frozenset[str]]:
     return {name: getattr(marks_of(name), kind) for name in DIALECTS}
 
 
+def nearest_dialect(value: Any, kind: str, depth: int) -> str | None:
+    """The dialect whose marks a document has; None where it has none, or as many of a rival."""
+    found = set(marks_in(value, depth))
+    proven = [name for name in DIALECTS if found & marks_of(name).decisive]
+    return proven[0] if len(proven) == 1 else nearest(found, marks_by_dialect(kind))
+
+
 def dialect_of_message(message: Any) -> str | None:
-    return nearest(set(marks_in(message, 2)), marks_by_dialect("message"))
+    return nearest_dialect(message, "message", 3)
 
 
 def dialect_of_body(body: Any) -> str | None:
-    if (dialect := nearest(set(marks_in(body, 2)), marks_by_dialect("body"))) is not None:
+    if (dialect := nearest_dialect(body, "body", 2)) is not None:
         return dialect
     messages = body.get("messages") if isinstance(body, dict) else None
     return dialect_of_messages(messages if isinstance(messages, list) else ())

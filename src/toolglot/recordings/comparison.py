@@ -208,7 +208,7 @@ def _arguments(text: str) -> Any:
 
 def _folded(client: str, body: bytes) -> Response | None:
     dialect = find(client)
-    if body.lstrip().startswith(b"{"):
+    if dialect.stream.framing.is_document(body):
         return dialect.decode_response(body)
     decoder = dialect.stream_decoder(Receipt())
     folded, events = Fold(), [*decoder.feed(body), *decoder.close()]

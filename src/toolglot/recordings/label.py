@@ -76,7 +76,7 @@ def _events(client: str, answer: bytes) -> Iterator[Event]:
         dialect = find(client)
     except (UnknownDialectError, MissingExtraError):
         return  # of another version, or of a client that cannot be read here
-    if answer.lstrip().startswith(b"{"):
+    if dialect.stream.framing.is_document(answer):
         try:
             yield from unfold(dialect.decode_response(answer))
         except (DecodeError, UpstreamError, RecursionError):

@@ -43,6 +43,10 @@ class Framing(Struct, frozen=True, kw_only=True):
         head, newline, rest = data.lstrip().partition(b"\n")
         return head.startswith(b"{") and head.rstrip().endswith(b"}") and bool(newline and rest.strip())
 
+    def is_document(self, data: bytes) -> bool:
+        """Are these bytes one document, and no stream?"""
+        return data.lstrip().startswith(b"{") and not (self.is_bare and self.is_stream(data))
+
 
 EVENTS = Framing(media_type="text/event-stream", end=b"\n\n", noun="server-sent event")
 EVENTS_OR_ARRAY = Framing(media_type="text/event-stream", end=b"\n\n", noun="server-sent event", can_be_array=True)
