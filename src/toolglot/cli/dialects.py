@@ -81,7 +81,7 @@ PARAMETERS: tuple[Row, ...] = tuple((name, _parameter(name)) for name in sorted(
 """Rows of the table: the optional fields of a request, by toolglot's own names, and whether a dialect has them."""
 
 
-NARROW = 14
+NARROW = 10
 """A column of the table in 80 columns; longer names are broken behind the underscore."""
 
 
