@@ -27,6 +27,7 @@ MODELS = {
     "anthropic": "claude-sonnet-4-5",
     "gemini": "gemini-3-pro",
     "warp": "auto",
+    "ollama": "qwen3",
 }
 """The model that an upstream is asked for; rules for models differ, so each dialect has an ordinary one."""
 
@@ -57,7 +58,9 @@ class Case(NamedTuple):
 
 
 def suffix_of(dialect: str, kind: str) -> str:
-    return "sse" if kind == "stream" and is_json(dialect) else "json"
+    if kind != "stream" or not is_json(dialect):
+        return "json"
+    return "ndjson" if DIALECTS[dialect].stream.framing.is_bare else "sse"
 
 
 def compact(raw: bytes) -> bytes:

@@ -252,9 +252,9 @@ BAD_FRAMES: dict[str, bytes] = {
 @every_dialect
 @pytest.mark.parametrize("name", BAD_FRAMES)
 def test_a_bad_frame_in_a_stream_is_a_fault(dialect: str, name: str) -> None:
-    stream = whole_stream(dialect)
-    position = stream.index(b"\n\n") + 2
-    frame = b"data: " + BAD_FRAMES[name] + b"\n\n"
+    stream, framing = whole_stream(dialect), DIALECTS[dialect].stream.framing
+    position = stream.index(framing.end) + len(framing.end)
+    frame = (b"" if framing.is_bare else b"data: ") + BAD_FRAMES[name] + framing.end
     if name == "nothing":  # data without content is no event at all
         check(read_events(dialect, [stream[:position] + frame + stream[position:]]))
     else:
@@ -301,7 +301,7 @@ def test_a_web_page_where_a_stream_should_be_is_a_fault(dialect: str) -> None:
 
 def _frames(stream: bytes) -> Iterator[tuple[int, bytes]]:
     """Where the payload of each frame begins, and the payload."""
-    for found in re.finditer(rb"^data:(?! ?\[DONE\])(.+)$", stream, re.MULTILINE):
+    for found in re.finditer(rb"^(?:data:)?(?! ?\[DONE\])(?!event:)(.+)$", stream, re.MULTILINE):
         yield found.start(1), found[1]
 
 

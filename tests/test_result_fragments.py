@@ -72,6 +72,11 @@ def in_each(names: str, value: Any) -> dict[str, Any]:
     return dict.fromkeys(names.split(), value)
 
 
+def ollama(content: str, **members: Any) -> list[Any]:
+    result = {"role": "tool", "content": content, "tool_name": "weather", "tool_call_id": "call_1", **members}
+    return [result]
+
+
 IMAGE = {"type": "image", "data": PNG, "mimeType": "image/png"}
 NOTE = {"type": "resource", "resource": {"uri": "file:///n.txt", "mimeType": "text/plain", "text": "hi"}}
 NOTE_TOLD = {"content": [text("file:///n.txt:\nhi")]}
@@ -90,6 +95,7 @@ def told(said: str) -> dict[str, list[Any]]:
         "anthropic": anthropic(said),
         "gemini": gemini({"output": said}),
         "warp": warp({"text": {"text": said}}),
+        "ollama": ollama(said),
     }
 
 
@@ -106,8 +112,9 @@ CASES = [
             "anthropic": anthropic("No such city.", is_error=True),
             "gemini": gemini({"error": "No such city."}),
             "warp": warp(error="No such city."),
+            "ollama": ollama("Error: No such city."),
         },
-        in_each("openai_chat openai_responses", {"content": [text("Error: No such city.")]}),
+        in_each("openai_chat openai_responses ollama", {"content": [text("Error: No such city.")]}),
         {},
     ),
     Case(
@@ -154,6 +161,7 @@ CASES = [
             ),
             "gemini": gemini({"output": "Here:"}, inline("image/png", PNG)),
             "warp": warp({"text": {"text": "Here:"}}, {"image": {"data": WARP_PNG, "mime_type": "image/png"}}),
+            "ollama": ollama("Here:", images=[PNG]),
         },
         {},
         {},
@@ -170,8 +178,8 @@ CASES = [
             ),
             "gemini": gemini({"output": ""}, inline("audio/wav", "QUJD")),
         },
-        in_each("openai_responses anthropic warp", {"content": [text(NO_AUDIO)]}),
-        in_each("openai_responses anthropic warp", ["content[0]"]),
+        in_each("openai_responses anthropic warp ollama", {"content": [text(NO_AUDIO)]}),
+        in_each("openai_responses anthropic warp ollama", ["content[0]"]),
     ),
     Case(
         "a resource of text",
@@ -190,7 +198,7 @@ CASES = [
             "gemini": gemini({"output": ""}, inline("text/plain", "aGk=", displayName="file:///n.txt")),
         },
         {
-            **in_each("openai_chat openai_responses warp", NOTE_TOLD),
+            **in_each("openai_chat openai_responses warp ollama", NOTE_TOLD),
             "gemini": {
                 "content": [
                     {
@@ -234,9 +242,10 @@ CASES = [
             ),
             "gemini": gemini({"output": ""}, inline("application/pdf", "QQ==", displayName="file:///d.pdf")),
             "warp": warp({"text": {"text": NO_PAPER}}),
+            "ollama": ollama(NO_PAPER),
         },
-        {"warp": {"content": [text(NO_PAPER)]}},
-        {"warp": ["content[0]"]},
+        in_each("warp ollama", {"content": [text(NO_PAPER)]}),
+        in_each("warp ollama", ["content[0]"]),
     ),
     Case("a link", {"content": [LINK]}, told(LINKED), everywhere({"content": [text(LINKED)]}), {}),
     Case(
@@ -248,6 +257,7 @@ CASES = [
             "anthropic": anthropic(None),
             "gemini": gemini({"output": ""}),
             "warp": warp(),
+            "ollama": ollama(""),
         },
         {},
         {},

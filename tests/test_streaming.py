@@ -11,13 +11,15 @@ import pytest
 from tests.exchanges import FORWARDING, NAMES, PAIRS, read_events
 from tests.lint.streams import ANTHROPIC, SOUND, WARP, anthropic, candidate, gemini, warp
 from toolglot import Exchange, forwarding
+from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
 from toolglot.events import Fault, Finish
 from toolglot.lint import lint
 from toolglot.streaming import StreamTranslation
 
 RESET = ApiError(kind="server", code="upstream_reset", message="The upstream broke off")
-ENDED_BY_AN_EVENT = tuple(name for name in FORWARDING if name != "gemini")
+OF_EVENTS = tuple(name for name in FORWARDING if not DIALECTS[name].stream.framing.is_bare)
+ENDED_BY_AN_EVENT = tuple(name for name in OF_EVENTS if name != "gemini")
 """Gemini's streams have no last event: they are over when they are closed."""
 
 UNREADABLE = {
@@ -28,8 +30,8 @@ UNREADABLE = {
 }
 
 
-def frames_of(stream: bytes) -> list[bytes]:
-    return [frame + b"\n\n" for frame in stream.split(b"\n\n") if frame]
+def frames_of(stream: bytes, end: bytes = b"\n\n") -> list[bytes]:
+    return [frame + end for frame in stream.split(end) if frame]
 
 
 def fed(translation: StreamTranslation, chunks: Iterable[bytes]) -> bytes:
@@ -84,7 +86,7 @@ def test_an_error_of_our_own_goes_on_from_the_last_number_that_was_let_through()
     assert numbers == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("dialect", FORWARDING)
+@pytest.mark.parametrize("dialect", OF_EVENTS)
 def test_a_forwarded_frame_that_does_not_end_is_cut(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "MAX_EVENT_BYTES", 1000)
     first = frames_of(SOUND[dialect])[0]
@@ -119,8 +121,11 @@ def test_nothing_is_forwarded_after_the_end(dialect: str, late: bytes) -> None:
 
 @pytest.mark.parametrize("dialect", FORWARDING)
 def test_nothing_is_forwarded_after_an_error_of_the_upstream(dialect: str) -> None:
-    sound = frames_of(SOUND[dialect])
-    error = b"".join(frames_of(Exchange(dialect, dialect).stream().fail(RESET))[-FRAMES_OF_AN_ERROR.get(dialect, 1) :])
+    end = DIALECTS[dialect].stream.framing.end
+    sound = frames_of(SOUND[dialect], end)
+    error = b"".join(
+        frames_of(Exchange(dialect, dialect).stream().fail(RESET), end)[-FRAMES_OF_AN_ERROR.get(dialect, 1) :]
+    )
     assert forwarded(dialect, [sound[0] + error + b"".join(sound[1:])]) == sound[0] + error
 
 
@@ -144,12 +149,13 @@ SAYS_WHY = {
     "anthropic": b'"stop_reason":"',
     "gemini": b"finishReason",
     "warp": warp(WARP[-1:]),
+    "ollama": b"done_reason",
 }
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_an_upstream_that_breaks_off_before_it_has_said_why_is_an_error(client: str, upstream: str) -> None:
-    sound = frames_of(SOUND[upstream])
+    sound = frames_of(SOUND[upstream], DIALECTS[upstream].stream.framing.end)
     reason = next(place for place, frame in enumerate(sound) if SAYS_WHY[upstream] in frame)
     for place in range(1, reason + 1):
         translation = Exchange(client, upstream).stream()
@@ -177,7 +183,7 @@ def test_half_a_frame_after_the_reason_for_the_end_is_left_out(client: str, upst
     written += translation.close() if is_closed else translation.break_off(RESET)
     assert translation.fault is None
     assert isinstance(read_events(client, [written])[-1], Finish)
-    assert written.endswith(b"\n\n")
+    assert written.endswith(DIALECTS[client].stream.framing.end)
     assert lint(client, [written]) == []
 
 
@@ -250,7 +256,7 @@ def test_forwarded_chunks_always_have_their_finish_reason(mark: bytes) -> None:
 # Frames
 
 
-@pytest.mark.parametrize("dialect", FORWARDING)
+@pytest.mark.parametrize("dialect", [name for name in FORWARDING if not DIALECTS[name].stream.framing.is_bare])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
 def test_frames_are_let_through_as_they_are_whatever_ends_their_lines(dialect: str, line_end: bytes) -> None:
     sound = SOUND[dialect].replace(b"\n", line_end)

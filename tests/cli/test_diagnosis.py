@@ -61,6 +61,8 @@ def names(kind: str) -> list[str]:
 def test_a_document_of_another_dialect_is_told_as_one(kind: str, dialect: str, document: Any) -> None:
     for told in names(kind):
         arguments = ["--from", told, "--to", told if told != "mcp" else "gemini", "--kind", kind]
+        if (dialect, told) == ("openai_chat", "ollama"):  # whose documents are mostly the same
+            continue
         model = ["--model", "m"] if kind == "request" else []
         model += ["--call-id", "a", "--name", "f"] if kind == "result" else []
         result = run("translate", *arguments, *model, data=json.dumps(document))
@@ -140,7 +142,10 @@ def test_a_stream_in_utf_16_is_told() -> None:
 
 def test_every_kind_and_every_dialect_has_marks() -> None:
     for kind in ("request", "response", "tools", "messages", "result", "error", "stream"):
-        assert [name for name, marks in marks_of_kind(kind).items() if marks] == names(kind)
+        alike = {"ollama"} if kind in ("tools", "error") else set()  # as Chat has them, or nothing but a text
+        assert [name for name, marks in marks_of_kind(kind).items() if marks] == [
+            name for name in names(kind) if name not in alike
+        ]
 
 
 def test_no_real_stream_is_taken_for_another_dialects() -> None:

@@ -23,7 +23,12 @@ ERRORS: dict[str, bytes] = {
 
 
 def frames(dialect: str) -> list[bytes]:
-    return [frame + b"\n\n" for frame in SOUND[dialect].split(b"\n\n") if frame]
+    end = DIALECTS[dialect].stream.framing.end
+    return [frame + end for frame in SOUND[dialect].split(end) if frame]
+
+
+OF_EVENTS = [name for name in NAMES if not DIALECTS[name].stream.framing.is_bare]
+"""The dialects whose streams are server-sent events: among lines of JSON there can be no other lines."""
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"], ids=["no end", "a line end", "a blank line"])
@@ -47,7 +52,7 @@ def test_every_client_is_told_of_a_bare_error_among_events(client: str, dialect:
 
 
 @pytest.mark.parametrize("garbage", [bytes(range(256)), MARK, b"\x00", b" ", b"x"])
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", OF_EVENTS)
 def test_bytes_in_front_of_an_event_do_not_hide_it(dialect: str, garbage: bytes) -> None:
     whole = frames(dialect)
     broken = [*whole[:2], garbage + whole[2].replace(b"event:data\n", b""), *whole[3:]]
@@ -59,7 +64,7 @@ def test_bytes_in_front_of_an_event_do_not_hide_it(dialect: str, garbage: bytes)
 
 
 @pytest.mark.parametrize("noise", [b"<html>502</html>", b"Internal Server Error", b"<html>\n<p>\n</html>"])
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", OF_EVENTS)
 def test_noise_among_events_is_in_the_receipt(dialect: str, noise: bytes) -> None:
     whole, receipt = frames(dialect), Receipt()
     data = b"".join([*whole[:2], noise + b"\n\n", *whole[2:]])
@@ -91,7 +96,8 @@ def test_a_stream_in_place_of_a_whole_answer_is_read(client: str, dialect: str, 
 
 @pytest.mark.parametrize("dialect", JSON_NAMES)
 def test_an_error_in_a_stream_in_place_of_a_whole_answer_is_told(dialect: str) -> None:
-    for data in (b"data: " + ERRORS["on one line"] + b"\n\n", b"".join(frames(dialect)[:2]) + ERRORS["on one line"]):
+    head = b"data: " if dialect in OF_EVENTS else b""
+    for data in (head + ERRORS["on one line"] + b"\n\n", b"".join(frames(dialect)[:2]) + ERRORS["on one line"]):
         with pytest.raises(UpstreamError, match="boom inside"):
             Exchange("openai_chat", dialect).response(data)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hypothesis.strategies import SearchStrategy
 
-from tests.documents import anthropic, gemini, openai_chat, openai_responses, warp
+from tests.documents import anthropic, gemini, ollama, openai_chat, openai_responses, warp
 from tests.documents.shared import Documents, Spoken
 
 
@@ -26,7 +26,7 @@ DOCUMENTS: dict[str, WireDocuments] = {
     module.__name__.rpartition(".")[2]: WireDocuments(
         module.requests, module.responses, module.streams, module.write_stream
     )
-    for module in (openai_chat, openai_responses, anthropic, gemini, warp)
+    for module in (openai_chat, openai_responses, anthropic, gemini, warp, ollama)
 }
 
 

@@ -38,6 +38,7 @@ ERROR_MARKS = {
     "openai_responses": b"event: response.failed\n",
     "anthropic": b"event: error\ndata: ",
     "gemini": b'{"error":{',  # behind the event of the same error
+    "ollama": b'{"error":"',
 }
 """How the error of each dialect begins on the wire."""
 
@@ -58,10 +59,11 @@ def is_honest(client: str, upstream: str, stream: bytes, end: int) -> None:
     expected = client_side(client, upstream, stream)[1]
     written, events = client_side(client, upstream, stream[:end])
     if isinstance(events[-1], Fault):
-        last = written.rstrip(b"\n").rpartition(b"\n\n")[2] + b"\n"
+        ended_by = DIALECTS[client].stream.framing.end
+        last = written.rstrip(b"\n").rpartition(ended_by)[2] + b"\n"
         mark = ERROR_MARKS.get(client)
         assert mark is None or last.startswith(mark), last
-        assert written.endswith(b"\n\n")
+        assert written.endswith(ended_by)
     else:
         assert is_whole(events, expected), f"cut at {end}, and yet it ended well"
 
@@ -73,7 +75,9 @@ def test_cutting_a_recorded_stream_anywhere_is_told(client: str, upstream: str, 
         if case.name != name:
             continue
         stream = case.read("stream")
-        bounds = [index for index in range(len(stream)) if stream[index - 1 : index + 1] == b"\n\n"]
+        bounds = [
+            index for index in range(len(stream)) if stream[: index + 1].endswith(DIALECTS[upstream].stream.framing.end)
+        ]
         # Every place around the ends of frames, and a sample of the places inside them.
         places = {place for bound in bounds for place in range(bound - 3, bound + 3)} | set(range(0, len(stream), 7))
         for end in sorted(place for place in places if 0 <= place < len(stream)):

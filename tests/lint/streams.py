@@ -205,11 +205,39 @@ def warp(events: list[Fields]) -> bytes:
     return frames.stream(events)
 
 
+OLLAMA: list[Fields] = [
+    {"model": "m", "message": {"role": "assistant", "content": "Hel"}, "done": False},
+    {"model": "m", "message": {"role": "assistant", "content": "lo"}, "done": False},
+    {
+        "model": "m",
+        "message": {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "call_a", "function": {"name": "f", "arguments": {"a": 1}}}],
+        },
+        "done": False,
+    },
+    {
+        "model": "m",
+        "message": {"role": "assistant", "content": ""},
+        "done": True,
+        "done_reason": "stop",
+        "prompt_eval_count": 5,
+        "eval_count": 3,
+    },
+]
+
+
+def ollama(lines: list[Fields]) -> bytes:
+    return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+
+
 _STREAMS: dict[str, bytes] = {
     "openai_chat": chat(CHAT),
     "openai_responses": responses(RESPONSES),
     "anthropic": anthropic(ANTHROPIC),
     "gemini": gemini(GEMINI),
     "warp": warp(WARP),
+    "ollama": ollama(OLLAMA),
 }
 SOUND = {name: stream for name, stream in _STREAMS.items() if name in DIALECTS}

@@ -59,6 +59,7 @@ RESULT_MARKS = {
     "anthropic": '"tool_result"',
     "gemini": '"functionResponse"',
     "warp": '"tool_call_result"',
+    "ollama": '"role": "tool"',
 }
 
 

@@ -38,6 +38,10 @@ ASKED: dict[str, dict[str, Any]] = {
         "contents": [{"role": "user", "parts": [{"text": WISH}]}],
         "tools": [{"functionDeclarations": _FUNCTIONS}],
     },
+    "ollama": {
+        "messages": [{"role": "user", "content": WISH}],
+        "tools": [{"type": "function", "function": function} for function in _FUNCTIONS],
+    },
 }
 """A question that leads to two calls; of Warp's client the usual one."""
 

@@ -17,6 +17,7 @@ from tests.exchanges import JSON_NAMES
 from tests.export.test_html import ALLOWED, Page
 from tests.recordings.made import as_recording, exchange, lines_of
 from toolglot.columns import width_of
+from toolglot.dialects import DIALECTS
 from toolglot.export.markdown import markdown_of
 from toolglot.export.sources import conversation_of
 from toolglot.receipt import Loss
@@ -39,7 +40,6 @@ from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.side_by_side import Style
 from toolglot.recordings.side_by_side import lines_of as shown_lines
 from toolglot.recordings.timeline import Banner, Row, Timeline, timeline_of
-from toolglot.wire.sse import split_frames
 
 SAMPLES = Path(__file__).parent / "samples"
 ASKED: dict[str, dict[str, Any]] = {
@@ -52,6 +52,7 @@ ASKED: dict[str, dict[str, Any]] = {
         "stream": True,
     },
     "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+    "ollama": {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True},
 }
 STREAMS = [case for case in CASES if case.has("stream")]
 
@@ -72,8 +73,8 @@ def told(timeline: Timeline, **style: Any) -> str:
     return "\n".join(shown_lines(timeline, Style(**style)))
 
 
-def frames_of(data: bytes) -> list[bytes]:
-    return [frame for frame in split_frames(data) if frame.strip()]
+def frames_of(data: bytes, dialect: str = "openai_chat") -> list[bytes]:
+    return [frame for frame in DIALECTS[dialect].stream.framing.split(data) if frame.strip()]
 
 
 @pytest.mark.parametrize("client", JSON_NAMES)
@@ -81,17 +82,17 @@ def frames_of(data: bytes) -> list[bytes]:
 def test_every_frame_that_the_client_got_stands_beside_what_it_was_written_for(case: Case, client: str) -> None:
     stream = case.read("stream")
     recording = as_recording(
-        exchange(client, case.dialect, ASKED[client], frames_of(stream), model=MODELS[case.dialect])
+        exchange(client, case.dialect, ASKED[client], frames_of(stream, case.dialect), model=MODELS[case.dialect])
     )
     timeline = timeline_of(recording)
     rows = rows_of(timeline)
     cells = [cell for row in rows for cell in row.client]
-    got = [frame.decode().strip("\r\n") for frame in frames_of(recording.body)]
+    got = [frame.decode().strip("\r\n") for frame in frames_of(recording.body, client)]
     assert [_bare(cell.full) for cell in cells] == [_bare(frame) for frame in got]
     assert all(row.upstream or row.events for row in rows)
     assert [row.number for row in rows] == list(range(1, len(rows) + 1))
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
-    assert sum(len(row.upstream) for row in rows) == len(frames_of(stream))
+    assert sum(len(row.upstream) for row in rows) == len(frames_of(stream, case.dialect))
 
 
 def _bare(frame: str) -> Any:

@@ -39,6 +39,7 @@ _GOOD_ENDS: dict[str, tuple[bytes, ...]] = {
     "anthropic": (b"message_stop", b'"stop_reason":"'),
     "gemini": (b"finishReason",),
     "warp": (),  # it is base64; the lint knows
+    "ollama": (b'"done":true',),
 }
 """What a client takes for the end of a good answer. None of it may stand in a stream that was cut."""
 

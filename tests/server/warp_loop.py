@@ -19,7 +19,7 @@ from toolglot.ir import Message, Request, Response, Text, Tool, ToolCall, ToolRe
 from toolglot.receipt import Receipt
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
-CLIENTS = [name for name in DIALECTS if name != "warp"]
+CLIENTS = [name for name in DIALECTS if name not in ("warp", "ollama")]
 PATHS = {"openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses", "anthropic": "/v1/messages"}
 SYSTEM = "Answer in one line."
 TOOLS = tuple(

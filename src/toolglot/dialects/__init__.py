@@ -11,7 +11,7 @@ from toolglot.dialect import Dialect
 from toolglot.errors import UnknownDialectError
 from toolglot.manifest import Manifest, load
 
-_BUILT_IN = ("openai_chat", "openai_responses", "anthropic", "gemini", "warp")
+_BUILT_IN = ("openai_chat", "openai_responses", "anthropic", "gemini", "warp", "ollama")
 """Each is a package here with a `MANIFEST`."""
 
 DEFAULT = "openai_chat"

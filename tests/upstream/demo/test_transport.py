@@ -146,7 +146,7 @@ def test_gemini_signs_the_first_call_of_a_step_and_takes_it_for_its_own() -> Non
 def test_a_stream_comes_in_pieces_of_words(dialect: Dialect) -> None:
     async def count() -> int:
         reply = await DemoTransport(dialect, pace=AT_ONCE).send(call_of(dialect, asked("Hello you", stream=True)))
-        assert reply.headers["content-type"].startswith("text/event-stream")
+        assert reply.headers["content-type"].startswith(dialect.stream.framing.media_type)
         return len([piece async for piece in reply.chunks()])
 
     assert run(count()) > 10

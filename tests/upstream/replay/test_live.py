@@ -79,6 +79,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
     "openai_responses": {**ASKED["openai_responses"], "input": "Bye"},
     "anthropic": {**ASKED["anthropic"], "messages": [{"role": "user", "content": "Bye"}]},
     "gemini": {**ASKED["gemini"], "contents": [{"role": "user", "parts": [{"text": "Bye"}]}]},
+    "ollama": {**ASKED["ollama"], "messages": [{"role": "user", "content": "Bye"}]},
 }
 
 

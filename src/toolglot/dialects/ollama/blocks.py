@@ -1,0 +1,157 @@
+"""Messages of Ollama <-> blocks of the IR. A message has one text, its reasoning, images and calls, in no order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from toolglot.dialects.ollama.native import NAME
+from toolglot.dialects.ollama.wire import Call
+from toolglot.errors import DecodeError
+from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, ToolCall, native_of
+from toolglot.receipt import Receipt, describe_block
+from toolglot.wire import json
+from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
+from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.structs import members_without
+from toolglot.wire.text_separator import separator_between
+from toolglot.wire.typed import UnsoundError, sound_text
+
+_MAGIC = {
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}
+"""Media types of images by how their base64 begins: the wire does not tell them."""
+
+GAP_WHY = "Ollama has one text; a blank line stands where another block was, or another message began"
+
+
+def decode_images(images: Iterable[str] | UnsetType) -> tuple[Media, ...]:
+    return () if images is UNSET else tuple(map(_decode_image, images))
+
+
+def _decode_image(data: str) -> Media:
+    media_type = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
+    return Media(kind="image", source=Source("base64", data, media_type))
+
+
+def decode_calls(calls: list[Call] | UnsetType, where: str) -> tuple[ToolCall, ...]:
+    return () if calls is UNSET else tuple(decode_call(call, f"{where}[{n}]") for n, call in enumerate(calls))
+
+
+def decode_call(call: Call, where: str) -> ToolCall:
+    function = call.function
+    arguments = "" if function.arguments is UNSET else _arguments_text(function.arguments, f"{where}.function")
+    return ToolCall(
+        id=call.id or "", name=function.name, arguments=arguments, native=_native_of_call(call, has_id=bool(call.id))
+    )
+
+
+def _native_of_call(call: Call, *, has_id: bool) -> Native:
+    inside = members_without(call.function, "name", "arguments")
+    rest = members_without(call, "function", "id" if has_id else "")
+    arguments = call.function.arguments
+    is_text = arguments is not UNSET and bytes(arguments).lstrip().startswith(b'"')
+    shape = {"no_id": None if has_id else True, "text": True if is_text else None}
+    return keep_members(NAME, {**rest, **({"function": inside} if inside else {})}, **shape)
+
+
+def _arguments_text(raw: Raw, where: str) -> str:
+    """The arguments as they are spelled. Ollama's own server writes an object."""
+    try:
+        text = sound_text(raw)
+    except UnsoundError:
+        json.decode(bytes(raw))
+        raise DecodeError(f"{where}.arguments", "the arguments cannot be read") from None
+    if text.startswith('"'):  # as OpenAI's clients have it, and some that speak to both
+        return str(json.decode(text.encode()))
+    if not text.startswith("{"):
+        raise expected(f"{where}.arguments", "an object", json.decode(bytes(raw)))
+    return text
+
+
+def encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any] | None:
+    """A call; None, with a line in the receipt, if its arguments are no object: the wire has no place for it."""
+    notes = native_of(call, NAME)
+    arguments = json.object_of(call.arguments) if call.complete else None
+    if arguments is None and not notes.get("$text"):
+        why = f"{describe_bad_arguments(call.arguments)}; it is shown as text"
+        receipt.loss(where, f"call of {call.name}", why)
+        return None
+    note_repeated_keys(call.arguments, f"{where}.arguments", receipt)
+    rest = kept(notes)
+    inside = rest.pop("function", {})
+    identity = {} if notes.get("$no_id") or not call.id else {"id": call.id}
+    # A line of a stream has no line feed in it.
+    spelled: Any = Raw(call.arguments.encode()) if call.arguments.strip() and "\n" not in call.arguments else arguments
+    if notes.get("$text"):
+        spelled = call.arguments
+    return {**identity, "function": {"name": call.name, "arguments": spelled, **inside}, **rest}
+
+
+def tell_citations(count: int, where: str, receipt: Receipt) -> None:
+    if count:
+        receipt.loss(where, f"{count} citations", "Ollama has no place for them")
+
+
+class MessageWriter:
+    """Collects the blocks of one message, or of an answer, into the members that Ollama has for them."""
+
+    def __init__(self, receipt: Receipt, *, of_request: bool = False) -> None:
+        """`of_request`: each text is one of its own, and not a piece of the one before."""
+        self._receipt = receipt
+        self._of_request = of_request
+        self._said = ""  # the latest text
+        self._apart = False  # something else has come since
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.images: list[str] = []
+        self.calls: list[dict[str, Any]] = []
+
+    def add(self, block: Block, where: str) -> None:
+        self._apart = self._apart or self._of_request or not isinstance(block, Text) or block.new_message
+        match block:
+            case Text(text=text, citations=citations):
+                tell_citations(len(citations), where, self._receipt)
+                self._add_text(text, where)
+            case Refusal(text=text):
+                self._add_text(text, where)
+            case Thinking(text=text):
+                if text:
+                    self.thoughts.append(text)
+                else:
+                    self._receipt.loss(where, "reasoning without text", "only its owner can read it")
+            case Media(source=Source(kind="base64", data=data), kind="image", detail=detail):
+                if detail not in (None, "auto"):
+                    self._receipt.loss(where, f"detail {detail}", "Ollama has no resolution of images to choose")
+                self.images.append(data)
+            case ToolCall():
+                if (call := encode_call(block, where, self._receipt)) is not None:
+                    self.calls.append(call)
+                else:
+                    self._add_text(show_bad_call(block.name, block.arguments), where)
+            case _:
+                self._receipt.loss(where, describe_block(block), "Ollama has no place for it")
+
+    def _add_text(self, text: str, where: str) -> None:
+        if self._apart and (gap := separator_between(self._said, text)):
+            if not self._of_request:
+                self._receipt.note(where, "text apart from the text before", GAP_WHY)
+            self.texts.append(gap)
+        self._apart, self._said = self._apart and not text, text or self._said
+        self.texts.append(text)
+
+    @property
+    def content(self) -> str:
+        return "".join(self.texts)
+
+    def members(self) -> dict[str, Any]:
+        """The members beside the text."""
+        thinking = {"thinking": "\n\n".join(self.thoughts)} if self.thoughts else {}
+        images = {"images": self.images} if self.images else {}
+        return {**thinking, **images, **({"tool_calls": self.calls} if self.calls else {})}

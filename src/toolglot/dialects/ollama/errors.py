@@ -1,0 +1,70 @@
+"""Errors: `{"error": "text"}` with a status, also as a line of a stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.errors import (
+    CONTEXT_OVERFLOW,
+    ApiError,
+    DecodeError,
+    HttpError,
+    error_status,
+    kind_of_status,
+)
+from toolglot.wire import json, retry_after
+from toolglot.wire.context_overflow import recognize_overflow
+from toolglot.wire.error_documents import read_error_document, with_wait
+from toolglot.wire.sse import error_document
+
+LONGEST = 2000
+"""Characters of an error that is no JSON."""
+_NO_HEADERS: Mapping[str, str] = {}
+_TOO_LONG = "prompt too long; exceeded max context length"
+OVERFLOW_WORDS = re.compile(b"exceed(?:ed|s) (?:max |the )?context length", re.IGNORECASE)
+"""The words by which a conversation that is too long is known."""
+
+
+def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    names = {name.lower(): value for name, value in headers.items()}
+    try:
+        return read_error(json.decode_frame(error_document(body)), status, names)
+    except DecodeError:
+        text = body.decode("utf-8", "replace").strip()
+        message = text[:LONGEST] or f"The server answered with status {status}"
+        error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=message))
+        return with_wait(error, names, {})
+
+
+def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
+    """An error document. A line of a stream has no status: then the model's server failed."""
+    document = read_error_document(value)
+    status = status or document.status or 500
+    code = document.fields.get("code")
+    error = ApiError(
+        kind=kind_of_status(status),
+        status=status,
+        message=document.message,
+        code=code if isinstance(code, str) else None,
+    )
+    return with_wait(recognize_overflow(error, document.fields), headers, document.fields)
+
+
+def encode_error(error: ApiError) -> HttpError:
+    headers = {"content-type": "application/json; charset=utf-8"}
+    headers |= retry_after.written(error)
+    return HttpError(error_status(error), headers, json.encode(write_error(error)))
+
+
+def write_error(error: ApiError) -> dict[str, Any]:
+    """The error's words. Its code stands beside them: Ollama's own servers tell none, and its clients read none."""
+    return {"error": _message(error), **({} if error.code is None else {"code": error.code})}
+
+
+def _message(error: ApiError) -> str:
+    """The upstream's words; those of a context overflow in Ollama's, which their readers know."""
+    if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
+        return error.message
+    return f"{_TOO_LONG}: {error.message}"

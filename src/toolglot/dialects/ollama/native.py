@@ -1,0 +1,3 @@
+"""The name under which this dialect keeps what only it understands."""
+
+NAME = "ollama"

@@ -1,0 +1,212 @@
+"""An answer of `/api/chat` or `/api/generate` <-> `Response`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import UNSET
+
+from toolglot.dialects.ollama.blocks import MessageWriter, decode_calls, decode_images
+from toolglot.dialects.ollama.errors import read_error
+from toolglot.dialects.ollama.native import NAME
+from toolglot.dialects.ollama.request import is_generate
+from toolglot.dialects.ollama.usage import INPUT, OUTPUT, decode_usage, encode_usage
+from toolglot.dialects.ollama.wire import ANSWERS, Answer, ChatMessage
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.ir import Block, Request, Response, Stop, StopReason, Text, Thinking, ToolCall, native_of, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
+from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
+from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.structs import as_json, members_without
+
+DONE_REASONS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
+_DONE_REASON: dict[StopReason, str] = {"length": "length", "context_full": "length"}
+"""The other reasons are all called `stop`."""
+_UNTOLD = frozenset({"refusal", "filtered", "pause", "malformed_call"})
+_TAKEN = (
+    "model",
+    "created_at",
+    "message",
+    "response",
+    "thinking",
+    "tool_calls",
+    "done",
+    "done_reason",
+    INPUT,
+    OUTPUT,
+    "logprobs",
+)
+_MESSAGE = ("role", "content", "thinking", "images", "tool_calls")
+_LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
+
+
+# Reading
+
+
+def decode_response(data: bytes) -> Response:
+    """A whole answer.
+
+    Raises:
+        DecodeError: it is none.
+        UpstreamError: it is an error.
+    """
+    answer = read_answer(data)
+    if answer.message is UNSET and answer.response is UNSET:
+        raise DecodeError("$.message", "this object is required")
+    content, rest, shape = _decode_content(answer)
+    content, logprobs = _take_logprobs(answer, content)
+    shape["logprobs"] = logprobs
+    others = members_without(answer, *_TAKEN)
+    if answer.logprobs is not UNSET and logprobs is None:
+        others["logprobs"] = answer.logprobs
+    if answer.done is not UNSET and not answer.done:
+        shape["not_done"] = True
+    shape["no_done"] = True if answer.done is UNSET else None
+    shape["created_at"] = None if answer.created_at is UNSET else answer.created_at
+    native = keep_members(NAME, {**others, **({"message": rest} if rest else {})}, **shape)
+    return Response(
+        model=answer.model or "",
+        created=created_at(answer.created_at),
+        content=content,
+        stop=decode_stop(answer, any(isinstance(block, ToolCall) for block in content)),
+        usage=decode_usage(answer),
+        native=native,
+    )
+
+
+def read_answer(data: bytes, *, is_line: bool = False) -> Answer:
+    """An answer, or a line of one. Raises `DecodeError`, or `UpstreamError` for an error."""
+    try:
+        answer = ANSWERS.read_frame(data) if is_line else ANSWERS.read(data, factor=json.ANSWER_FACTOR)
+    except DecodeError:
+        _refuse_error(json.decode_frame(data) if is_line else json.decode_answer(data))
+        raise
+    if answer.rest is not UNSET:
+        _refuse_error(as_json(answer))
+    return answer
+
+
+def _refuse_error(value: Any) -> None:
+    """Raises the error that a document is. An answer has a `message`, too, but an object."""
+    is_answer = isinstance(value, dict) and isinstance(value.get("message"), dict) and not value.get("error")
+    if not is_answer and find_error(value) is not None:
+        raise UpstreamError(read_error(value))
+
+
+def _decode_content(answer: Answer) -> tuple[tuple[Block, ...], dict[str, Any], dict[str, Any]]:
+    """The blocks, the members of the message that are not in them, and notes on its shape."""
+    message = answer.message
+    rest: dict[str, Any] = {}
+    shape: dict[str, Any] = {}
+    if message is UNSET:
+        shape["generate"] = True
+        message = ChatMessage(
+            role="assistant", content=answer.response, thinking=answer.thinking, tool_calls=answer.tool_calls
+        )
+    else:
+        rest = members_without(message, *_MESSAGE)
+        for name in ("response", "thinking", "tool_calls"):
+            if getattr(answer, name) is not UNSET:
+                raise DecodeError(f"$.{name}", "an answer has this beside no message")
+    shape |= {
+        "role": None if message.role == "assistant" else message.role,
+        "content": "absent" if message.content is UNSET else None,
+        "no_calls": True if message.tool_calls == [] else None,
+        "no_thinking": True if message.thinking == "" else None,
+        "no_images": True if message.images == [] else None,
+    }
+    content: list[Block] = [Thinking(text=message.thinking)] if message.thinking else []
+    content += [Text(text=message.content)] if message.content else []
+    content += decode_images(message.images)
+    content += decode_calls(message.tool_calls, "$.message.tool_calls")
+    return tuple(content), rest, shape
+
+
+def _take_logprobs(answer: Answer, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Any]:
+    """The content with log probabilities on its text, and the member that held them; None if it cannot be read."""
+    tokens = read_logprobs(answer.logprobs)
+    at = next((index for index, block in enumerate(content) if isinstance(block, Text)), None)
+    if not tokens or at is None:
+        return content, None
+    return (*content[:at], replace(content[at], logprobs=tokens), *content[at + 1 :]), answer.logprobs
+
+
+def decode_stop(answer: Answer, called: bool) -> Stop:
+    """Why the model stopped. Ollama has no word for "waits for tools": that is told by the calls."""
+    raw = answer.done_reason or None
+    reason = DONE_REASONS.get(raw or "stop", "other")
+    return Stop("tool_calls" if reason == "end" and called else reason, raw)
+
+
+def created_at(text: Any) -> int | None:
+    """The time that `created_at` tells, in Unix seconds."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+# Writing
+
+
+def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
+    notes = native_of(response, NAME)
+    rest = kept(notes)
+    inside = rest.pop("message", {})
+    writer = MessageWriter(receipt)
+    for index, block in enumerate(response.content):
+        writer.add(block, f"content[{index}]")
+    body: dict[str, Any] = {
+        **identity(response.model, response.created, notes.get("$created_at")),
+        **_encode_content(writer, notes, inside, generates=bool(notes.get("$generate")) or is_generate(request)),
+        **({} if notes.get("$no_done") else {"done": not notes.get("$not_done")}),
+        **encode_stop(response.stop, receipt, is_own=NAME in response.native),
+        **encode_usage(response.usage),
+        **_encode_logprobs(response, notes),
+    }
+    return json.encode({**body, **rest})
+
+
+def _encode_content(writer: MessageWriter, notes: Any, inside: dict[str, Any], *, generates: bool) -> dict[str, Any]:
+    members = writer.members()
+    for note, (name, value) in _EMPTY.items():
+        if notes.get(note):
+            members.setdefault(name, value)
+    absent = notes.get("$content") == "absent" and not writer.content
+    if generates:
+        return {**({} if absent else {"response": writer.content}), **members}
+    content = {} if absent else {"content": writer.content}
+    return {"message": {"role": notes.get("$role", "assistant"), **content, **members, **inside}}
+
+
+_EMPTY: dict[str, tuple[str, Any]] = {
+    "$no_calls": ("tool_calls", []),
+    "$no_images": ("images", []),
+    "$no_thinking": ("thinking", ""),
+}
+
+
+def identity(model: str, created: int | None, came: str | None = None) -> dict[str, Any]:
+    """The members that every answer and every line begins with."""
+    if came is not None and created_at(came) == created:
+        return {"model": model, "created_at": came}
+    seconds = created if created is not None and 0 <= created <= _LAST_YEAR else 0
+    return {"model": model, "created_at": datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def encode_stop(stop: Stop, receipt: Receipt, *, is_own: bool = False) -> dict[str, Any]:
+    if is_own:
+        return {} if stop.raw is None else {"done_reason": stop.raw}
+    if stop.reason in _UNTOLD:
+        receipt.loss("stop", stop.raw or stop.reason, "Ollama has no such reason to stop")
+    return {"done_reason": _DONE_REASON.get(stop.reason, "stop")}
+
+
+def _encode_logprobs(response: Response, notes: Any) -> dict[str, Any]:
+    if "$logprobs" in notes:
+        return {"logprobs": notes["$logprobs"]}
+    tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
+    return {"logprobs": write_logprobs(tokens)} if tokens else {}

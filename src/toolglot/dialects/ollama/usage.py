@@ -1,0 +1,40 @@
+"""Counts of tokens at the end of an answer <-> `Usage`. The durations beside them have no place in the IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from toolglot.dialects.ollama.native import NAME
+from toolglot.dialects.ollama.wire import Answer
+from toolglot.ir import Usage
+from toolglot.wire.usage import UsageReader, original, with_original
+
+INPUT, OUTPUT = "prompt_eval_count", "eval_count"
+
+
+def decode_usage(answer: Answer) -> Usage | None:
+    """The counts of an answer; None where it tells none."""
+    found = {INPUT: answer.prompt_eval_count, OUTPUT: answer.eval_count}
+    counts = {name: value for name, value in found.items() if value is not UNSET}
+    return _read(counts) if counts else None
+
+
+def _read(counts: dict[str, Any]) -> Usage:
+    reader = UsageReader(counts, "$")
+    return Usage(
+        input_tokens=reader.count((INPUT,)),
+        output_tokens=reader.count((OUTPUT,)),
+        native=with_original(NAME, counts, {}),
+    )
+
+
+def encode_usage(usage: Usage | None) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    came = original(usage, NAME, _read)
+    if came is not None:
+        return came
+    counts = {INPUT: usage.input_tokens, OUTPUT: usage.output_tokens}
+    return {name: count for name, count in counts.items() if count is not None}

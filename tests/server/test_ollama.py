@@ -1,0 +1,122 @@
+"""Ollama's clients and servers at the gateway: lines of JSON, the routes beside the chat, errors, silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.exchanges import FOREIGN_PAIRS, calls_of, read_events
+from tests.recordings.demos import ASKED as WISHES
+from tests.server.gateway import Running, at, gateway, request
+from toolglot.config.schema import ModelConfig
+from toolglot.dialects import DIALECTS
+from toolglot.events import Event, fold, unfold
+from toolglot.ir import Text
+from toolglot.lint import lint
+
+LINES = "application/x-ndjson"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [TOOL]}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    demos = {f"to_{name}": at(name, "demo:", models=(f"{name}-model",)) for name in DIALECTS}
+    with gateway(demos, models={"seeing": ModelConfig(upstream="to_ollama", context_window=8192)}) as started:
+        yield started
+
+
+def lines_of(body: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in body.splitlines()]
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_calls_a_tool_and_goes_on_with_its_result(running: Running, upstream: str, stream: bool) -> None:
+    answer = running.ask("ollama", stream=stream, model=f"{upstream}-model", body=ASKED)
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith(LINES if stream else "application/json")
+    heard = fold(read_events("ollama", [answer.body]))
+    (call,) = calls_of(heard.content)
+    assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
+    # The Python client drops the ids of calls: results go by the tool's name.
+    called = [{"function": {"name": call.name, "arguments": json.loads(call.arguments)}}]
+    spoken = {"role": "assistant", "content": "", "tool_calls": called}
+    result = {"role": "tool", "content": "17 degrees", "tool_name": "get_weather"}
+    body = {**ASKED, "messages": [*ASKED["messages"], spoken, result]}
+    again = running.ask("ollama", stream=stream, model=f"{upstream}-model", body=body)
+    said = "".join(block.text for block in fold(read_events("ollama", [again.body])).content if isinstance(block, Text))
+    assert "17 degrees" in said
+    if stream:
+        assert lint("ollama", [answer.body]) == lint("ollama", [again.body]) == []
+
+
+@pytest.mark.parametrize("client", [client for client, upstream in FOREIGN_PAIRS if upstream == "ollama"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_upstream_serves_every_client(running: Running, client: str, stream: bool) -> None:
+    answer = running.ask(client, stream=stream or client == "warp", model="ollama-model", body=WISHES.get(client))
+    assert answer.status == 200
+    heard = fold(_events(client, answer.body, stream))
+    assert heard.content if client == "warp" else len(calls_of(heard.content)) == 2
+
+
+def _events(client: str, body: bytes, stream: bool) -> list[Event]:
+    if stream or client == "warp":
+        return read_events(client, [body])
+    return [*unfold(DIALECTS[client].decode_response(body))]
+
+
+def test_a_prompt_is_answered_in_the_form_of_generate(running: Running) -> None:
+    body = json.dumps({"model": "anthropic-model", "prompt": "Hello you", "system": "Be brief."}).encode()
+    answer = running.call("POST", "/api/generate", body)
+    lines = lines_of(answer.body)
+    assert "".join(line["response"] for line in lines).startswith("You said: “Hello you”")
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    whole = running.call("POST", "/api/generate", body.replace(b"{", b'{"stream":false,', 1))
+    assert whole.json()["response"].startswith("You said:")
+    assert "message" not in whole.json()
+
+
+def test_a_stream_is_what_a_request_gets_that_does_not_say(running: Running) -> None:
+    _, body = request("ollama", model="gemini-model")
+    document = {name: value for name, value in json.loads(body).items() if name != "stream"}
+    answer = running.call("POST", "/api/chat", json.dumps(document).encode())
+    assert answer.headers["content-type"].startswith(LINES)
+
+
+@pytest.mark.parametrize("name", ["seeing", "seeing:latest"])
+def test_models_are_listed_and_shown_as_open_webui_and_vs_code_want_them(running: Running, name: str) -> None:
+    listed = running.call("GET", "/api/tags").json()["models"]
+    assert {"seeing", "demo"} <= {entry["model"] for entry in listed}
+    assert all(entry["name"] == entry["model"] for entry in listed)
+    shown = running.call("POST", "/api/show", json.dumps({"model": name}).encode()).json()
+    assert "tools" in shown["capabilities"]
+    architecture = shown["model_info"]["general.architecture"]
+    assert shown["model_info"][f"{architecture}.context_length"] == 8192
+    version = running.call("GET", "/api/version").json()["version"]
+    assert tuple(map(int, version.split("."))) >= (0, 6, 4)
+    assert running.call("GET", "/api/ps").json() == {"models": []}
+
+
+def test_a_model_with_the_tag_latest_is_the_one_without(running: Running) -> None:
+    assert running.ask("ollama", model="openai_chat-model:latest", body=ASKED).status == 200
+
+
+def test_errors_are_told_as_ollama_tells_them(running: Running) -> None:
+    unknown = running.ask("ollama", model="unheard-of", body=ASKED)
+    assert (unknown.status, unknown.json()["error"].__class__) == (404, str)
+    nothing = running.call("POST", "/api/show", b'{"model": "unheard-of"}')
+    assert nothing.status == 404
+    wrong = running.call("POST", "/api/chat", b'{"model": "m", "messages": 7}')
+    assert (wrong.status, "$.messages" in wrong.json()["error"]) == (400, True)
+    assert "management of models" in running.call("POST", "/api/pull", b"{}").body.decode()
