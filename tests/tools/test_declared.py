@@ -170,6 +170,31 @@ def test_lines_on_remembered_tools_are_in_every_receipt() -> None:
         assert str(receipt) == "loss: tools[0]: a: why"
 
 
+def test_tools_that_are_used_without_their_declarations_stay() -> None:
+    memory, counter = DeclaredTools(room=1000), count(1)
+    kept = read(memory, declarations("kept"))
+    for number in range(1000):
+        read(memory, declarations(f"tool_{number}"))
+        assert memory.derive(kept, "count", None, lambda: next(counter)) == 1
+
+
+def test_tools_that_were_forgotten_are_remembered_again_when_they_come_back() -> None:
+    memory, counter = DeclaredTools(room=1000), count(1)
+    kept = read(memory, declarations("kept"))
+    for number in range(100):
+        read(memory, declarations(f"tool_{number}"))
+    memory.adopt(kept, 100)
+    memory.adopt(kept, 100)
+    assert [memory.derive(kept, "count", None, lambda: next(counter)) for _ in range(2)] == [1, 1]
+    for number in range(100):
+        other = read(DeclaredTools(), declarations(f"tool_{number}"))
+        memory.adopt(other, 100)
+        assert len(memory) <= 2 * 1000 // 50
+    memory.adopt((), 100)
+    memory.adopt(kept, 2000)
+    assert memory.derive(kept, "count", None, lambda: next(counter)) == 2
+
+
 def test_derived_things_are_bounded() -> None:
     memory = DeclaredTools()
     tools = read(memory, declarations("a"))

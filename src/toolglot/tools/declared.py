@@ -18,7 +18,7 @@ from toolglot.ir import Json, Opaque, Tool
 from toolglot.receipt import Loss, Receipt
 from toolglot.wire import json
 
-ROOM = 4 * 1024 * 1024
+ROOM = 2 * 1024 * 1024
 """Bytes of declarations, and of what was written of them, in each of two generations."""
 _TAIL = 64
 """Bytes that the key has: to compare 50 KB costs a fifth of what it costs to hash them."""
@@ -45,11 +45,12 @@ class _Declared:
     """Declarations and what was read of them. By their identity: the tools in it and those made of them; their schemas,
     and what was made of those."""
 
-    __slots__ = ("data", "known", "of_schemas", "read", "schemas", "size")
+    __slots__ = ("data", "key", "known", "of_schemas", "read", "schemas", "size")
 
-    def __init__(self, data: bytes, read: Any, tools: Tools) -> None:
+    def __init__(self, key: _Key, data: bytes, read: Any, tools: Tools, size: int) -> None:
+        self.key = key
         self.data = data
-        self.size = len(data)
+        self.size = size
         self.read = read
         self.known = {id(tools): _Known(tools, self)} if tools else {}
         self.schemas = {
@@ -97,11 +98,17 @@ class DeclaredTools:
                 read = decode(data)
                 if len(data) > self._room:
                     return read
-                declared = _Declared(data, read, tuple(tools_of(read)))
-            self._add(key, declared)
+                declared = _Declared(key, data, read, tuple(tools_of(read)), len(data))
+            self._add(declared)
         return declared.read  # type: ignore[no-any-return]
 
-    def _add(self, key: _Key, declared: _Declared) -> None:
+    def adopt(self, tools: Tools, size: int) -> None:
+        """Remember tools that came back without their declarations, which had about this size."""
+        if tools and size <= self._room and self._find(tools) is None:
+            self._add(_Declared(("", id(tools), b""), b"", None, tools, size))
+
+    def _add(self, declared: _Declared) -> None:
+        key = declared.key
         with self._lock:
             if self._young.size + declared.size > self._room:
                 self._old, self._young = self._young, _Generation()
@@ -153,8 +160,14 @@ class DeclaredTools:
         return made
 
     def _find(self, tools: Tools) -> _Known | None:
-        known = self._young.by_tools.get(id(tools)) or self._old.by_tools.get(id(tools))
-        return known if known is not None and known.tools is tools else None
+        known = self._young.by_tools.get(id(tools))
+        if known is not None and known.tools is tools:
+            return known
+        known = self._old.by_tools.get(id(tools))
+        if known is None or known.tools is not tools:
+            return None
+        self._add(known.declared)
+        return known
 
     def _register(self, tools: Tools, declared: _Declared) -> None:
         with self._lock:

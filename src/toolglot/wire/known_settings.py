@@ -23,7 +23,7 @@ stands last."""
 ALIKE = 4
 """Requests that are kept for one mark."""
 MOST_MARKS = 256
-ROOM = 8 * 1024 * 1024
+ROOM = 4 * 1024 * 1024
 """Bytes around conversations that are kept, twice: as they came, and as what was read of them."""
 LARGEST = 512 * 1024
 """Bytes around one conversation."""

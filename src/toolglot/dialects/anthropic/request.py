@@ -43,6 +43,7 @@ from toolglot.dialects.anthropic.wire import REQUESTS, Metadata, OutputConfig, R
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, replace, with_native
 from toolglot.receipt import Receipt, describe_setting
+from toolglot.tools.declared import DECLARED
 from toolglot.wire import json, large
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.structs import as_json, members_without
@@ -99,6 +100,7 @@ def _decode_known(data: bytes) -> Request | None:
     if (found := _KNOWN.find(data)) is None:
         return None
     settings, history = found
+    DECLARED.adopt(settings.tools, len(data))
     if (wire := REQUESTS.read_history(history)) is None:
         return None
     try:

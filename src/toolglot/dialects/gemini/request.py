@@ -45,6 +45,7 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
+from toolglot.tools.declared import DECLARED
 from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.known_settings import KnownSettings
@@ -110,6 +111,7 @@ def _decode_known(data: bytes) -> Request | None:
     if (found := _KNOWN.find(data)) is None:
         return None
     settings, history = found
+    DECLARED.adopt(settings.tools, len(data))
     if (contents := REQUESTS.read_history(history)) is None:
         return None
     try:

@@ -111,6 +111,7 @@ def _decode_known(data: bytes) -> Request | None:
     if (found := _KNOWN.find(data)) is None:
         return None
     settings, history = found
+    DECLARED.adopt(settings.tools, len(data))
     if (wire := REQUESTS.read_history(history)) is None:
         return None
     try:

@@ -42,7 +42,7 @@ from toolglot.dialects.openai_responses.wire import (
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Reasoning, Request, ResponseFormat, Text, Tool, native_of, replace
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import Tools
+from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.known_settings import KnownSettings
@@ -92,6 +92,7 @@ def _decode_known(data: bytes) -> Request | None:
     if (found := _KNOWN.find(data)) is None:
         return None
     settings, history = found
+    DECLARED.adopt(settings.tools, len(data))
     if (items := _READER.read_history(history)) is None:
         return None
     try:
