@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from toolglot.dialect import Dialect
+from toolglot.dialects.installed import installed_manifests
 from toolglot.errors import UnknownDialectError
 from toolglot.manifest import Manifest, load
 
@@ -30,18 +31,33 @@ class Dialects(Mapping[str, Dialect]):
 
     @cached_property
     def manifests(self) -> Mapping[str, Manifest]:
-        """What is known of each dialect without loading it."""
-        built_in = [load(f"{__name__}.{name}:MANIFEST") for name in _BUILT_IN]
-        return {manifest.name: manifest for manifest in built_in}
+        """What is known of each dialect without loading it. Those that come with toolglot win over others of the name.
+
+        Raises:
+            BadPluginError: a package says that it brings a dialect, and it does not.
+        """
+        installed = {manifest.name: manifest for manifest in installed_manifests()}
+        return {**self._built_in, **installed, **self._built_in}
+
+    @cached_property
+    def _built_in(self) -> dict[str, Manifest]:
+        return {name: load(f"{__name__}.{name}:MANIFEST") for name in _BUILT_IN}
+
+    def manifest(self, name: str) -> Manifest | None:
+        """That of one dialect. Installed packages are looked at only for names that are not known otherwise."""
+        return self._built_in.get(name) or self.manifests.get(name)
 
     def __getitem__(self, name: str) -> Dialect:
         dialect = self._loaded.get(name)
         if dialect is None:
-            dialect = self._loaded[name] = load(self.manifests[name].record)
+            manifest = self.manifest(name)
+            if manifest is None:
+                raise KeyError(name)
+            dialect = self._loaded[name] = load(manifest.record)
         return dialect
 
     def __contains__(self, name: object) -> bool:
-        return name in self.manifests
+        return isinstance(name, str) and self.manifest(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.manifests)
@@ -62,7 +78,8 @@ class ByDialect(Mapping[str, T]):
         self._fact = fact
 
     def __getitem__(self, name: str) -> T:
-        if not (found := self._fact(DIALECTS.manifests[name])):
+        manifest = DIALECTS.manifest(name)
+        if manifest is None or not (found := self._fact(manifest)):
             raise KeyError(name)
         return found
 

@@ -15,7 +15,8 @@ __all__ = ["UNMARKED", "dialect_of_body", "dialect_of_message", "dialect_of_mess
 
 def marks_of(dialect: str) -> Marks:
     """The marks of a dialect; none where it has not listed any."""
-    reference = DIALECTS.manifests[dialect].marks if dialect in DIALECTS else ""
+    manifest = DIALECTS.manifest(dialect)
+    reference = manifest.marks if manifest is not None else ""
     marks: Marks = load(reference) if reference else Marks()
     return marks
 
