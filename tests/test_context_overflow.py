@@ -25,6 +25,10 @@ MESSAGES: list[tuple[str, Counts]] = [
         " `max_tokens` and try again",
         (199759, 8192, 200000),
     ),
+    (
+        "input length and max_tokens exceed context limit: 90402 + 116650 > 204648, decrease input length",
+        (90402, 116650, 204648),
+    ),
     ("The prompt is too long: 281000, model maximum context length: 262143", (281000, None, 262143)),
     (f"{OPENAI_MAXIMUM}. However, your messages resulted in 8545 tokens. Please reduce", (8545, None, 8192)),
     (
@@ -85,6 +89,14 @@ MESSAGES: list[tuple[str, Counts]] = [
         (1200293, None, 1048576),
     ),
     ("The input token count exceeds the maximum number of tokens allowed 1048576.", (None, None, 1048576)),
+    (
+        "Unable to submit request because the input token count is 1251952 but model only supports up to 1048576."
+        " Reduce the input token count and try again.",
+        (1251952, None, 1048576),
+    ),
+    ("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", (131393, None, 131040)),
+    ("Input length (265330) exceeds model's maximum context length (262144).", (265330, None, 262144)),
+    ("Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)", (5152, None, 2048)),
     (
         "Too many input tokens. Max input tokens: 8192, request input token count: 9001 ",
         (9001, None, 8192),
@@ -172,7 +184,13 @@ def test_every_client_is_told_in_words_that_it_knows(client: str, upstream: str,
     assert DIALECTS[client].answer.overflow_words.search(json.encode(error))
 
 
-SGLANG = {"object": "error", "message": MESSAGES[14][0], "type": "BadRequestError", "param": None, "code": 400}
+SGLANG = {
+    "object": "error",
+    "message": next(message for message, counts in MESSAGES if counts == (61709, None, 40960)),
+    "type": "BadRequestError",
+    "param": None,
+    "code": 400,
+}
 
 
 def test_chat_clients_get_the_code_and_words_of_openai_as_they_came() -> None:

@@ -56,7 +56,7 @@ _MAXIMUM = r"maximum context length is <limit> tokens"
 
 OVERFLOW_PATTERNS: tuple[OverflowPattern, ...] = (
     _pattern("Anthropic", r"prompt is too long: <input> tokens > <limit>"),
-    _pattern("Anthropic", r"input length and `max_tokens` exceed context limit: <input> \+ <output> > <limit>"),
+    _pattern("Anthropic", r"input length and `?max_tokens`? exceed context limit: <input> \+ <output> > <limit>"),
     _pattern("Fireworks", r"prompt is too long: <input>, model maximum context length: <limit>"),
     _pattern(
         "OpenAI, DeepSeek, vLLM",
@@ -88,6 +88,11 @@ OVERFLOW_PATTERNS: tuple[OverflowPattern, ...] = (
         r" input messages and <output> tokens for the completion",
     ),
     _pattern("SGLang", r"input length \(<input> tokens\) exceeds the maximum allowed length \(<limit> tokens\)"),
+    _pattern("Poolside", r"input length <input> exceeds the maximum allowed input length of <limit>"),
+    _pattern(
+        "OpenAI's imitators", r"input length \(<input>\) exceeds (?:the )?model'?s maximum context length \(<limit>\)"
+    ),
+    _pattern("Atlas", r"prompt too long: <input> tokens exceeds max_seq_len <limit>"),
     _pattern("llama.cpp", r"\(<input> tokens\) exceeds the available context size \(<limit> tokens\)"),
     _pattern("llama.cpp", r"exceeds the available context size|context size has been exceeded"),
     _pattern("llama-cpp-python", r"requested tokens \(<input>\) exceed context window of <limit>"),
@@ -98,6 +103,7 @@ OVERFLOW_PATTERNS: tuple[OverflowPattern, ...] = (
     _pattern("Ollama", r"input length exceeds (?:the |maximum )?context length"),
     _pattern("Google", r"input token count \(<input>\) exceeds the maximum number of tokens allowed \(<limit>\)"),
     _pattern("Google", r"token count.{0,40}exceeds the maximum number of tokens allowed(?: \(?<limit>)?"),
+    _pattern("Google Vertex AI", r"input token count is <input> but (?:the )?model only supports up to <limit>"),
     _pattern(
         "Amazon Bedrock", r"too many input tokens\. max input tokens: <limit>, request input token count: <input>"
     ),
