@@ -35,7 +35,8 @@ def repair(request: Request, context: Context) -> Request:
 
 def pair(request: Request, context: Context) -> Request:
     """Calls and results paired and in order, whoever speaks."""
-    if _is_paired(request.messages) and _is_one_batch(context):
+    is_one_batch = _is_one_batch(context)
+    if is_one_batch and _is_paired(request.messages):
         return request
     messages: list[Message] = []
     runs = _runs(request.messages)
@@ -47,6 +48,9 @@ def pair(request: Request, context: Context) -> Request:
                 messages.extend(_answers((), run, start, strays, context))
             continue
         next_start, next_stop = runs[number + 1] if number + 1 < len(runs) else (stop, stop)
+        if is_one_batch and _is_paired(turn := request.messages[start:next_stop]):
+            messages.extend(turn)
+            continue
         following = request.messages[next_start:next_stop]
         *earlier, last = _batches(run, context)
         for batch in earlier:
