@@ -382,7 +382,7 @@ def test_tools_that_cannot_be_read_are_refused_with_their_own_path(data: str, wh
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownDialectError, match="openai_chat, openai_responses, anthropic, gemini, warp, mcp"):
+    with pytest.raises(UnknownDialectError, match=", ".join([*DIALECTS, "mcp"])):
         translate_tools("[]", "cohere", "mcp")
 
 

@@ -24,12 +24,13 @@ CHANGING = {
     "toolglot.dialects.gemini.frames.TextFrame",
     "toolglot.dialects.gemini.frames.TextPart",
     "toolglot.dialects.openai_responses.stream_state.Frame",
+    "toolglot.lint.report.Frame",
 }
 
 
 # What decoders and the direct way read and write lives as long as one request, and nobody else ever holds it.
 SHORT_LIVED = re.compile(
-    r"toolglot\.direct\.plain|toolglot\.wire\.typed|.*\.(?:direct|direct_answers|wire)|.*\.anthropic\.stream_frames"
+    r"toolglot\.direct\.plain|toolglot\.wire\.structs|.*\.(?:direct|direct_answers|wire)|.*\.anthropic\.stream_frames"
 )
 
 
