@@ -73,7 +73,9 @@ def staged(transport: ScriptedTransport, *, stream: bool, **options: Any) -> tup
 
 
 async def said(driver: FlowDriver) -> str:
-    commands = [shown(command) async for command in driver.commands()]
+    commands: list[str] = []
+    while (command := await driver.next_command()) is not None:
+        commands.append(shown(command))
     return " | ".join([*commands, shown(driver.result)])
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -186,10 +185,9 @@ class Talk:
         flow = with_carried_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
         driver, data = FlowDriver(flow, context), b""
         try:
-            async with aclosing(driver.commands()) as commands:
-                async for command in commands:
-                    if not isinstance(command, BeginStream):
-                        data += command.data if isinstance(command, Write) else command
+            while (command := await driver.next_command()) is not None:
+                if not isinstance(command, BeginStream):
+                    data += command.data if isinstance(command, Write) else command
         finally:
             driver.close()
             targets.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import random
 from time import time
 
@@ -21,8 +21,13 @@ from toolglot.server.record import Record
 
 def new_context(record: Record, *, is_streaming: bool) -> FlowContext:
     """The context of an answer that goes to no client's connection."""
-    environment = Environment(asyncio.get_running_loop().time, random, time)
+    environment = _environment(asyncio.get_running_loop())
     return FlowContext(record=record, environment=environment, is_streaming=is_streaming)
+
+
+@lru_cache(1)
+def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
+    return Environment(loop.time, random, time)
 
 
 def client_context(incoming: Incoming, received: ReceivedRequest) -> FlowContext:

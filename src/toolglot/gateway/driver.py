@@ -9,7 +9,7 @@ driver.result
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -47,6 +47,7 @@ DRAIN_SECONDS = 1.0
 """How long the rest of an upstream's stream is read once the answer is complete, so that its connection lives on."""
 
 ClientCommand: TypeAlias = BeginStream | Write | bytes
+_WRITES = (BeginStream, Write)
 
 
 class _Ended(Struct, frozen=True, eq=False):
@@ -60,6 +61,24 @@ class _Broken(Struct, frozen=True, eq=False):
 class FlowDriver:
     """Drives one flow. `stop_error` tells, when the task is cancelled, what the client is told; None lets the
     cancellation through."""
+
+    __slots__ = (
+        "_chunks",
+        "_context",
+        "_flow",
+        "_instead",
+        "_last",
+        "_left",
+        "_limit",
+        "_now",
+        "_operation",
+        "_reply",
+        "_stop_error",
+        "_task",
+        "is_backing_off",
+        "result",
+        "waiting_since",
+    )
 
     def __init__(
         self, flow: Flow, context: FlowContext, stop_error: Callable[[], ApiError | None] = lambda: None
@@ -75,39 +94,45 @@ class FlowDriver:
         self._left = 0
         self._limit = 0
         self._instead: Command | _Ended | _Broken | None = None
+        self._last: ClientCommand | None = None
         self.waiting_since: float | None = None
         """Since when the flow waits for an upstream or for work of our own."""
         self.is_backing_off = False
         """No upstream is at work: the time until the next attempt is running."""
         self.result: Result | None = None
 
-    async def commands(self) -> AsyncGenerator[ClientCommand, None]:
-        """What is to be written to the client, in order. Raises what the flow raises."""
-        self._task = asyncio.current_task()
+    async def next_command(self) -> ClientCommand | None:
+        """What is to be written to the client next; None once the flow has ended. Raises what the flow raises."""
+        if self._task is None:
+            self._task = asyncio.current_task()
         try:
-            step = self._resume(None)
-            while type(step) is not _Ended:
+            step = await self._next_step() if type(self._last) is bytes else self._resume(None)
+            while True:
                 if type(step) is bytes:
                     if step:
-                        yield step
+                        break
                     step = await self._next_step()
-                elif type(step) is BeginStream or type(step) is Write:
-                    yield step
-                    step = self._resume(None)
-                elif type(step) is Wait:
+                elif isinstance(step, _Ended):
+                    self.result = step.result
+                    return None
+                elif isinstance(step, _WRITES):
+                    break
+                elif isinstance(step, Wait):
                     step = self._resume(await self._sleep(step.seconds))
                 else:
-                    self._operation = step  # type: ignore[assignment]
+                    assert not isinstance(step, bytes)
+                    self._operation = step
                     step = await self._next_step()
-            self.result = step.result
         except BaseException:
             self.close()
             raise
+        self._last = step
+        return step
 
     async def run(self) -> Result:
         """The result of a flow that writes nothing before it ends."""
-        async for command in self.commands():
-            raise AssertionError(command)
+        command = await self.next_command()
+        assert command is None
         assert self.result is not None
         return self.result
 

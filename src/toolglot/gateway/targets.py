@@ -51,7 +51,9 @@ log = logging.getLogger("toolglot.server")
 
 
 class RequestTargets:
-    """Makes the targets of one request, and knows the exchange with the current one."""
+    """Makes the targets of one request."""
+
+    __slots__ = ("_repeats", "calling", "context", "gateway", "prefix", "received", "replays", "states")
 
     def __init__(
         self,
@@ -206,6 +208,27 @@ def log_failure(record: Record, name: str, error: ApiError) -> None:
 
 class ExchangeTranslation:
     """Translates one request and its answer by an `Exchange`."""
+
+    __slots__ = (
+        "_as_text",
+        "_calling",
+        "_gateway",
+        "_hash_next",
+        "_prefix",
+        "_receipt_lines",
+        "_received",
+        "_record",
+        "_target",
+        "_text_calls",
+        "_was_refused",
+        "body",
+        "exchange",
+        "limit",
+        "size",
+        "spent",
+        "transport",
+        "upstream",
+    )
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
 from typing import Protocol
 
 from msgspec import Struct
@@ -115,9 +114,9 @@ async def _answering(
     if serving is not None:
         return serving
     targets = RequestTargets(gateway, received, context, calling, replays, states)
-    faults = FaultEncoder(received)
-    context.encode_fault = faults.encode
     if received.request.stream:
+        faults = FaultEncoder(received)
+        context.encode_fault = faults.encode
         context.keepalive = faults.encoder.keepalive()
     flow = answer(context, targets.build(routed))
     if store is not None:
@@ -264,10 +263,9 @@ async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Ca
 
     async with SilenceTimer(incoming, driver, context.keepalive_seconds, write) as silence:
         try:
-            async with aclosing(driver.commands()) as commands:
-                async for command in commands:
-                    await silence.settle()
-                    await write(command)
+            while (command := await driver.next_command()) is not None:
+                await silence.settle()
+                await write(command)
             await silence.settle()
             result = driver.result
             if not isinstance(result, StreamEnd):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
 
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
@@ -125,12 +124,11 @@ class GatewayModel:
         self.targets = targets
         self._driver = driver = FlowDriver(flow, context)
         try:
-            async with aclosing(driver.commands()) as commands:
-                async for command in commands:
-                    if type(command) is BeginStream:
-                        self._begin(routed, command.upstream_headers)
-                    elif events := heard[-1].take():
-                        yield events
+            while (command := await driver.next_command()) is not None:
+                if type(command) is BeginStream:
+                    self._begin(routed, command.upstream_headers)
+                elif events := heard[-1].take():
+                    yield events
             result = driver.result
             if isinstance(result, ApiError):
                 raise FailedError(result, context.exchange)
