@@ -386,7 +386,7 @@ def test_names_and_ids_that_the_target_does_not_allow_are_told() -> None:
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownDialectError, match="warp, mcp"):
+    with pytest.raises(UnknownDialectError, match="ollama, mcp"):
         translate_result({}, "cohere", "mcp")
 
 
@@ -400,8 +400,9 @@ def test_texts_and_images_go_there_and_back(blocks: list[str | None], failed: bo
     """A law: what every dialect has a word for comes back from each as it was."""
     content = [IMAGE if said is None else text(said) for said in blocks]
     texts = [said for said in blocks if said is not None]
-    if dialect == "gemini":  # it has one text in front of all media
-        content = [*([text("".join(texts))] if texts else []), *(block for block in content if block is IMAGE)]
+    if dialect in ("gemini", "ollama"):  # they have one text in front of all media
+        between = "" if dialect == "gemini" else "\n\n"
+        content = [*([text(between.join(texts))] if texts else []), *(block for block in content if block is IMAGE)]
     flag = {"isError": True} if failed and dialect in ("anthropic", "gemini") else {}
     there = translate_result({"content": content, **flag}, "mcp", dialect, call_id="call_1", name="weather")
     assert not there.receipt.losses

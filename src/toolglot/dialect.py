@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from toolglot.direct.plain import Direct
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
@@ -253,6 +253,10 @@ class Listing(Struct, frozen=True, kw_only=True):
     """The name of the model in the body of a request for one, where it is not in the path."""
 
 
+def _as_it_came(value: Any, raw: Raw) -> Any:
+    return raw
+
+
 def _refuse_nothing(request: Request) -> ApiError | None:
     return None
 
@@ -275,6 +279,11 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     """The model and whether to stream stand in the URL, not in the body."""
     needs_model: bool = True
     """The API requires a request to name its model."""
+    results_name_tools: bool = False
+    """A result must name its tool."""
+    wrap_result: Callable[[Any, Raw], Any] = _as_it_came
+    """The element of the history around a result that stands alone (its value, and its JSON); anything else as it
+    is."""
     refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
     """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
     image_tokens: ImageTokens = by_area
@@ -383,6 +392,8 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
     answering: Callable[[Dialect, Request], Dialect] | None = None
     """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
+    usual_history: Mapping[str, Any] = {}
+    """Limits of the history that servers are sent, unless they are configured: fields of `HistoryPolicy`."""
 
 
 class Dialect(Struct, frozen=True, kw_only=True):

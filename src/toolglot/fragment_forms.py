@@ -38,25 +38,8 @@ class Form(Struct, frozen=True, kw_only=True):
     """The element of that list around a result that stands alone; anything else as it is."""
 
 
-def _as_it_is(value: Any, raw: Raw) -> Any:
-    return raw
-
-
-def _anthropic_block(value: Any, raw: Raw) -> Any:
-    is_bare = isinstance(value, dict) and value.get("type") == "tool_result"
-    return {"role": "user", "content": [raw]} if is_bare else raw
-
-
-def _gemini_part(value: Any, raw: Raw) -> Any:
-    is_bare = isinstance(value, dict) and value.keys() & {"functionResponse", "function_response"}
-    return {"role": "user", "parts": [raw]} if is_bare else raw
-
-
 def _warp_result(value: Any, raw: Raw) -> Any:
     return {"tool_call_result": raw} if isinstance(value, dict) and "tool_call_id" in value else raw
-
-
-_BARE = {"anthropic": _anthropic_block, "gemini": _gemini_part}
 
 
 def form_of(dialect: Dialect) -> Form:
@@ -72,7 +55,7 @@ def _json_form(dialect: Dialect) -> Form:
         results=(key,),
         before=2,
         history=(key, *([dialect.request.system_key] if dialect.request.system_key else ())),
-        bare=_BARE.get(dialect.name, _as_it_is),
+        bare=dialect.request.wrap_result,
     )
 
 

@@ -39,8 +39,6 @@ SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
 CALL, RESULT = str(Place(1, 0)), str(Place(2, 0))
 """Where a call and its result stand behind that."""
 NOTHING = Text(text="")
-NAMES_RESULTS = "gemini"
-"""The dialect whose results name their tool."""
 
 
 def translate_tools(
@@ -314,7 +312,7 @@ def _need_to_know(result: ToolResult, target: Dialect) -> None:
     """An API pairs results with calls: it needs to be told which call this one answers."""
     if not result.call_id:
         raise DecodeError("call_id", "the result does not say which call it answers; give the id of the call")
-    if not result.name and target.name == NAMES_RESULTS:
+    if not result.name and target.request.results_name_tools:
         raise DecodeError("name", f"results of {target.title} name their tool, and this one does not; give its name")
 
 

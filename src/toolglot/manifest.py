@@ -47,6 +47,10 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """Its `Marks`, by which its documents are recognized."""
     lint: str = ""
     """Its `LintRules`, what clients demand of its streams."""
+    output_schema: str = ""
+    """The member of a tool that holds the schema of its output, if there is one."""
+    volatile: tuple[str, ...] = ("model",)
+    """Members of a request that tell who asks and not what: two requests that differ in them alone are the same."""
     state: StateFields = StateFields()
     """What its models' reasoning state consists of."""
     aliases: tuple[str, ...] = ()

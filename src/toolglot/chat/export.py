@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from toolglot.chat.conversation import Conversation, Failure
+from toolglot.dialects import RICHEST
 from toolglot.export.html import html_of
 from toolglot.export.jsonl import jsonl_of
 from toolglot.export.markdown import markdown_of
 from toolglot.ir import Message, Text, replace
 
-DIALECT = "anthropic"
+DIALECT = RICHEST
 """In whose words a chat keeps its messages: it has a place for the reasoning state of every vendor."""
 
 

@@ -25,7 +25,7 @@ from toolglot.chat.screen import Screen
 from toolglot.chat.telling import Line
 from toolglot.chat.view import ScreenTeller, View
 from toolglot.config.schema import McpServerConfig
-from toolglot.dialects import find
+from toolglot.dialects import RICHEST, find
 from toolglot.errors import ToolglotError
 from toolglot.events import Event
 from toolglot.gateway.errors import FailedError
@@ -39,7 +39,7 @@ from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.tools.served import ServedCall
 
-CLIENT = "anthropic"
+CLIENT = RICHEST
 LONGEST_ERROR = 1_000
 
 Consent = Literal["yes", "no", "always"]

@@ -15,7 +15,7 @@ from toolglot.cli.parameters import chunks, decoded, refuse
 from toolglot.cli.receipt import check_writable, give
 from toolglot.cli.stream import HEAD_BYTES, hand_on
 from toolglot.cli.tool_files import tools_in
-from toolglot.dialects import find
+from toolglot.dialects import DEFAULT, find
 from toolglot.errors import DecodeError, LossError, UpstreamError
 from toolglot.events import Fold, unfold
 from toolglot.ir import Response, Stop, Text
@@ -25,7 +25,7 @@ from toolglot.textcalls.told import text_of, told_as_text
 from toolglot.translate import Exchange
 from toolglot.wire import json
 
-WRAPPER = "openai_chat"
+WRAPPER = DEFAULT
 """The dialect in which a text of no dialect goes through the translation."""
 
 

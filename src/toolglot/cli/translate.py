@@ -16,8 +16,9 @@ from toolglot.cli.receipt import check_writable, give
 from toolglot.cli.sides import Side, side_option
 from toolglot.cli.stream import hand_on
 from toolglot.cli.tool_files import tools_option
+from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, LossError, RefusedError, UpstreamError
-from toolglot.fragments import NAMES_RESULTS, translate_messages, translate_result, translate_tools
+from toolglot.fragments import translate_messages, translate_result, translate_tools
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.translate import Exchange
@@ -184,7 +185,8 @@ def _refuse_options(context: click.Context, job: Job) -> None:
     if job.kind == "result" and job.source == MCP != job.target:
         if job.call_id is None:
             raise click.UsageError("an MCP result does not say which call it answers: give --call-id", context)
-        if job.name is None and (job.target == NAMES_RESULTS or job.writes):
+        names_tools = job.target in DIALECTS and DIALECTS[job.target].request.results_name_tools
+        if job.name is None and (names_tools or job.writes):
             raise click.UsageError("a result names its tool there, and an MCP result does not: give --name", context)
     if str(job.receipt) == "-":
         raise click.UsageError("--receipt needs a file: the output is on standard output", context)

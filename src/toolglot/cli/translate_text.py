@@ -14,7 +14,7 @@ from toolglot.cli.parameters import refuse
 from toolglot.cli.sides import AUTO
 from toolglot.cli.text_answers import translate_response, translate_stream
 from toolglot.cli.tool_files import tools_in
-from toolglot.dialects import DIALECTS
+from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.fragments import read_result, translate_messages
 from toolglot.ir import Block, Media, Message, Request, Text, Tool, ToolResult, replace
@@ -27,7 +27,7 @@ from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.translate import Exchange
 
-UNMARKED = "openai_chat"
+UNMARKED = DEFAULT
 """The dialect of messages in which nothing tells it: a role and a text."""
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from toolglot.config.addresses import address_problem
 from toolglot.config.problems import ConfigError, Problem, did_you_mean, one_of
 from toolglot.config.schema import Config, UpstreamConfig
-from toolglot.dialects import DIALECTS
+from toolglot.dialects import DEFAULT, DIALECTS
 
 _UPSTREAM = "--upstream"
 _KEY = "--upstream-key-env"
@@ -24,7 +24,7 @@ def parse_upstream(text: str) -> tuple[str, str]:
     name, equals, url = text.partition("=")
     dialect = name.strip().lower().replace("-", "_")
     if not equals:
-        raise _error(_UPSTREAM, "expected DIALECT=URL, such as openai_chat=http://127.0.0.1:8000/v1")
+        raise _error(_UPSTREAM, f"expected DIALECT=URL, such as {DEFAULT}=http://127.0.0.1:8000/v1")
     if dialect not in DIALECTS:
         raise _error(_UPSTREAM, f"there is no dialect `{name[:40]}`", one_of(dialect, DIALECTS))
     if problem := address_problem(url.strip()):

@@ -9,11 +9,9 @@ from msgspec.structs import asdict
 
 from toolglot.config.problems import field_name
 from toolglot.config.schema import Config, UpstreamConfig
+from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import CUT_TO, HistoryPolicy, Layer, settle
 from toolglot.routing import Target
-
-USUAL = {"warp": HistoryPolicy(max_messages=50, max_tool_results=10)}
-"""What an upstream of a dialect is sent of a conversation, unless it is configured."""
 
 OLDER = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
 """Limits that stand with the upstream itself, and what they are called in its section. They are older than steps, and
@@ -28,7 +26,8 @@ class Section(NamedTuple):
 def upstream_sections(name: str, upstream: UpstreamConfig, for_all: HistoryPolicy) -> list[Section]:
     """What is said of all conversations with an upstream."""
     own = ("upstreams", name)
-    usual = USUAL.get(upstream.dialect or "", HistoryPolicy())
+    dialect = DIALECTS.get(upstream.dialect or "")
+    usual = HistoryPolicy() if dialect is None else HistoryPolicy(**dialect.upstream.usual_history)
     older = [
         Section(field_name((*own, field)), Layer(HistoryPolicy(**{limit: value}), exact=True))
         for field, limit in OLDER.items()

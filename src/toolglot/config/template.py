@@ -28,6 +28,7 @@ from toolglot.config.schema import (
     StoreConfig,
     UpstreamConfig,
 )
+from toolglot.dialects import DEFAULT
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.upstream.transport import Timeouts
 from toolglot.wire import json
@@ -88,7 +89,7 @@ SECTIONS = (
         UpstreamConfig,
         {
             "vendor": '"vllm"',
-            "dialect": '"openai_chat"',
+            "dialect": f'"{DEFAULT}"',
             "base_url": '"http://127.0.0.1:8000/v1"',
             "key": '"${LOCAL_KEY:-none}"',
             "key_header": '"authorization"',

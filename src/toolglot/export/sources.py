@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolglot.dialect import Dialect
-from toolglot.dialects import find
+from toolglot.dialects import STORED, find
 from toolglot.errors import DecodeError, MissingExtraError, UnknownDialectError
 from toolglot.export.answers import answer_in
 from toolglot.export.jsonl import message_of
@@ -179,7 +179,7 @@ def _decoded(client: Dialect, body: dict[str, Any]) -> Request:
 
 
 def _before(asked: Request) -> list[Loss]:
-    held = [name for name in HELD_ELSEWHERE if native_of(asked, "openai_responses").get(name)]
+    held = [name for name in HELD_ELSEWHERE if native_of(asked, STORED).get(name)]
     return [Loss(name, "what was said before", "the request names it, and its server keeps it") for name in held]
 
 
@@ -294,7 +294,7 @@ def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _To
         raise DecodeError("$", json.TOO_DEEP) from None
     lines = _before(asked)
     messages = asked.messages
-    before = native_of(asked, "openai_responses").get("previous_response_id")
+    before = native_of(asked, STORED).get("previous_response_id")
     if isinstance(before, str) and before in answered:
         messages, lines = (*answered[before], *_without_instructions(messages)), []
     answer = answer_in(recording, client, asked)
@@ -339,7 +339,7 @@ def _whole(messages: Iterable[Message]) -> tuple[bytes, int]:
 
 def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:
     """What a request adds to a conversation that its server keeps, whose instructions stand at its beginning."""
-    return (message for message in messages if "$from" not in native_of(message, "openai_responses"))
+    return (message for message in messages if "$from" not in native_of(message, STORED))
 
 
 def _marks(messages: Iterable[Message]) -> Iterator[bytes]:

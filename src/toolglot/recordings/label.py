@@ -36,7 +36,7 @@ def label_of(recording: Recording) -> Label:
     """The time that the client was told; where its dialect tells none, the time of the request."""
     start = start_of(recording)
     created = None if start is None else start.created
-    if created is None and recording.head.client == "gemini":
+    if created is None:
         created = _time_in_words(recording.body)
     started = _time(recording.head.time) if created is None else created
     return Label(started, answer_id(recording.head.id), completed_of(recording))

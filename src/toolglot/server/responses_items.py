@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from toolglot.dialects import STORED
 from toolglot.errors import ApiError, DecodeError, RefusedError
 from toolglot.store import History, Item, StoreError, Turn
 from toolglot.wire import json
@@ -159,7 +160,7 @@ def not_found(what: str, wanted: str, param: str | None = None) -> ApiError:
 
 def api_refusal(message: str, *, kind: Any = "bad_request", code: str, param: str | None = None) -> ApiError:
     """An error in the API's own words, so that its code is told as it is."""
-    native = {"openai_responses": {"type": "invalid_request_error"}}
+    native = {STORED: {"type": "invalid_request_error"}}
     status = 404 if kind == "not_found" else 400
     return ApiError(kind=kind, status=status, code=code, message=message, param=param, native=native)
 

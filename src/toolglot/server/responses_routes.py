@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from toolglot.dialects import find
+from toolglot.dialects import STORED, find
 from toolglot.errors import ApiError, DecodeError, RefusedError
 from toolglot.server.responses_items import (
     api_refusal,
@@ -116,7 +116,7 @@ async def get_response(ask: Ask) -> Reply:
 
 def replay(turn: Turn, starting_after: int = -1) -> bytes:
     """A stored response as the stream that it could have been, from an event on."""
-    stream = Exchange("openai_responses", "openai_responses").stream()
+    stream = Exchange(STORED, STORED).stream()
     tap = StreamTap(
         Expanded(body=b"", id=turn.id, kept=True, store=True, previous=turn.previous, conversation=turn.conversation)
     )
@@ -266,7 +266,7 @@ def _items(fields: Mapping[str, Any]) -> list[Raw]:
     if not isinstance(items, list) or len(items) > MAX_ITEMS:
         raise _wrong("items", f"an array of at most {MAX_ITEMS} items is expected")
     try:
-        find("openai_responses").decode_request(json.encode({"model": "", "input": items}))
+        find(STORED).decode_request(json.encode({"model": "", "input": items}))
     except DecodeError as error:
         raise DecodeError(error.where.replace("$.input", "$.items", 1), error.what) from None
     return [Raw(json.encode(item)) for item in items]

@@ -17,7 +17,7 @@ from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.record_checks import directory_problem, empty_places, place_problem
 from toolglot.config.schema import Config, Limits, ReplaySpeed, UpstreamConfig
 from toolglot.dialect import Dialect
-from toolglot.dialects import find
+from toolglot.dialects import DEFAULT, find
 from toolglot.errors import MissingExtraError
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.gateway import Gateway
@@ -188,7 +188,7 @@ def _upstream(
     many_keys: bool,
     history: HistoryPolicy,
 ) -> Upstream:
-    dialect = find(config.dialect or "openai_chat")
+    dialect = find(config.dialect or DEFAULT)
     assert config.base_url is not None
     vendor = VENDORS.get(config.vendor or "")
     at_home = vendor is not None and vendor.base_url in (None, config.base_url)

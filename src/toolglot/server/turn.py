@@ -6,6 +6,7 @@ import asyncio
 import logging
 from time import time
 
+from toolglot.dialects import STORED
 from toolglot.receipt import Loss
 from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, not_stored, settle, unstored
 from toolglot.store import Store, StoreError
@@ -13,7 +14,7 @@ from toolglot.upstream.aside import aside
 
 log = logging.getLogger("toolglot.server")
 
-DIALECT = "openai_responses"
+DIALECT = STORED
 
 PATIENCE = 1.5
 """Seconds that an answer waits for being stored, whatever holds the store up."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolglot.dialects import find
+from toolglot.dialects import DEFAULT, find
 from toolglot.errors import DecodeError, LossError, MissingExtraError, RefusedError, StreamError, UpstreamError
 from toolglot.events import Close, Delta, Event, Finish, Fold, Open
 from toolglot.gateway.errors import FailedError
@@ -26,7 +26,7 @@ from toolglot.tool_server.tools import Told, cut
 from toolglot.tool_server.translating import bytes_of, short
 
 NAME = "ask_model"
-CLIENT = "openai_chat"
+CLIENT = DEFAULT
 """The dialect that stands for whoever asks; it has no forms of its own in plain text."""
 AT_ONCE = 8
 """Questions that are asked at the same time; the others wait, within their own time."""

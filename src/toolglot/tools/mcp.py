@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from toolglot.dialect import Capabilities
+from toolglot.dialects import ByDialect
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
@@ -60,7 +61,7 @@ _COSMETIC = {
     "_meta": "a host may need it, a model never does",
 }
 UNFINISHED = "input_required"
-OUTPUT_SCHEMAS = {"gemini": "responseJsonSchema", "openai_responses": "output_schema"}
+OUTPUT_SCHEMAS: Mapping[str, str] = ByDialect(lambda manifest: manifest.output_schema)
 """What APIs that have one call the schema of a tool's output."""
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from toolglot.config.addresses import address_problem, leads_to
 from toolglot.config.schema import ModelConfig, UpstreamConfig
+from toolglot.dialects import DEFAULT
 from toolglot.errors import DecodeError
 from toolglot.models import ModelInfo
 from toolglot.upstream.fetch import MAX_LIST, Whole, fetch
@@ -180,7 +181,7 @@ def _served(
     models = tuple(dict.fromkeys(model.name for model in listed))
     upstream = UpstreamConfig(
         vendor=kind.name if kind else None,
-        dialect=kind.dialect if kind else "openai_chat",
+        dialect=kind.dialect if kind else DEFAULT,
         base_url=url,
         models=models,
         default_model=models[0] if len(models) == 1 else None,

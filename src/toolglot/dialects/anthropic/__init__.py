@@ -13,6 +13,8 @@ MANIFEST = Manifest(
     record="toolglot.dialects.anthropic.dialect:ANTHROPIC",
     marks="toolglot.dialects.anthropic.marks:MARKS",
     lint="toolglot.dialects.anthropic.lint:LINT",
+    # Claude Code tells its device and its session there.
+    volatile=("model", "metadata"),
     state=StateFields(
         thinking={"signature": is_text, "data": is_text, "$redacted": is_true, "$unsigned": is_true},
         bound_to_model=True,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import Raw
+
 from toolglot.dialect import (
     AnswerShape,
     Capabilities,
@@ -31,6 +35,12 @@ from toolglot.dialects.anthropic.stream import (
 )
 from toolglot.ir import replace
 
+
+def _wrap_result(value: Any, raw: Raw) -> Any:
+    is_bare = isinstance(value, dict) and value.get("type") == "tool_result"
+    return {"role": "user", "content": [raw]} if is_bare else raw
+
+
 ANTHROPIC = Dialect(
     name=NAME,
     title="Anthropic Messages",
@@ -46,7 +56,9 @@ ANTHROPIC = Dialect(
     can=CAPABILITIES,
     models=MODELS,
     readable=READABLE,
-    request=RequestShape(system_key="system", refuse_elsewhere=refuse_threads, image_tokens=image_tokens),
+    request=RequestShape(
+        system_key="system", wrap_result=_wrap_result, refuse_elsewhere=refuse_threads, image_tokens=image_tokens
+    ),
     headers=HeaderRules(
         key="x-api-key",
         sent={"anthropic-version": "2023-06-01"},

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import Raw
+
 from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.gemini.counting import COUNTING, image_tokens
 from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode_error
@@ -15,6 +19,12 @@ from toolglot.dialects.gemini.response import decode_response, encode_response
 from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
 from toolglot.ir import COUNTS
 from toolglot.wire.framing import EVENTS_OR_ARRAY
+
+
+def _wrap_result(value: Any, raw: Raw) -> Any:
+    is_bare = isinstance(value, dict) and value.keys() & {"functionResponse", "function_response"}
+    return {"role": "user", "parts": [raw]} if is_bare else raw
+
 
 GEMINI = Dialect(
     name=NAME,
@@ -32,7 +42,12 @@ GEMINI = Dialect(
     models=MODELS,
     readable=READABLE,
     request=RequestShape(
-        history_key="contents", system_key="systemInstruction", model_in_path=True, image_tokens=image_tokens
+        history_key="contents",
+        system_key="systemInstruction",
+        model_in_path=True,
+        results_name_tools=True,
+        wrap_result=_wrap_result,
+        image_tokens=image_tokens,
     ),
     headers=HeaderRules(key="x-goog-api-key"),
     answer=AnswerShape(

@@ -143,6 +143,8 @@ class MessageWriter:
             if not self._of_request:
                 self._receipt.note(where, "text apart from the text before", GAP_WHY)
             self.texts.append(gap)
+        if text and (self.images or self.calls):
+            self._receipt.note(where, "text after an image or a call", "Ollama has one text, in front of both")
         self._apart, self._said = self._apart and not text, text or self._said
         self.texts.append(text)
 

@@ -10,6 +10,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.openai_chat.dialect:OPENAI_CHAT",
     marks="toolglot.dialects.openai_chat.marks:MARKS",
     lint="toolglot.dialects.openai_chat.lint:LINT",
+    volatile=("model", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
     state=StateFields(
         thinking={
             "$field": is_one_of("reasoning_content", "reasoning", "thinking_blocks"),

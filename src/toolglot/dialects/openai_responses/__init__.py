@@ -10,6 +10,17 @@ MANIFEST = Manifest(
     record="toolglot.dialects.openai_responses.dialect:OPENAI_RESPONSES",
     marks="toolglot.dialects.openai_responses.marks:MARKS",
     lint="toolglot.dialects.openai_responses.lint:LINT",
+    # Codex tells its installation, its session and its turn in `client_metadata`.
+    volatile=(
+        "model",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "client_metadata",
+    ),
+    output_schema="output_schema",
     state=StateFields(
         thinking={
             "encrypted_content": is_text,

@@ -15,6 +15,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.warp.dialect:WARP",
     marks="toolglot.dialects.warp.marks:MARKS",
     lint="toolglot.dialects.warp.lint:LINT",
+    volatile=("metadata",),
     routes=(
         Route("POST", "/ai/multi-agent", "generate"),
         Route("POST", "/api/encode", "function", function=f"{_BRIDGE}:encode", setting="warp_bridge"),

@@ -115,7 +115,12 @@ WARP = Dialect(
         sent={"content-type": "application/x-protobuf", "accept": "text/event-stream"}, of_answers=("x-warp-",)
     ),
     answer=AnswerShape(model_places=(), counts=frozenset(COUNTS) - {"cache_write_long_tokens", "reasoning_tokens"}),
-    upstream=UpstreamRules(forwards=False, answer_pass=Declared, answering=_answering),
+    upstream=UpstreamRules(
+        forwards=False,
+        answer_pass=Declared,
+        answering=_answering,
+        usual_history={"max_messages": 50, "max_tool_results": 10},
+    ),
     listing=LISTING,
     ready=_ready,
 )

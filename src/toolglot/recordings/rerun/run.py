@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from toolglot.dialects import DIALECTS, find
-from toolglot.dialects.warp.native import NAME as WARP
+from toolglot.dialects import DIALECTS, STORED, find
 from toolglot.errors import DecodeError, LossError, RefusedError, ToolglotError, UnknownDialectError
 from toolglot.ir import Request
 from toolglot.recordings.comparison import Comparison, Outcome, compared
@@ -95,7 +94,7 @@ def _refuse(recording: Recording) -> None:
         raise NotRerunError(f"the recording is cut: {cut}" if cut else "the recording ends before anything was sent")
     if why := why_not_again(recording):
         raise NotRerunError(why)
-    if recording.head.client != "openai_responses" or any(line.what == "history" for line in recording.reads):
+    if recording.head.client != STORED or any(line.what == "history" for line in recording.reads):
         return
     asked = _members(recording.request.data)
     sent = _members(recording.attempts[0].request.data) if recording.attempts else {}
@@ -130,13 +129,13 @@ async def question_of(recording: Recording, client: str) -> Question:
         body = exchange.request(body, model=recording.head.model, stream=recording.head.stream)
     except (DecodeError, LossError, RefusedError) as error:
         raise NotRerunError(f"a client of {client} cannot ask this: {error}") from None
-    headers = {"content-type": _PROTOBUF if client == WARP else _JSON}
+    headers = {"content-type": find(client).headers.sent.get("content-type", _JSON)}
     return Question(client=client, path=exchange.path, headers=headers, body=body)
 
 
 async def _with_history(recording: Recording) -> bytes:
     """The request with what it goes on from. Raises `RefusedError`."""
-    if recording.head.client != "openai_responses" or not recording.reads:
+    if recording.head.client != STORED or not recording.reads:
         return recording.request.data
     store = RecordedStore(recording)
     try:

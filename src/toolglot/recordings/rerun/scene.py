@@ -15,6 +15,7 @@ from toolglot.config.addresses import DEMO_URL
 from toolglot.config.assemble import assemble, router
 from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialect import Dialect
+from toolglot.dialects import STORED
 from toolglot.passes.digest import digest
 from toolglot.recordings.comparison import Outcome, Sent
 from toolglot.recordings.format import CallSettings, ServedResult, UpstreamRequest
@@ -162,7 +163,7 @@ def _had_a_store(recording: Recording) -> bool:
     told = [attempt.request.settings for attempt in recording.attempts]
     if any(each.keeps_state for each in told if each is not None) or recording.reads or _was_kept(recording):
         return True
-    if recording.head.client == "openai_responses" and start_of(recording) is None:
+    if recording.head.client == STORED and start_of(recording) is None:
         # There is no answer that would show it: the receipt says where nothing is stored.
         return not any(line.get("why") == UNSTORED for line in recording.receipt)
     return recording.at_hand is not None and recording.at_hand.keeps
@@ -170,7 +171,7 @@ def _had_a_store(recording: Recording) -> bool:
 
 def _was_kept(recording: Recording) -> bool:
     """Has the gateway put the id of a stored response on the answer?"""
-    start = start_of(recording) if recording.head.client == "openai_responses" else None
+    start = start_of(recording) if recording.head.client == STORED else None
     return start is not None and start.id.startswith("resp_") and len(start.id) == KEPT_ID
 
 

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
-from toolglot.dialects import DIALECTS, find
+from toolglot.dialects import DIALECTS, ByDialect, find
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.recordings.changing import Changing, without
@@ -33,17 +33,7 @@ from toolglot.recordings.marks import HINT, steady_with_holes
 from toolglot.recordings.redact import Redactor, split_address
 from toolglot.wire import json
 
-_OPENAI = ("model", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
-
-VOLATILE: Mapping[str, tuple[str, ...]] = {
-    "openai_chat": _OPENAI,
-    # Codex tells its installation, its session and its turn there.
-    "openai_responses": (*_OPENAI, "client_metadata"),
-    # Claude Code tells its device and its session there.
-    "anthropic": ("model", "metadata"),
-    "gemini": ("model", "labels"),
-    WARP: ("metadata",),
-}
+VOLATILE: Mapping[str, tuple[str, ...]] = ByDialect(lambda manifest: manifest.volatile)
 """Members of a request that do not tell what is asked."""
 
 
