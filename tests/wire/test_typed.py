@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 from tests.laws.mutations import spoilt
 
 from toolglot.errors import DecodeError
-from toolglot.wire import json
+from toolglot.wire import json, large
 from toolglot.wire.structs import (
     OR_UNKNOWN,
     OTHER_TAG,
@@ -363,6 +363,14 @@ def test_a_wrong_document_is_refused_with_the_path(document: Any, where: str, wh
     with pytest.raises(DecodeError) as refused:
         read(document)
     assert (refused.value.where, refused.value.what) == (where, what)
+
+
+@pytest.mark.parametrize(("document", "where", "what"), WRONG.values(), ids=WRONG)
+def test_a_wrong_document_is_refused_with_the_same_words_in_slices(
+    document: Any, where: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "LARGE", -1)
+    test_a_wrong_document_is_refused_with_the_path(document, where, what)
 
 
 def test_a_document_nested_too_deeply_is_refused() -> None:

@@ -132,10 +132,10 @@ class Reading:
         if raw[at : at + 1] != b"{":
             raise Irregular
         self._finish(self._walk(at, several, member))
-        if key in others:  # it is among small ones
+        if key in others and memoryview(others[key])[:1] == b"[":  # it is among small ones
             values += some(bytes(others.pop(key)))
         elif not found:
-            raise Irregular
+            raise Irregular  # it is not there, or no array: a text, or one object
         return others
 
     def _finish(self, end: int) -> None:
