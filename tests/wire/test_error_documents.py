@@ -96,7 +96,8 @@ def test_an_error_with_an_error_status_is_read_in_any_form(upstream: str) -> Non
         for client in CLIENTS:
             error = translate_error(429, {}, json.dumps(document), upstream, client)
             assert error.status == 429
-            assert message in json.dumps(json.loads(error.body)["error"]["message"]).replace('\\"', '"')
+            told = json.loads(error.body)["error"]  # Ollama's own is the message alone
+            assert message in json.dumps(told["message"] if isinstance(told, dict) else told).replace('\\"', '"')
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -132,7 +132,7 @@ class Reading:
         if raw[at : at + 1] != b"{":
             raise Irregular
         self._finish(self._walk(at, several, member))
-        if key in others and memoryview(others[key])[:1] == b"[":  # it is among small ones
+        if key in others and memoryview(others[key])[:1].tobytes() == b"[":  # it is among small ones
             values += some(bytes(others.pop(key)))
         elif not found:
             raise Irregular  # it is not there, or no array: a text, or one object
