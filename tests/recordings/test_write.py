@@ -325,10 +325,12 @@ def test_what_cannot_be_written_before_the_end_of_the_process_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolglot.recordings.writing.recorder.PATIENCE", 0.01)
-    go_on = threading.Event()
+    written, go_on = threading.Event(), threading.Event()
     with recording(tmp_path) as recorder:
         exchange(recorder)
-        recorder.hand_over_in_any_case(0, go_on.wait, 10)
+        recorder.hand_over_in_any_case(0, written.set)
+        assert written.wait(60)
+        recorder.hand_over_in_any_case(0, go_on.wait, 60)
         exchange(recorder)
         exchange(recorder)
     go_on.set()
