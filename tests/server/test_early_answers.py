@@ -174,7 +174,10 @@ HANDSHAKE = (
 )
 
 
-@pytest.mark.parametrize("path", ["/v1/responses", "/responses", "/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/responses", "/responses", "/v1/chat/completions", "/v1/messages", "/v1beta/models/m:streamGenerateContent"],
+)
 def test_an_offer_of_a_websocket_where_models_answer_gets_426_and_the_connection_lives_on(path: str) -> None:
     with (
         gateway() as running,

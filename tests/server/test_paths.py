@@ -127,6 +127,8 @@ WRONG_METHODS = [
     ("PUT", "/v1/messages", "anthropic", "POST"),
     ("GET", "/v1/messages/count_tokens", "anthropic", "POST"),
     ("DELETE", "/v1beta/models/m:generateContent", "gemini", "POST"),
+    ("GET", "/v1beta/models/m:generateContent", "gemini", "POST"),
+    ("GET", "/v1beta/models/qwen3:8b:countTokens", "gemini", "POST"),
     ("POST", "/v1beta/models", "gemini", "GET, HEAD"),
     ("PATCH", "/v1/responses/resp_1", "openai_responses", "GET, HEAD, DELETE"),
     ("POST", "/anthropic/v1/models", "anthropic", "GET, HEAD"),

@@ -107,7 +107,8 @@ def find(method: str, path: str) -> Match | NoMatch:
         others += exact.values()
     for pattern, route in _PATTERNS:
         if (found := pattern.fullmatch(tail)) is not None:
-            if route.method == wanted:
+            # `models/m:generateContent` is no model of that name, whatever the method: such routes stand before.
+            if route.method == wanted and not (route.action == "model" and others):
                 return _match(route, told, found.groupdict())
             # `models/m:generate` is a wrong verb, not a model that is asked for in a wrong way.
             if route.action != "model" or ":" not in found["model"]:
