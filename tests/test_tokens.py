@@ -205,6 +205,7 @@ def test_an_image_costs_what_its_upstream_says_and_a_url_what_images_usually_cos
         "anthropic": 410,
         "gemini": 258 * 4,
         "warp": 410,
+        "ollama": 410,
     }
     assert estimate(request(link)) - base == by_area(1024, 1024)
 
