@@ -213,8 +213,20 @@ def test_tokens_of_geminis_own_tools_are_noted() -> None:
     counts = {"promptTokenCount": 5, "toolUsePromptTokenCount": 30, "candidatesTokenCount": 2, "totalTokenCount": 37}
     lines = lines_of_answer("openai_chat", "gemini", {"candidates": [candidate], "usageMetadata": counts})
     assert lines == [
-        "note: usage.toolUsePromptTokenCount: only gemini understands it; the counts are carried over",
+        "note: usage.toolUsePromptTokenCount: toolUsePromptTokenCount 30: only gemini understands it; the counts that"
+        " others know are carried over",
     ]
+
+
+def test_a_total_beyond_the_sum_is_told_with_its_number() -> None:
+    candidate = {"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP", "index": 0}
+    counts = {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 50}
+    for client in ("openai_chat", "openai_responses", "anthropic"):
+        lines = lines_of_answer(client, "gemini", {"candidates": [candidate], "usageMetadata": counts})
+        assert lines == [
+            "note: usage.totalTokenCount: totalTokenCount 50: only gemini understands it; the counts that others know"
+            " are carried over",
+        ]
 
 
 def test_the_ids_of_repeated_calls_are_noted() -> None:

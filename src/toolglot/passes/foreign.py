@@ -255,7 +255,9 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
             continue
         for key, value in fields.items():
             if not key.startswith("$") and not says_nothing(value):
-                yield Loss(f"usage.{key}", key, f"only {owner} understands it; the counts are carried over", "note")
+                what = f"{key} {value}" if type(value) is int else key
+                why = f"only {owner} understands it; the counts that others know are carried over"
+                yield Loss(f"usage.{key}", what, why, "note")
 
 
 _UNCOUNTED = {
