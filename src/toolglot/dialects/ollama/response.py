@@ -25,7 +25,7 @@ from toolglot.wire.structs import as_json, members_without
 DONE_REASONS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 _DONE_REASON: dict[StopReason, str] = {"length": "length", "context_full": "length"}
 """The other reasons are all called `stop`."""
-_UNTOLD = frozenset({"refusal", "filtered", "pause", "malformed_call"})
+_UNTOLD = frozenset({"refusal", "filtered", "pause"})
 _TAKEN = (
     "model",
     "created_at",
