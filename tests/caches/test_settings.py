@@ -101,6 +101,17 @@ def test_a_client_of_a_newer_model_that_gets_an_older_one_loses_its_breakpoints(
     assert lines == []
 
 
+def test_a_server_of_another_vendor_gets_no_breakpoints_of_openai_but_all_that_it_may_know() -> None:
+    openai = {"type": "text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    common = {"type": "text", "text": "you", "cache_control": CONTROL}
+    messages = [{"role": "user", "content": [openai, common]}]
+    request = {"model": "gpt-5.6", "messages": messages, "prompt_cache_key": "k", **OPTIONS}
+    body, lines = sent("openai_chat", "openai_chat", "qwen3", request)
+    assert body["messages"][0]["content"] == [{"type": "text", "text": "Hi"}, common]
+    assert (body["prompt_cache_key"], "prompt_cache_options" in body) == ("k", False)
+    assert {*lines} == {"cache", "prompt_cache_options"}
+
+
 CHAT_MARKS: dict[str, dict[str, Any]] = {
     "a part": {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": CONTROL}]}]},
     "a message": {"messages": [{"role": "user", "content": "Hi", "cache_control": CONTROL}]},

@@ -23,7 +23,7 @@ from toolglot.receipt import Receipt
 LOOKS: list[tuple[Any, str]] = [
     (chat_blocks, "count_members"),
     (chat_messages, "count_members"),
-    (chat_messages, "_plain"),
+    (chat_messages, "_encode_usual"),
     (responses_items, "plain_items"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from toolglot import features
@@ -28,7 +29,7 @@ from toolglot.wire.openai_fields import PROMPT_CACHE
 
 
 def _triggers(context: Context) -> int:
-    is_own = context.source == context.target and not _is_older(context)
+    is_own = context.source == context.target and not _lacks_breakpoints(context)
     return 0 if is_own else features.CACHE_MARKS | features.PROMPT_CACHE
 
 
@@ -36,8 +37,11 @@ def _triggers(context: Context) -> int:
 def fit(request: Request, context: Context) -> Request:
     """The last breakpoints stay, since they cover the longest prefix."""
     can, receipt = context.can, context.receipt
-    if context.source == context.target and not _is_older(context):
+    is_own = context.source == context.target
+    if is_own and not _lacks_breakpoints(context):
         return request
+    if is_own and not can.cache_settings:
+        return _without_breakpoints(request, context)
     request = _fit_settings(request, context)
     before = _marks(request)
     if not before and request.cache is None:
@@ -139,14 +143,27 @@ def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]
     return tuple(marked)
 
 
-def _is_older(context: Context) -> bool:
-    """Is this a model of a client's own vendor that knows less than the one the client thinks it speaks to?"""
-    return context.aliased and bool(context.can.cache_settings) and "options" not in context.can.cache_settings
+def _lacks_breakpoints(context: Context) -> bool:
+    """Does this model lack breakpoints, which the one that the client thinks it speaks to may have?"""
+    return context.aliased and not context.can.cache_breakpoints and "options" not in context.can.cache_settings
 
 
-def _fit_settings(request: Request, context: Context) -> Request:
+def _without_breakpoints(request: Request, context: Context) -> Request:
+    """The request without what only OpenAI's newer models know, for a server of another vendor. It may well know the
+    rest: `cache_control`, and keys."""
+    marks = _marks(request)
+    left = {place: mark for place, mark in marks.items() if mark.by_control}
+    if len(left) < len(marks):
+        count = len(marks) - len(left)
+        what = f"{count} cache breakpoint{'s' if count > 1 else ''}"
+        context.receipt.note("cache", what, "the target does not know them; answers do not depend on them")
+        request = _with_marks(request, marks, left, context)
+    return _fit_settings(request, context, frozenset(PROMPT_CACHE) - {"options"})
+
+
+def _fit_settings(request: Request, context: Context, takes: AbstractSet[str] | None = None) -> Request:
     """The settings of a cache that the target has too."""
-    wanted, takes = request.prompt_cache, context.can.cache_settings
+    wanted, takes = request.prompt_cache, context.can.cache_settings if takes is None else takes
     if wanted is None:
         return request
     if isinstance(wanted.options, dict) and wanted.options.get("mode") == "explicit":

@@ -263,7 +263,7 @@ def take_control(members: dict[str, Any]) -> tuple[Cache | None, dict[str, Any] 
     if "ttl" in control and (not isinstance(lifetime, str) or lifetime not in _CONTROL_LIFETIMES):
         return None, None
     del members["cache_control"]
-    return Cache(None if lifetime is None else _CONTROL_LIFETIMES[lifetime]), control
+    return Cache(None if lifetime is None else _CONTROL_LIFETIMES[lifetime], by_control=True), control
 
 
 def _take_breakpoint(members: dict[str, Any]) -> Cache | None:
