@@ -28,6 +28,7 @@ MODELS = {
     "openai_responses": "gpt-5.5",
     "anthropic": "claude-sonnet-4-5",
     "gemini": "gemini-3-pro",
+    "ollama": "qwen3",
 }
 """The model that each upstream is asked for."""
 _REPEATS = 20

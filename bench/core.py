@@ -61,9 +61,9 @@ IN_JSON = tuple(name for name in DIALECTS if name != "warp")
 
 
 def payloads(chunks: Iterable[bytes]) -> list[bytes]:
-    """The JSON in the frames."""
-    lines = b"".join(chunks).split(b"\n")
-    return [line[6:] for line in lines if line.startswith(b"data: {")]
+    """The JSON in the frames, of events or of lines."""
+    lines = [line.removeprefix(b"data: ") for line in b"".join(chunks).split(b"\n")]
+    return [line for line in lines if line.startswith(b"{")]
 
 
 def with_json(documents: list[bytes]) -> None:

@@ -301,7 +301,7 @@ def test_a_web_page_where_a_stream_should_be_is_a_fault(dialect: str) -> None:
 
 def _frames(stream: bytes) -> Iterator[tuple[int, bytes]]:
     """Where the payload of each frame begins, and the payload."""
-    for found in re.finditer(rb"^(?:data:)?(?! ?\[DONE\])(?!event:)(.+)$", stream, re.MULTILINE):
+    for found in re.finditer(rb"^(?!event:)(?!data: ?\[DONE\])(?:data:)?(.+)$", stream, re.MULTILINE):
         yield found.start(1), found[1]
 
 

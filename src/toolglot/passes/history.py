@@ -156,6 +156,7 @@ class _Strays:
 
     def __init__(self, messages: Sequence[Message], runs: Sequence[tuple[int, int]]) -> None:
         self._called: set[str] = set()
+        self._behind_calls: set[int] = set()
         self._found: dict[str, tuple[ToolResult, Message]] = {}
         self._left: set[str] = set()
         unanswered: set[str] = set()
@@ -169,6 +170,7 @@ class _Strays:
                 self._called |= batch
                 continue
             results = [(block, message) for message in run for block in message.content if type(block) is ToolResult]
+            self._behind_calls.update([id(result) for result, _ in results if result.call_id in self._called])
             elsewhere += [each for each in results if each[0].call_id not in batch]
             unanswered |= batch - {result.call_id for result, _ in results}
             batch = set()
@@ -190,6 +192,10 @@ class _Strays:
 
     def has_call_of(self, result: ToolResult) -> bool:
         return result.call_id in self._called
+
+    def is_behind_call(self, result: ToolResult) -> bool:
+        """Has its call been made before it? What comes later must not change how it is shown: prompts are cached."""
+        return id(result) in self._behind_calls
 
 
 def _answers(
@@ -318,12 +324,10 @@ def _title(result: ToolResult) -> str:
 def _as_text(result: ToolResult, place: Place, strays: _Strays, context: Context) -> tuple[Block, ...]:
     """A result that no call takes, as user text that says what it is."""
     tool = result.name or "a tool"
-    if strays.has_call_of(result):
-        why, title = "its call has another result already; it is shown as text", f"[Another result of {tool}:]"
-    else:
-        why, title = (
-            "its call is not in the history",
-            f"[Result of {tool}, whose call is no longer in this conversation:]",
-        )
+    title = f"[Result of {tool}, whose call is no longer in this conversation:]"
+    if strays.is_behind_call(result):
+        title = f"[Another result of {tool}:]"
+    answered = "its call has another result already; it is shown as text"
+    why = answered if strays.has_call_of(result) else "its call is not in the history"
     context.receipt.loss(str(place), _title(result), why)
     return (Text(text=title), *result.content) if result.content else ()
