@@ -55,7 +55,7 @@ ROWS ?= 4
 test-all: set-up-e2e
 	@$(MAKE) --no-print-directory --jobs 2 test-core lint test-e2e
 
-WITH_E2E := tests/server tests/upstream tests/bench tests/gateway
+WITH_E2E := tests/server tests/upstream tests/bench tests/gateway tests/dialects
 
 test-core: $(INSTALLED_E2E)
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest --ignore=tests/e2e $(WITH_E2E:%=--ignore=%)
