@@ -48,7 +48,7 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/python -m pytest --quiet --numprocesses auto --rows $(ROWS) --hypothesis-profile quick --ignore=tests/e2e
 
-ROWS ?= 4
+ROWS ?= 3
 
 # Everything, two jobs at a time that take about as long as each other, once all is installed: what a machine without
 # Node, the SDKs, the agents or the engine skips, nothing may skip here.

@@ -218,7 +218,7 @@ responses = record(
             ),
             at_least=1,
             at_most=2,
-        ),
+        ).map(lambda choices: [{**choice, "index": place} for place, choice in enumerate(choices)]),
     },
     {"usage": usages, "system_fingerprint": words, "service_tier": words},
 )
