@@ -13,24 +13,21 @@ from typing import Any
 
 from toolglot.config.schema import Retries
 from toolglot.errors import ApiError, ErrorKind
-from toolglot.gateway.flow import (
+from toolglot.gateway.commands import (
     Await,
     BeginStream,
-    Environment,
     Failed,
-    FlowContext,
     Offload,
     ReplyBegun,
     Send,
     Steps,
-    Stream,
     StreamEnd,
-    UpstreamTarget,
     Wait,
     WholeAnswer,
     WholeReply,
     Write,
 )
+from toolglot.gateway.flow import Environment, FlowContext, Stream, UpstreamTarget
 from toolglot.server.record import Record
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.transport import Call, Reply, Transport, TransportError

@@ -12,7 +12,8 @@ from tests.gateway.stage import Stage, UpperCase
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.flow import Flow, FlowContext, Result, answer, await_result
+from toolglot.gateway.commands import Flow, Result
+from toolglot.gateway.flow import FlowContext, answer, await_result
 from toolglot.gateway.lane_request import LaneRequest
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server.failures import DRAINING

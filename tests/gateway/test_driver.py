@@ -10,8 +10,9 @@ import pytest
 
 from tests.gateway.stage import Stage, shown
 from toolglot.errors import ApiError
+from toolglot.gateway.commands import Await, Flow, Raised, StreamEnd, WholeAnswer
 from toolglot.gateway.driver import FlowDriver
-from toolglot.gateway.flow import Await, Flow, Raised, StreamEnd, WholeAnswer, answer
+from toolglot.gateway.flow import answer
 from toolglot.upstream.transport import Call, TransportError
 
 DRAINING = ApiError(kind="overloaded", status=503, message="draining")

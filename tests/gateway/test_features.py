@@ -9,9 +9,10 @@ import pytest
 
 from tests.gateway.stage import BEGUN, LATE, Stage, status, transcript, whole
 from toolglot.errors import ApiError
+from toolglot.gateway.commands import Done, Flow, Silent, Stop
 from toolglot.gateway.features.carried_state import with_carried_state
 from toolglot.gateway.features.responses_state import with_turn
-from toolglot.gateway.flow import Done, Flow, Silent, Stop, answer
+from toolglot.gateway.flow import answer
 from toolglot.server.states import States
 from toolglot.server.turn import Turn
 from toolglot.translate import Exchange

@@ -9,17 +9,8 @@ from msgspec.structs import replace
 
 from tests.gateway.stage import BEGUN, LATE, REFUSED, RESET, Stage, status, transcript, whole
 from toolglot.errors import ApiError
-from toolglot.gateway.flow import (
-    ELAPSED,
-    END,
-    Await,
-    Done,
-    Raised,
-    Silent,
-    Stop,
-    StoppedError,
-    answer,
-)
+from toolglot.gateway.commands import ELAPSED, END, Await, Done, Raised, Silent, Stop
+from toolglot.gateway.flow import StoppedError, answer
 from toolglot.gateway.flow import await_result as await_step
 from toolglot.upstream.aside import LARGE
 

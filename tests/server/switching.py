@@ -26,10 +26,10 @@ from tests.warp_server.state import added_up
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.commands import BeginStream, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.context import new_context
 from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.features.carried_state import with_carried_state
-from toolglot.gateway.flow import BeginStream, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.flow import answer as answer_flow
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.targets import RequestTargets

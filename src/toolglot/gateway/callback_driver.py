@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolglot.errors import ApiError
-from toolglot.gateway.driver import DRAIN_SECONDS
-from toolglot.gateway.flow import (
+from toolglot.gateway.commands import (
     ELAPSED,
     END,
-    TRAILING_SECONDS,
     Await,
     BeginStream,
     Command,
     Done,
     Failed,
     Flow,
-    FlowContext,
     Offload,
     Outcome,
     Raised,
@@ -42,8 +39,9 @@ from toolglot.gateway.flow import (
     WholeAnswer,
     WholeReply,
     Write,
-    is_answer,
 )
+from toolglot.gateway.driver import DRAIN_SECONDS
+from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext, is_answer
 from toolglot.server import failures
 from toolglot.server.headers import STREAM_HEADERS, header_lines
 from toolglot.server.outcomes import ERROR_BODY_LIMIT

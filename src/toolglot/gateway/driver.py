@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from toolglot.errors import ApiError
-from toolglot.gateway.flow import (
+from toolglot.gateway.commands import (
     ELAPSED,
     END,
     Await,
@@ -25,7 +25,6 @@ from toolglot.gateway.flow import (
     Done,
     Failed,
     Flow,
-    FlowContext,
     Offload,
     Outcome,
     Raised,
@@ -37,8 +36,8 @@ from toolglot.gateway.flow import (
     Wait,
     WholeReply,
     Write,
-    is_answer,
 )
+from toolglot.gateway.flow import FlowContext, is_answer
 from toolglot.server.outcomes import ERROR_BODY_LIMIT
 from toolglot.upstream.aside import aside
 from toolglot.upstream.transport import Call, Reply, TransportError, too_large

@@ -17,19 +17,9 @@ from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
 from toolglot.events import Fault
+from toolglot.gateway.commands import Flow, Result, Steps, WholeAnswer, WholeReply
 from toolglot.gateway.context import encode_early_failure
-from toolglot.gateway.flow import (
-    Flow,
-    FlowContext,
-    Result,
-    Steps,
-    StoppedError,
-    Stream,
-    UpstreamTarget,
-    WholeAnswer,
-    WholeReply,
-    await_result,
-)
+from toolglot.gateway.flow import FlowContext, StoppedError, Stream, UpstreamTarget, await_result
 from toolglot.gateway.known_heads import Waiting
 from toolglot.gateway.lanes import Lane, Passage
 from toolglot.gateway.received import ReceivedRequest, answer_id, start_of_failure

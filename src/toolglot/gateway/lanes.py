@@ -17,7 +17,8 @@ from msgspec import Struct
 from toolglot.dialect import Dialect
 from toolglot.direct.answer import Label
 from toolglot.direct.request import DirectRequests, Learnt, Translated
-from toolglot.gateway.flow import FlowContext, Steps, Translation, UpstreamTarget
+from toolglot.gateway.commands import Steps
+from toolglot.gateway.flow import FlowContext, Translation, UpstreamTarget
 from toolglot.gateway.known_heads import Head
 from toolglot.ir import Request
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE

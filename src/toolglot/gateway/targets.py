@@ -9,16 +9,8 @@ from time import time
 
 from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
-from toolglot.gateway.flow import (
-    FlowContext,
-    Steps,
-    Stream,
-    UpstreamTarget,
-    WholeReply,
-    await_result,
-    is_answer,
-    offload,
-)
+from toolglot.gateway.commands import Steps, WholeReply
+from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
 from toolglot.gateway.received import ReceivedRequest, answer_id
 from toolglot.ir import Usage, replace, used_by_both
 from toolglot.receipt import Receipt

@@ -10,12 +10,13 @@ from msgspec import Struct
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.events import Start
+from toolglot.gateway.commands import BeginStream, Flow, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.context import FaultEncoder, client_context, encode_early_failure
 from toolglot.gateway.driver import ClientCommand, FlowDriver
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.carried_state import with_carried_state
 from toolglot.gateway.features.responses_state import with_turn
-from toolglot.gateway.flow import BeginStream, Flow, FlowContext, StreamEnd, WholeAnswer, Write, answer
+from toolglot.gateway.flow import FlowContext, answer
 from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.gateway.targets import RequestTargets

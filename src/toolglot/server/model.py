@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.events import Event, unfold
+from toolglot.gateway.commands import BeginStream, StreamEnd
 from toolglot.gateway.context import new_context
 from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.carried_state import with_carried_state
-from toolglot.gateway.flow import BeginStream, StreamEnd, answer
+from toolglot.gateway.flow import answer
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request, replace

@@ -16,7 +16,8 @@ from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Start
-from toolglot.gateway.flow import Await, BeginStream, Flow, FlowContext, Steps, StreamEnd, WholeAnswer, Write, wait_for
+from toolglot.gateway.commands import Await, BeginStream, Flow, Steps, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.flow import FlowContext, wait_for
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
 from toolglot.missing_usage import finish_with_usage, with_usage

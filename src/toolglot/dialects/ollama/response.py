@@ -26,7 +26,7 @@ DONE_REASONS: dict[str, StopReason] = {"stop": "end", "length": "length", "load"
 _DONE_REASON: dict[StopReason, str] = {"length": "length", "context_full": "length"}
 """The other reasons are all called `stop`."""
 _UNTOLD = frozenset({"refusal", "filtered", "pause"})
-_TAKEN = (
+READ_MEMBERS = (
     "model",
     "created_at",
     "message",
@@ -39,6 +39,7 @@ _TAKEN = (
     OUTPUT,
     "logprobs",
 )
+"""Members of an answer, whole or a line of a stream, that have a place in the IR."""
 _MESSAGE = ("role", "content", "thinking", "images", "tool_calls")
 _LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
 
@@ -59,7 +60,7 @@ def decode_response(data: bytes) -> Response:
     content, rest, shape = _decode_content(answer)
     content, logprobs = _take_logprobs(answer, content)
     shape["logprobs"] = logprobs
-    others = members_without(answer, *_TAKEN)
+    others = members_without(answer, *READ_MEMBERS)
     if answer.logprobs is not UNSET and logprobs is None:
         others["logprobs"] = answer.logprobs
     if answer.done is not UNSET and not answer.done:

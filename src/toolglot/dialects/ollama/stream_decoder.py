@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from toolglot.dialects.ollama.blocks import decode_call, decode_images
 from toolglot.dialects.ollama.native import NAME
-from toolglot.dialects.ollama.response import created_at, decode_stop, read_answer
-from toolglot.dialects.ollama.usage import INPUT, OUTPUT, decode_usage
+from toolglot.dialects.ollama.response import READ_MEMBERS, created_at, decode_stop, read_answer
+from toolglot.dialects.ollama.usage import decode_usage
 from toolglot.dialects.ollama.wire import Answer, ChatMessage
 from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -24,19 +24,6 @@ from toolglot.wire.reader import keep_members
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 from toolglot.wire.structs import members_without
 
-_LINE = (
-    "model",
-    "created_at",
-    "message",
-    "response",
-    "thinking",
-    "tool_calls",
-    "done",
-    "done_reason",
-    INPUT,
-    OUTPUT,
-    "logprobs",
-)
 MOST_LINES = 100
 """Of an error document."""
 _MAX_MEMBERS = 10_000
@@ -143,7 +130,7 @@ class OllamaStreamDecoder:
             self._finish(answer)
 
     def _take_rest(self, answer: Answer, message: ChatMessage) -> None:
-        self._rest.update(members_without(answer, *_LINE))
+        self._rest.update(members_without(answer, *READ_MEMBERS))
         self._message.update(members_without(message, "role", "content", "thinking", "images", "tool_calls"))
         if len(self._rest) + len(self._message) > _MAX_MEMBERS:
             raise DecodeError("$", f"the answer has more than {_MAX_MEMBERS} members")

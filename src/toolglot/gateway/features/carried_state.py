@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from toolglot.errors import ApiError
-from toolglot.gateway.flow import Flow, FlowContext, WholeAnswer, await_result
+from toolglot.gateway.commands import Flow, WholeAnswer
+from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.server.states import States
 
 

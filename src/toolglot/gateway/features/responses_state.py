@@ -6,18 +6,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from toolglot.gateway.flow import (
-    Flow,
-    FlowContext,
-    Outcome,
-    Result,
-    Steps,
-    StreamEnd,
-    WholeAnswer,
-    Write,
-    await_result,
-    offload,
-)
+from toolglot.gateway.commands import Flow, Outcome, Result, Steps, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.flow import FlowContext, await_result, offload
 from toolglot.server.turn import Turn
 
 

@@ -1,0 +1,146 @@
+"""What an answer flow asks for and what it is told: commands, outcomes and results.
+
+A flow is a generator. It yields commands and is resumed, by `send` alone, with what happened:
+
+    bytes         write this to the client (nothing, if empty), then report what happens next
+    Send          call an upstream           ReplyBegun, then bytes ... END; WholeReply; Failed
+    BeginStream   write the head of a streamed answer                    None
+    Write         write this to the client, there is more to do          None
+    Wait          let so many seconds pass                               ELAPSED
+    Await         run this coroutine function                            Done or Raised
+    Offload       run this in a thread                                   Done or Raised
+
+Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
+goes on, and the flow waits for it again with `bytes`. `Stop`: the server shuts down and waits no longer.
+
+A flow returns its `Result`. `close` ends it at any yield: the client has gone. A flow cannot await anything then, so
+everything that it starts has to be cancellable at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError
+from toolglot.upstream.http_client.destination import PreparedCall
+from toolglot.upstream.transport import Call, Transport, TransportError
+
+T = TypeVar("T")
+
+
+# Commands
+
+
+class Send(Struct, frozen=True, eq=False):
+    transport: Transport
+    call: Call | PreparedCall
+    limit: int
+    """Bytes of an answer."""
+    is_streaming: bool
+    """The body of an answer is wanted as it comes. Any other body is read to its end first."""
+
+
+class BeginStream(Struct, frozen=True, eq=False):
+    upstream_headers: Mapping[str, str] | None = None
+    """The headers of the upstream's reply; None while no upstream has answered."""
+
+
+class Write(Struct, frozen=True, eq=False):
+    data: bytes
+
+
+class Wait(Struct, frozen=True, eq=False):
+    seconds: float
+
+
+class Await(Struct, frozen=True, eq=False):
+    call: Callable[[], Awaitable[Any]]
+
+
+class Offload(Struct, frozen=True, eq=False):
+    size: int
+    """Bytes that the work is about."""
+    work: Callable[[], Any]
+
+
+# Outcomes
+
+
+class ReplyBegun(Struct, frozen=True, eq=False):
+    """The head of an answer whose body comes next, piece by piece."""
+
+    headers: Mapping[str, str]
+
+
+class WholeReply(Struct, frozen=True, eq=False):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Failed(Struct, frozen=True, eq=False):
+    error: TransportError
+
+
+class Done(Struct, frozen=True, eq=False):
+    value: Any
+
+
+class Raised(Struct, frozen=True, eq=False):
+    error: Exception
+
+
+class Silent(Struct, frozen=True, eq=False):
+    """Nothing was written to the client for `client` seconds, and nothing has happened for `upstream` seconds."""
+
+    client: float
+    upstream: float
+
+
+class Stop(Struct, frozen=True, eq=False):
+    error: ApiError
+
+
+class Signal:
+    """An outcome without data."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+END: Final = Signal("END")
+"""The upstream's body is complete."""
+ELAPSED: Final = Signal("ELAPSED")
+
+
+# Results
+
+
+class WholeAnswer(Struct, frozen=True, eq=False):
+    body: bytes
+    upstream_headers: Mapping[str, str] = {}
+
+
+class StreamEnd(Struct, frozen=True, eq=False):
+    """The last bytes of a streamed answer."""
+
+    data: bytes
+    is_cut: bool = False
+    """The upstream broke off: the client's connection is to be cut behind these bytes."""
+    upstream_headers: Mapping[str, str] | None = None
+    """For the head of an answer that has not begun yet, because it came all at once."""
+
+
+Command: TypeAlias = "bytes | Send | BeginStream | Write | Wait | Await | Offload"
+Outcome: TypeAlias = "bytes | Signal | ReplyBegun | WholeReply | Failed | Done | Raised | Silent | Stop | None"
+Result: TypeAlias = "WholeAnswer | StreamEnd | ApiError"
+"""An `ApiError` takes the place of an answer that has not begun."""
+Flow: TypeAlias = Generator[Command, Outcome, Result]
+Steps: TypeAlias = Generator[Command, Outcome, T]
+"""A part of a flow."""
