@@ -129,6 +129,24 @@ class Exchange:
         "wants_again",
     )
 
+    asked: Request | None
+    """The client's request as it was decoded."""
+    sent: Request | None
+    """The request as the upstream gets it."""
+    verbatim: bool
+    """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
+    answered: Response | None
+    """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
+    restored: Response | None
+    """The same as the client gets it, in its own words."""
+    wants_again: Again | None
+    """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
+    new_listener: Callable[[], Callable[[Event], None]] | None
+    """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An attempt
+    that fails and the one that follows are two answers, so neither listener sees the other's events."""
+    marks_tools_only: bool
+    """Of the breakpoints that are set for clients without any, set the one of the tools alone."""
+
     def __init__(
         self,
         client: Dialect | str,
@@ -159,21 +177,13 @@ class Exchange:
         self.upstream = upstream
         self.strict = strict
         self.receipt = Receipt()
-        self.asked: Request | None = None
-        """The client's request as it was decoded."""
-        self.sent: Request | None = None
-        """The request as the upstream gets it."""
+        self.asked = None
+        self.sent = None
         self.verbatim = verbatim and client.name == upstream.name and upstream.upstream.forwards
-        """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
-        self.answered: Response | None = None
-        """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
-        self.restored: Response | None = None
-        """The same as the client gets it, in its own words."""
-        self.wants_again: Again | None = None
-        """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
-        self.new_listener: Callable[[], Callable[[Event], None]] | None = None
-        """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An
-        attempt that fails and the one that follows are two answers, so neither listener sees the other's events."""
+        self.answered = None
+        self.restored = None
+        self.wants_again = None
+        self.new_listener = None
         self.keeps_state = keeps_state
         self.can_cut = can_cut
         self.holds_head = holds_head
@@ -183,7 +193,6 @@ class Exchange:
         self.prefix_repeats = prefix_repeats
         self._serves = serves
         self.marks_tools_only = False
-        """Of the breakpoints that are set for clients without any, set the one of the tools alone."""
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format

@@ -28,7 +28,7 @@ from toolglot.gateway.lane_request import LaneRequest, encode_lane_fault, with_l
 from toolglot.gateway.lanes import Lane, Passage
 from toolglot.gateway.targets import log_failure
 from toolglot.server import failures
-from toolglot.server.body_budget import SMALL, BodyHold
+from toolglot.server.body_budget import SMALL, BodyBudget, BodyHold
 from toolglot.server.credentials import hide_in_error, mentions, shown_credentials
 from toolglot.server.headers import OURS
 from toolglot.server.ingress import named
@@ -175,13 +175,9 @@ class LaneAdmission:
             if any(each in plain.model for each in head.shown) or mentions(asked.lines, head.shown):
                 return None  # a credential, which the general way hides
             passage.clean = asked.lines
-        hold: BodyHold | None = None
-        if len(body) > SMALL:
-            hold = service.bodies.hold()
-            if not hold.try_add(body):  # the general way waits for room
-                hold.release()
-                return None
-            hold.settle()
+        hold = _try_hold(service.bodies, body) if len(body) > SMALL else None
+        if hold is None and len(body) > SMALL:
+            return None  # the general way waits for room
         ids = self._ids or self._more_ids()
         record = replace(passage.record, id=ids.pop(), started=now, bytes_in=len(body))
         service.in_flight += 1
@@ -232,3 +228,13 @@ class LaneAdmission:
 
 def _hide(gateway: Gateway, shown: Sequence[str], error: ApiError) -> ApiError:
     return hide_in_error(error, (*gateway.secrets, *shown))
+
+
+def _try_hold(bodies: BodyBudget, body: bytes) -> BodyHold | None:
+    """The memory of this body, counted; None where there is no room for it now."""
+    hold = bodies.hold()
+    if not hold.try_add(body):
+        hold.release()
+        return None
+    hold.settle()
+    return hold
