@@ -20,6 +20,8 @@ from toolglot.wire import json
 
 ROOM = 2 * 1024 * 1024
 """Bytes of declarations, and of what was written of them, in each of two generations."""
+_OVERHEAD = 1024
+"""Bytes that count for each declaration beside its text: its objects, which outweigh the text of a small one."""
 _TAIL = 64
 """Bytes that the key has: to compare 50 KB costs a fifth of what it costs to hash them."""
 _MOST_DERIVED = 16
@@ -50,7 +52,7 @@ class _Declared:
     def __init__(self, key: _Key, data: bytes, read: Any, tools: Tools, size: int) -> None:
         self.key = key
         self.data = data
-        self.size = size
+        self.size = size + _OVERHEAD
         self.read = read
         self.known = {id(tools): _Known(tools, self)} if tools else {}
         self.schemas = {
