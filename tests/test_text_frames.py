@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.exchanges import JSON_NAMES
 from toolglot import Exchange
 from toolglot.dialects import DIALECTS
 from toolglot.events import Event
@@ -21,7 +22,7 @@ from toolglot.wire.json import encode
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
 UPSTREAMS = [name for name, dialect in DIALECTS.items() if dialect.stream.text_of_frame is not None]
-CLIENTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+CLIENTS = JSON_NAMES
 
 TEXTS = st.one_of(
     st.text(max_size=8),

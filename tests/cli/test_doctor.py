@@ -17,6 +17,7 @@ from click.testing import Result
 from tests.agent.hosting import SERVERS
 from tests.cli.run import run
 from tests.cli.scripted_upstream import Asked, Said, said, scripted
+from tests.exchanges import JSON_NAMES
 from tests.store.turns import using
 from toolglot.cli.launch import own_gateway
 from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS
@@ -579,7 +580,7 @@ def test_a_model_that_does_not_answer_is_asked_nothing_more(key: str) -> None:
     assert [asked.method for asked in upstream.asked] == ["GET", "POST"]
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("dialect", JSON_NAMES)
 def test_the_demo_is_probed_in_every_dialect_over_the_network(gateway: str, dialect: str) -> None:
     findings = doctor_with_probe("--upstream", f"{dialect}={gateway}", "--model", f"{dialect}/demo")
     told = {each["check"]: each["status"] for each in findings if each["subject"] == f"{dialect}/demo"}

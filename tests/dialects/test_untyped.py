@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from toolglot.api import translate_request
 from toolglot.dialects import DIALECTS
 from toolglot.receipt import Receipt
@@ -49,7 +50,7 @@ NAMED = [
 
 def tools_of(target: str, body: dict[str, Any]) -> list[tuple[str, Any]]:
     match target:
-        case "openai_chat":
+        case "openai_chat" | "ollama":
             functions = [tool["function"] for tool in body["tools"]]
             return [(function["name"], function["parameters"]) for function in functions]
         case "openai_responses":
@@ -61,11 +62,8 @@ def tools_of(target: str, body: dict[str, Any]) -> list[tuple[str, Any]]:
             return [(tool["name"], tool["parametersJsonSchema"]) for tool in declared]
 
 
-TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini")
-
-
 # Within one dialect the bytes go through as they are.
-ELSEWHERE = [(*sent, target) for sent in SENT for target in TARGETS if sent[0] != target]
+ELSEWHERE = [(*sent, target) for sent in SENT for target in JSON_NAMES if sent[0] != target]
 
 
 @pytest.mark.parametrize(("source", "request_", "target"), ELSEWHERE, ids=lambda value: json.dumps(value)[:60])

@@ -18,7 +18,9 @@ from tests.server.told import break_told, mid_call
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Script, Step, expect, reply, reset, send, stream
 from toolglot.config.schema import ModelConfig, RecordConfig
 from toolglot.dialects import DIALECTS
+from toolglot.ir import Request
 from toolglot.passes.history_policy import HistoryPolicy
+from toolglot.receipt import Receipt
 from toolglot.recordings.format import AnyLine, ClientData, End, Served, StoreRead, UpstreamData, UpstreamRequest
 from toolglot.recordings.label import label_of
 from toolglot.recordings.read import Recording, read_recording
@@ -124,10 +126,12 @@ def test_another_client_is_told_another_answer_where_it_differs() -> None:
     assert [str(each) for each in comparison.answer] == ['~ answer.text: "Ho" -> "Hi"']
 
 
-def test_keepalives_are_no_difference() -> None:
-    lines = made()
+@pytest.mark.parametrize("client", ["openai_chat", "anthropic", "ollama"])
+def test_keepalives_are_no_difference(client: str) -> None:
+    lines = made(client)
     first = next(at for at, line in enumerate(lines) if isinstance(line, ClientData))
-    ping = ClientData(text='event: ping\ndata: {"type":"ping"}\n\n')
+    keepalive = DIALECTS[client].stream_encoder(Request(model="m"), Receipt()).keepalive()
+    ping = ClientData(text=keepalive.decode())
     assert not again(as_recording([*lines[: first + 1], ping, *lines[first + 1 :]])).differs
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from tests.recordings.demos import ASKED
 from tests.recordings.rerunning import again, read_all
 from tests.server.gateway import at, gateway
@@ -18,7 +19,7 @@ from toolglot.recordings.redact import Redactor
 from toolglot.recordings.tools import declared
 
 CLIENTS = tuple(ASKED)
-UPSTREAMS = ("openai_chat", "openai_responses", "anthropic", "gemini")
+UPSTREAMS = JSON_NAMES
 PATTERNS = ("weather", "(?i)[a-z]*time", "get_")
 LONG = "weather_of_" + "x" * 60
 SECRET = "canary-7f3a9c2e51"

@@ -44,6 +44,8 @@ from toolglot.config.schema import (
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.lanes import Lane, Lanes
 from toolglot.gateway.sweep import DriverSweep
+from toolglot.ir import Message, Request, Text
+from toolglot.receipt import Receipt
 from toolglot.routing import UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
@@ -100,9 +102,8 @@ _REQUESTS: dict[str, tuple[str, Body]] = {
     ),
 }
 
-CLIENTS = tuple(name for name in _REQUESTS if name != "ollama")
-"""Those that send JSON and read events. What is particular about lines is in `test_ollama.py`: all of it for each pair
-would take a third longer, and prove the same of the gateway."""
+CLIENTS = tuple(_REQUESTS)
+"""Those that send JSON."""
 
 
 def _warp_request(model: str) -> bytes:
@@ -128,6 +129,14 @@ def request(client: str, *, stream: bool = False, model: str = "m", body: Body |
     return path, json.dumps(
         {"model": model, **document, **({"stream": stream} if stream or client == "ollama" else {})}
     ).encode()
+
+
+def written(client: str, text: str, **fields: Any) -> dict[str, Any]:
+    """The body of a request that says this; `fields` are those of the IR's `Request`."""
+    said = Message(role="user", content=(Text(text=text),))
+    asked = Request(**{"model": "", "messages": (said,), "max_output_tokens": 100, **fields})
+    document: dict[str, Any] = json.loads(DIALECTS[client].encode_request(asked, Receipt()))
+    return {name: value for name, value in document.items() if name not in ("model", "stream")}
 
 
 def at(dialect: str, url: str, *, retries: Retries = ONCE, **fields: Any) -> UpstreamConfig:

@@ -119,6 +119,7 @@ def test_34_a_stream_that_goes_on_and_on_costs_no_memory(client: str, upstream: 
         "anthropic": _split("anthropic", b"text_delta"),
         "openai_responses": _split("openai_responses", b"response.output_text.delta"),
         "gemini": _split("gemini", b"Hello"),
+        "ollama": (SOUND["ollama"].splitlines(keepends=True)[0],) * 2,
     }
     dialect = client if upstream == "forwarded" else "openai_chat" if client != "openai_chat" else "anthropic"
     first, frame = frames[dialect]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request
+from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request, written
 from tests.server.loopback import status_of, until_close
 from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, gone, pause, reply
@@ -30,12 +30,7 @@ TEXT = "x" * (200 * KB)
 """Of a request that may take the express lane."""
 CHAT = {"messages": [{"role": "user", "content": TEXT}]}
 JSON = {"content-type": "application/json"}
-BODIES: dict[str, dict[str, Any]] = {
-    "openai_chat": CHAT,
-    "openai_responses": {"input": TEXT},
-    "anthropic": {"max_tokens": 100, **CHAT},
-    "gemini": {"contents": [{"role": "user", "parts": [{"text": TEXT}]}]},
-}
+BODIES: dict[str, dict[str, Any]] = {client: written(client, TEXT) for client in CLIENTS}
 ONE = replace(LIMITS, bodies=1200 * KB, body_wait=0.2)
 """Room for one such request."""
 PATIENT = replace(ONE, body_wait=FAILSAFE)

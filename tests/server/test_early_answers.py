@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from tests.lint.streams import SOUND
 from tests.server.gateway import LIMITS, SERVER, Running, at, gateway, request
 from tests.server.loopback import HEAD, Served, headers_of, json_of, responses_in, serve, status_of
@@ -128,7 +129,7 @@ def _http_1_0(running: Running, client: str, *, stream: bool, keep_alive: bool =
 
 
 @pytest.mark.parametrize("keep_alive", [False, True], ids=["plain", "keep-alive"])
-@pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("client", JSON_NAMES)
 def test_a_stream_to_an_http_1_0_client_is_not_chunked_and_ends_with_the_connection(
     client: str, keep_alive: bool
 ) -> None:

@@ -26,6 +26,8 @@ KEEPALIVES = {
     "openai_responses": b": keepalive\n\n",
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
     "gemini": b"\n\n",
+    "ollama": b'{"model":"m","created_at":"1970-01-01T00:00:00Z","message":{"role":"assistant","content":""},'
+    b'"done":false}\n',
 }
 """What the official SDKs and the known agents read over."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from tests.server.gateway import Running, at, gateway
 from tests.server.lane import ANSWER, chunk
 from tests.upstream.bad_server import (
@@ -102,7 +103,7 @@ def test_a_large_event_is_translated_while_others_are_served(
     assert deltas(answer.body) == said + (TEXT if what == "text" else json.dumps({"path": TEXT}))
 
 
-@pytest.mark.parametrize("client", ["openai_chat", "anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize("client", JSON_NAMES)
 def test_what_follows_a_large_event_follows_it(client: str) -> None:
     """The end of the stream is there before the event is translated."""
     words = [chunk(content=f"{number} ") for number in range(50)]

@@ -18,12 +18,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lint.streams import SOUND
-from tests.server.gateway import CLIENTS, LIMITS, at, gateway, request
+from tests.server.gateway import CLIENTS, LIMITS, at, gateway, request, written
 from tests.server.loopback import responses_in, status_of, until_close
 from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, reply, stream
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import ServerConfig
+from toolglot.ir import Message, Text, Tool
 from toolglot.server.headers import MAX_HOPS
 from toolglot.server.routes import ROUTES
 from toolglot.server.run import affordable_connections
@@ -139,27 +140,12 @@ def test_7_a_body_that_is_no_request_is_refused_with_its_place_and_cheaply(clien
 
 @EVERY_CLIENT
 def test_8_too_many_messages_or_tools_are_refused_by_their_number(client: str) -> None:
-    tool: Any = {"name": "f", "input_schema": {"type": "object"}, "parameters": {"type": "object"}, "type": "function"}
-    tool["function"] = {"name": "f", "parameters": {"type": "object"}}
-    message = {"role": "user", "content": "Hi"}
+    messages = tuple(Message(role=role, content=(Text(text="Hi"),)) for role in ("user", "assistant")) * 6
+    tools = tuple(Tool(name=f"f{number}", parameters={"type": "object"}) for number in range(6))
     few = replace(LIMITS, messages=10, tools=5)
-    bodies: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "openai_chat": ({"messages": [message] * 11}, {"messages": [message], "tools": [tool] * 6}),
-        "openai_responses": ({"input": [message] * 11}, {"input": "Hi", "tools": [tool] * 6}),
-        "anthropic": (
-            {"max_tokens": 9, "messages": [message, {"role": "assistant", "content": "Yo"}] * 6},
-            {"max_tokens": 9, "messages": [message], "tools": [tool] * 6},
-        ),
-        "gemini": (
-            {"contents": [{"role": "user", "parts": [{"text": "a"}]}, {"role": "model", "parts": [{"text": "b"}]}] * 6},
-            {
-                "contents": [{"role": "user", "parts": [{"text": "a"}]}],
-                "tools": [{"functionDeclarations": [{"name": f"f{number}"} for number in range(6)]}],
-            },
-        ),
-    }
+    bodies = {"messages": written(client, "", messages=messages), "tools": written(client, "Hi", tools=tools)}
     with gateway(limits=few) as running:
-        for body, what in zip(bodies[client], ("messages", "tools"), strict=True):
+        for what, body in bodies.items():
             answer = running.ask(client, body=body, model="demo")
             told = error_told(client, answer)
             assert answer.status == 400
@@ -304,6 +290,7 @@ IMAGES: dict[str, Callable[[str], Any]] = {
         "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": url}}]}],
     },
     "gemini": lambda url: {"contents": [{"role": "user", "parts": [{"fileData": {"fileUri": url}}]}]},
+    "ollama": lambda url: {"messages": [{"role": "user", "content": "", "images": [url]}]},
 }
 
 

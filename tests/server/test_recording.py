@@ -350,4 +350,4 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_not_as_if_it_were_used(tm
 
 
 def test_every_dialect_has_a_client_here() -> None:
-    assert {*CLIENTS, "warp", "ollama"} == set(DIALECTS)
+    assert {*CLIENTS, "warp"} == set(DIALECTS)

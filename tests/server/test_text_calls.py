@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.lint.streams import SOUND
-from tests.server.gateway import CLIENTS, Answer, Running, at, gateway, request
+from tests.server.gateway import CLIENTS, Answer, Running, at, gateway, request, written
 from tests.server.told import error_told, fault_told, good_end
 from tests.store.turns import using
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, never, pause, reply, reset, stream
@@ -127,13 +127,7 @@ def test_an_answer_that_begins_inside_its_reasoning_is_read_so_where_the_model_i
 @pytest.mark.parametrize("dialect", CLIENTS)
 def test_the_demo_without_tools_completes_a_loop_for_every_client(client: str, streams: bool, dialect: str) -> None:
     wish = "Call f and g with a = 3"
-    bodies: dict[str, dict[str, Any]] = {
-        "openai_chat": {"messages": [{"role": "user", "content": wish}]},
-        "openai_responses": {"input": wish},
-        "anthropic": {"max_tokens": 100, "messages": [{"role": "user", "content": wish}]},
-        "gemini": {"contents": [{"role": "user", "parts": [{"text": wish}]}]},
-    }
-    body = {**json.loads(request(client)[1]), **bodies[client]}
+    body = {**json.loads(request(client)[1]), **written(client, wish)}
     body.pop("model", None)
     with gateway({"demo": UpstreamConfig(dialect=dialect)}) as running:
         answer = running.ask(client, stream=streams, model="demo-text", body=body)

@@ -32,6 +32,10 @@ _TYPES = {
 """By kind of error: what OpenAI, Anthropic and Google call it. `gateway`: the upstream cannot be had."""
 
 _COLUMN = {"openai_chat": 0, "openai_responses": 0, "anthropic": 1, "gemini": 2}
+"""Where a dialect has no column, its errors have no types."""
+
+_GATEWAY_STATUS = {"gemini": 503}
+"""Google's APIs have no 502."""
 
 _GOOD_ENDS: dict[str, tuple[bytes, ...]] = {
     "openai_chat": (b"[DONE]", b'"finish_reason":"'),
@@ -49,22 +53,30 @@ _CUTS = {
     "anthropic": b'"partial_json":"{\\"a\\":"',
     "gemini": b'"text":"Hello"',  # a call comes whole or not at all
     "warp": warp_frames.frame(story.append({"id": "m-3", "agent_output": {"text": "lo"}}, "agent_output.text")).strip(),
+    "ollama": b'"content":"lo"',  # a call comes whole or not at all
 }
 
 
 def type_of(client: str, kind: str) -> str:
     """What a client's dialect calls this kind of error."""
-    return _TYPES[kind][_COLUMN[client]]
+    return _TYPES[kind][_COLUMN[client]] if client in _COLUMN else ""
+
+
+def gateway_status(client: str) -> int:
+    """The status of an upstream that fails, in the numbers that the client's dialect has."""
+    return _GATEWAY_STATUS.get(client, 502)
 
 
 def mid_call(upstream: str) -> bytes:
     """The beginning of a sound stream: it ends between two frames, inside a tool call where the dialect streams one."""
-    sound = SOUND[upstream]
-    return sound[: sound.index(b"\n\n", sound.index(_CUTS[upstream])) + 2]
+    sound, end = SOUND[upstream], DIALECTS[upstream].stream.framing.end
+    return sound[: sound.index(end, sound.index(_CUTS[upstream])) + len(end)]
 
 
 def frames(body: bytes) -> list[Any]:
-    """The data of a stream's events that are JSON."""
+    """The documents of a stream, whether they are the data of events or lines."""
+    if body.startswith(b"{"):
+        return [json.loads(line) for line in body.splitlines()]
     lines = [line[5:].strip() for line in body.split(b"\n") if line.startswith(b"data:")]
     return [json.loads(line) for line in lines if line != b"[DONE]"]
 
@@ -86,7 +98,7 @@ def error_told(client: str, answer: Answer) -> Told:
 def fault_told(client: str, answer: Answer) -> Told:
     """The error in which a stream ends: well framed, once, at the very end, and nothing that looks like a good end."""
     assert (answer.status, answer.complete) == (200, True)
-    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["content-type"].startswith(DIALECTS[client].stream.framing.media_type)
     assert lint(client, [answer.body]) == []
     assert [sign for sign in _GOOD_ENDS[client] if sign in answer.body] == []
     events = frames(answer.body)
@@ -107,7 +119,7 @@ def break_told(client: str, answer: Answer) -> None:
     assert (answer.status, answer.complete) == (200, False)
     assert [sign for sign in _GOOD_ENDS[client] if sign in answer.body] == []
     assert not any(_is_error(client, event) for event in frames(answer.body))
-    assert answer.body.endswith(b"\n\n")  # whole events, of which the last that came is the last
+    assert answer.body.endswith(DIALECTS[client].stream.framing.end)  # whole events
 
 
 def good_end(client: str, answer: Answer) -> None:
@@ -132,6 +144,8 @@ def _told(client: str, document: Any) -> Told:
         assert document["response"]["status"] == "failed"
         error = document["response"]["error"]
         return Told("", error["code"], error["message"])
+    if client == "ollama":
+        return Told("", document.get("code"), document["error"])
     error = document if client == "openai_responses" and "code" in document else document["error"]
     if client == "gemini":
         reasons = [detail["reason"] for detail in error.get("details", ()) if "reason" in detail]

@@ -19,8 +19,7 @@ from toolglot.ir import Message, Request, Response, Text, Tool, ToolCall, ToolRe
 from toolglot.receipt import Receipt
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
-CLIENTS = [name for name in DIALECTS if name not in ("warp", "ollama")]
-PATHS = {"openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses", "anthropic": "/v1/messages"}
+CLIENTS = [name for name in DIALECTS if name != "warp"]
 SYSTEM = "Answer in one line."
 TOOLS = tuple(
     Tool(name=name, parameters={"type": "object", "properties": {"days": {"type": "integer"}}})
@@ -83,9 +82,7 @@ class Client:
             **self.more,
         )
         body = self.dialect.encode_request(request, Receipt())
-        method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
-        path = PATHS.get(self.dialect.name, f"/v1beta/models/auto:{method}")
-        self.answers.append(self.running.call("POST", path, body, self.headers))
+        self.answers.append(self.running.call("POST", self.dialect.path(request), body, self.headers))
         return self.answers[-1]
 
     def say(self, *messages: Message) -> Response:

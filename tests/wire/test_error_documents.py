@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.exchanges import NAMES
+from tests.exchanges import JSON_NAMES
 from tests.pitfalls.wires import chat, data_frame
 
 from toolglot.api import translate_error, translate_response, translate_stream
+from toolglot.dialects import DIALECTS
 from toolglot.errors import UpstreamError
 from toolglot.wire.error_documents import find_error
 
@@ -37,16 +38,13 @@ DOCUMENTS: list[tuple[Any, str, int]] = [
     ([{"error": EXHAUSTED}], "Quota is used up.", 429),
 ]
 
-CLIENTS = [name for name in NAMES if name != "warp"]
-UPSTREAMS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 
-
-@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("upstream", JSON_NAMES)
 @pytest.mark.parametrize(("document", "message", "status"), DOCUMENTS)
 def test_a_whole_error_document_with_status_200_is_an_error(
     document: Any, message: str, status: int, upstream: str
 ) -> None:
-    for client in CLIENTS:
+    for client in JSON_NAMES:
         with pytest.raises(UpstreamError) as raised:
             translate_response(json.dumps(document), upstream, client)
         assert raised.value.error.message == message
@@ -54,17 +52,21 @@ def test_a_whole_error_document_with_status_200_is_an_error(
             assert raised.value.error.status == status
 
 
-@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("upstream", JSON_NAMES)
 @pytest.mark.parametrize(("document", "message", "status"), DOCUMENTS)
 def test_an_error_document_in_a_stream_ends_it_with_that_error(
     document: Any, message: str, status: int, upstream: str
 ) -> None:
     words = json.dumps(message)[1:-1]
-    for client in CLIENTS:
-        stream = translate_stream(data_frame(document), upstream, client)
+    for client in JSON_NAMES:
+        frame = data_frame(document)
+        if DIALECTS[upstream].stream.framing.is_bare:
+            frame = frame.removeprefix(b"data: ")
+        stream = translate_stream(frame, upstream, client)
         written = b"".join(stream).decode()
         assert words in written
         assert client != "openai_chat" or written.startswith('data: {"error":{"message":')
+        assert client != "ollama" or json.loads(written)["error"] == message
         assert client != "anthropic" or 'event: error\ndata: {"type":"error","error":{' in written
         assert not stream.receipt.losses
 
@@ -72,14 +74,14 @@ def test_an_error_document_in_a_stream_ends_it_with_that_error(
 @pytest.mark.parametrize(("document", "message", "status"), DOCUMENTS)
 def test_an_error_document_in_the_place_of_a_stream_is_that_error(document: Any, message: str, status: int) -> None:
     words = json.dumps(message)[1:-1]
-    for client in CLIENTS:
+    for client in JSON_NAMES:
         written = b"".join(translate_stream(json.dumps(document), "openai_chat", client)).decode()
         assert words in written
         assert "unreadable" not in written
         assert "before the response was complete" not in written
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", JSON_NAMES)
 @pytest.mark.parametrize("body", ['{"code":1305,"info":"It broke"}', "It broke"])
 def test_an_event_named_error_is_an_error_whatever_its_form(client: str, body: str) -> None:
     begun = chat({"content": "Hi"}, finish=None, done=False)
@@ -90,18 +92,18 @@ def test_an_event_named_error_is_an_error_whatever_its_form(client: str, body: s
     assert client != "openai_chat" or '\n\ndata: {"error":{"message":' in written
 
 
-@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("upstream", JSON_NAMES)
 def test_an_error_with_an_error_status_is_read_in_any_form(upstream: str) -> None:
     for document, message, _ in DOCUMENTS:
-        for client in CLIENTS:
+        for client in JSON_NAMES:
             error = translate_error(429, {}, json.dumps(document), upstream, client)
             assert error.status == 429
             told = json.loads(error.body)["error"]  # Ollama's own is the message alone
             assert message in json.dumps(told["message"] if isinstance(told, dict) else told).replace('\\"', '"')
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("client", JSON_NAMES)
+@pytest.mark.parametrize("upstream", JSON_NAMES)
 def test_a_wait_in_the_details_or_the_words_becomes_retry_after(upstream: str, client: str) -> None:
     words = {"error": {"message": "Rate limit reached. Please try again in 1.898s.", "code": "rate_limit_exceeded"}}
     assert translate_error(429, {}, json.dumps(words), upstream, client).headers["retry-after"] == "2"
@@ -144,7 +146,7 @@ def test_what_only_resembles_an_error_is_none(value: Any) -> None:
 PROVIDER = {"code": 502, "message": "Provider returned error", "metadata": {"raw": "the model crashed"}}
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", JSON_NAMES)
 def test_an_error_inside_a_choice_keeps_its_status_and_words(client: str) -> None:
     choice = {"index": 0, "finish_reason": "error", "error": PROVIDER}
     whole = {"id": "gen-1", "object": "chat.completion", "created": 1, "model": "m"}

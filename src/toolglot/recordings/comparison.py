@@ -25,6 +25,7 @@ from toolglot.recordings.format import UpstreamRequest
 from toolglot.recordings.holes import fits_value, recorded
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import REDACTED
+from toolglot.recordings.wording import decoded
 from toolglot.wire import json
 
 IDENTITIES = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "user"})
@@ -148,7 +149,8 @@ def _of_answers(recording: Recording, outcome: Outcome) -> list[Difference]:
     if not recording.head.stream or then != 200 or recording.body.startswith(b"["):
         return found + _of_wholes(recording, outcome.body)
     client = find(outcome.client)
-    keepalive = client.stream_encoder(None, Receipt()).keepalive()
+    asked = decoded(recording.head.client, recording.request.data)  # some keep-alives repeat its model
+    keepalive = client.stream_encoder(asked, Receipt()).keepalive()
     begun = not recording.whole or (recording.end is not None and recording.end.cancelled)
     return found + of_streams(recording.body, outcome.body, keepalive, begun=begun, framing=client.stream.framing)
 

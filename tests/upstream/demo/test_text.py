@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from tests.upstream.demo.conversations import TIME, WEATHER
 from toolglot.dialects import find
 from toolglot.ir import Message, Request, Text, Tool, ToolCall, ToolResult, replace
@@ -124,7 +125,7 @@ def test_a_models_name_says_its_format(model: str, expected: str | None) -> None
     assert demo_format(model) == expected
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("dialect", JSON_NAMES)
 @pytest.mark.parametrize(
     "text_format",
     ["hermes_json", "deepchat", "anthropic_xml", "cline_xml", "qwen3_coder", "markdown_json", "pythonic", "harmony"],

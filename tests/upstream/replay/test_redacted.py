@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from tests.server.gateway import Answer, at, gateway
 from toolglot.config.schema import RecordConfig
 from toolglot.recordings.holes import with_holes
@@ -45,7 +46,7 @@ def replayed(
         return [running.ask("anthropic", body=body) for body in now]
 
 
-@pytest.mark.parametrize("upstream", ["openai_chat", "anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize("upstream", JSON_NAMES)
 def test_a_request_whose_numbers_were_redacted_is_found_again(tmp_path: Path, upstream: str) -> None:
     same, elsewhere, other, limited = replayed(
         tmp_path,

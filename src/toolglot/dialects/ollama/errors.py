@@ -48,6 +48,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         status=status,
         message=document.message,
         code=code if isinstance(code, str) else None,
+        in_foreign_form=not (isinstance(value, dict) and value.get("error") == document.message),
     )
     return with_wait(recognize_overflow(error, document.fields), headers, document.fields)
 

@@ -40,9 +40,8 @@ class OllamaStreamEncoder:
         self._wrote = False  # the open block has said something
 
     def keepalive(self) -> bytes:
-        """A line with no text in it, which every client adds to its answer."""
-        said = {"response": ""} if self._generates else {"message": {"role": "assistant", "content": ""}}
-        return json.encode({**said, "done": False}) + b"\n"
+        """A line without text, with every member that typed clients require of a line."""
+        return self._line("", {})
 
     def feed(self, event: Event) -> bytes:
         match event:

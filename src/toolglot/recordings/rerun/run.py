@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from toolglot.dialects import DIALECTS, STORED, find
 from toolglot.errors import DecodeError, LossError, RefusedError, ToolglotError, UnknownDialectError
-from toolglot.ir import Request
 from toolglot.recordings.comparison import Comparison, Outcome, compared
 from toolglot.recordings.read import Recording
 from toolglot.recordings.rerun.scene import Question, Settings, play, rounds_of
 from toolglot.recordings.rerun.stored import RecordedStore
 from toolglot.recordings.settings import why_not_again
+from toolglot.recordings.wording import decoded
 from toolglot.server.responses_state import expand
 from toolglot.textcalls import FORMATS
 from toolglot.translate import Exchange
@@ -153,7 +153,7 @@ def _candidates(recording: Recording) -> Iterator[Settings]:
     if recording.attempts and all(attempt.request.settings is not None for attempt in recording.attempts):
         return
     yield Settings(verbatim=False)
-    request = _decoded(recording)
+    request = decoded(recording.head.client, recording.request.data)
     if request is None or not uses_tools(request):
         return
     several = len(recording.attempts) > 1
@@ -165,13 +165,6 @@ def _candidates(recording: Recording) -> Iterator[Settings]:
     yield Settings(rescue=True)
     if several:
         yield Settings(rescue=True, bad_calls="ask")
-
-
-def _decoded(recording: Recording) -> Request | None:
-    try:
-        return find(recording.head.client).decode_request(recording.request.data)
-    except (DecodeError, RecursionError):
-        return None
 
 
 def _has_tools(recording: Recording) -> bool:
