@@ -41,6 +41,10 @@ _TOKEN = {raw: re.compile(_TOKENS % ("" if raw else r"\x00-\x1f")) for raw in (F
 _RUN_OF_TOKENS = {raw: re.compile(f"(?:{token.pattern})*+") for raw, token in _TOKEN.items()}
 _ANY_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _SAME_SCALAR = re.compile(r'""++')
+_SMALL_VALUES = ("[]", '["]', "{}", '{k"}')
+_ROW_OF_VALUES = re.compile(r'\["(?:,")*+\]|(?<!k)"(?:,")++')
+_ROUNDS = 8
+"""How many levels of small values, one inside of the other, are taken for strings; the rest is followed one by one."""
 _KINDS = {**dict.fromkeys(map(ord, " \t\n\r")), **dict.fromkeys(map(ord, "0123456789+-.Etruefalsn"), '"')}
 _RAW_RUN = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -74,6 +78,17 @@ def _kinds_of(tokens: str) -> str:
     """A character for each of these tokens: a bracket, a comma, a quote for a string or a scalar, `k` for a key."""
     kinds = _ANY_STRING.sub('"', tokens).translate(_KINDS)
     return _SAME_SCALAR.sub('"', kinds).replace('":', "k")
+
+
+def _shortened(kinds: str) -> str:
+    """The same with a string in the place of each small value that is allowed where a string is."""
+    for _ in range(_ROUNDS):
+        before = len(kinds)
+        for value in _SMALL_VALUES:
+            kinds = kinds.replace(value, '"')
+        if len(kinds) == before:
+            break
+    return _ROW_OF_VALUES.sub('"', kinds)
 
 
 class JsonScan:
@@ -187,6 +202,16 @@ class JsonScan:
 
     def _follow(self, kinds: str) -> int:
         """How many tokens of these kinds are allowed, one behind the other; moves on to where the last one leads."""
+        short = _shortened(kinds) if len(self._stack) + _ROUNDS + 1 < MAX_DEPTH else kinds
+        if len(short) == len(kinds):
+            return self._follow_each(kinds)
+        expected, stack = self._expected, [*self._stack]
+        if self._follow_each(short) == len(short):
+            return len(kinds)
+        self._expected, self._stack = expected, stack  # which token it is that is wrong, only all of them tell
+        return self._follow_each(kinds)
+
+    def _follow_each(self, kinds: str) -> int:
         expected, stack, count = self._expected, self._stack, 0
         top, push, pop = stack.pop(), stack.append, stack.pop
         for kind in kinds:

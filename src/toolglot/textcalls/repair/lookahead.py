@@ -13,7 +13,8 @@ State = Literal["member", "value", "after"]
 
 
 class Quote(Struct, frozen=True):
-    """A kind of quotation mark: what may end a string that it opens, and the name of the damage."""
+    """A kind of quotation mark: what may end a string that it opens, and the name of the damage. `scan` finds the next
+    such mark, or everything from an escape on up to it."""
 
     scan: re.Pattern[str]
     key: re.Pattern[str]
@@ -21,7 +22,7 @@ class Quote(Struct, frozen=True):
 
 
 def _quote(closers: str, damage: str) -> Quote:
-    scan = re.compile(rf"\\.|[{closers}]", re.DOTALL)
+    scan = re.compile(rf"(?:\\.[^{closers}\\]*+)++|[{closers}]", re.DOTALL)
     key = re.compile(rf".(?:[^{closers}\\\n]|\\.){{0,200}}+[{closers}]\s*+:", re.DOTALL)
     return Quote(scan, key, damage)
 

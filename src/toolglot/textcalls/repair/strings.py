@@ -7,12 +7,18 @@ import re
 
 from toolglot.textcalls.repair.errors import RepairError
 
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
-_SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_KEPT = r"""\\(?:[^"\\/bfnrtuxU'_`]|u(?![0-9a-fA-F]{4})|x(?![0-9a-fA-F]{2})|U(?![0-9a-fA-F]{8}))[^\\]*+"""
+# Backslashes that stay, as many as there are in a row, or an escape.
+_ESCAPE = re.compile(
+    rf"((?:{_KEPT})++)|\\(?:u([0-9a-fA-F]{{4}})|x([0-9a-fA-F]{{2}})|U([0-9a-fA-F]{{8}})|(.))", re.DOTALL
+)
+_SIMPLE = {r"\"": '"', "\\\\": "\\", r"\/": "/", r"\b": "\b", r"\f": "\f", r"\n": "\n", r"\r": "\r", r"\t": "\t"}
+_SELDOM_MEANT = {r"\b", r"\f"}
+_OFTEN_MEANT = {escape: character for escape, character in _SIMPLE.items() if escape not in _SELDOM_MEANT}
 # No JSON has these escapes and no other notation needs the backslash before the character: an apostrophe as
 # JavaScript and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are
 # backslashes that should have been doubled.
-_DROPPED = {"'": "'", "_": "_", "`": "`"}
+_DROPPED = {r"\'": "'", r"\_": "_", r"\`": "`"}
 _KNOWN = r"""(?:[^\\]++|\\(?:["\\/bfnrt'_`]|u[0-9a-fA-F]{4}|\Z%s))*+"""
 _KNOWN_ESCAPES = re.compile(_KNOWN % "")
 _PYTHON_ESCAPES = re.compile(_KNOWN % "|x|U")
@@ -43,32 +49,29 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
             pass
     paths = _paths(raw) if undoubled else []
     repaired: dict[str, None] = {}
+    simple = _OFTEN_MEANT if undoubled else _SIMPLE
     spans = iter(paths)
     span = next(spans, None)
 
     def meant(match: re.Match[str]) -> str:
         nonlocal span
+        whole = match[0]
+        if span is None and whole in simple:
+            return simple[whole]
         while span is not None and match.start() >= span[1]:
             span = next(spans, None)
-        whole = match.group()
-        character = match.group(4)
-        if span is not None and span[0] <= match.start() and not _PAIR.fullmatch(whole):
+        is_in_path = span is not None and span[0] <= match.start() and not _PAIR.fullmatch(whole)
+        if match[1] or is_in_path or (undoubled and whole in _SELDOM_MEANT):
             repaired["backslashes doubled"] = None
             return whole
-        if match.group(1):
-            return chr(int(match.group(1), 16))
-        if character is None:
+        if match[2]:
+            return chr(int(match[2], 16))
+        if match[5] is None:
             return _python_escape(match, python)
-        if character in "bf" and undoubled:
-            repaired["backslashes doubled"] = None
-            return whole
-        if character in _SIMPLE:
-            return _SIMPLE[character]
-        if character in _DROPPED:
-            repaired["unknown escapes"] = None
-            return _DROPPED[character]
-        repaired["backslashes doubled"] = None
-        return whole
+        if whole in _SIMPLE:
+            return _SIMPLE[whole]
+        repaired["unknown escapes"] = None
+        return _DROPPED[whole]
 
     text = _ESCAPE.sub(meant, raw)
     if _SURROGATE.search(text):
@@ -93,7 +96,7 @@ def _paths(raw: str) -> list[tuple[int, int]]:
 
 
 def _python_escape(match: re.Match[str], python: bool) -> str:
-    digits = match.group(2) or match.group(3)
+    digits = match[3] or match[4]
     if not python or int(digits, 16) > 0x10FFFF:
-        raise RepairError(f"'{match.group()}' may be a character or a backslash that should have been doubled")
+        raise RepairError(f"'{match[0]}' may be a character or a backslash that should have been doubled")
     return chr(int(digits, 16))
