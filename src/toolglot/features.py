@@ -10,8 +10,8 @@ The bits are plain integers: to join two members of an `IntFlag` costs more than
 
 from __future__ import annotations
 
-from itertools import count
-from operator import attrgetter
+from itertools import compress, count, repeat
+from operator import attrgetter, is_not
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import (
@@ -107,6 +107,10 @@ REASONING = next(_bit)
 PROMPT_CACHE = next(_bit)
 NO_LIMIT = next(_bit)
 """No output limit."""
+LOW_LIMIT = next(_bit)
+"""An output limit below `LOW`."""
+HOT = next(_bit)
+"""A temperature above 1."""
 SETTINGS = {
     name: next(_bit)
     for name in (
@@ -134,6 +138,8 @@ SETTINGS = {
 
 MANY = 64
 """Tools that every known target takes."""
+LOW = 64
+"""Tokens of output that every known target lets a client ask for."""
 
 _STATE_KEYS = frozenset({"signature", "thoughtSignature", "encrypted_content", "extra_content"})
 _STATE_OF_BLOCKS = _STATE_KEYS - {"extra_content"}
@@ -384,15 +390,18 @@ _OF_SETTINGS = {
     "reasoning": REASONING,
     "cache": CACHE_MARKS,
     "prompt_cache": PROMPT_CACHE,
-    **SETTINGS,
+    **{name: bit for name, bit in SETTINGS.items() if name != "stop"},
 }
+"""The settings that are None where nobody has made them."""
 _BITS_OF_SETTINGS = tuple(_OF_SETTINGS.values())
 _settings_of = attrgetter(*_OF_SETTINGS)
 
 
 def _of_settings(request: Request) -> int:
-    bits = ANY if request.max_output_tokens is not None else ANY | NO_LIMIT
-    for value, bit in zip(_settings_of(request), _BITS_OF_SETTINGS, strict=True):
-        if value is not None and value != ():
-            bits |= bit
-    return bits
+    limit, temperature = request.max_output_tokens, request.temperature
+    bits = ANY | NO_LIMIT if limit is None else ANY if limit >= LOW else ANY | LOW_LIMIT
+    if temperature is not None and temperature > 1:
+        bits |= HOT
+    if request.stop:
+        bits |= SETTINGS["stop"]
+    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, _settings_of(request), repeat(None))))

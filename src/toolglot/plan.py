@@ -8,7 +8,7 @@ the passes whose features it has. A pass may bring features of its own: `adds` n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -64,9 +64,33 @@ def condition_of(request_pass: RequestPass) -> Condition:
 
 
 class _Step(NamedTuple):
+    number: int
     request_pass: RequestPass
     triggers: int
     condition: Condition
+
+
+class _Steps:
+    """The passes that can have something to do, and which of them requests with certain features have needed."""
+
+    __slots__ = ("_needed", "_steps")
+
+    def __init__(self, steps: Iterable[tuple[RequestPass, int, Condition]]) -> None:
+        self._steps = [_Step(number, *step) for number, step in enumerate(steps) if step[1]]
+        self._needed: dict[tuple[int, int], list[_Step]] = {}
+
+    def needed(self, bits: int, start: int) -> list[_Step]:
+        """The steps from the one with the number `start` on that a request with these features needs."""
+        needed = self._needed.get((bits, start))
+        if needed is None:
+            needed = [step for step in self._steps if step.number >= start and bits & step.triggers]
+            if len(self._needed) >= _MOST_NEEDED:  # clients choose the features
+                self._needed.clear()
+            self._needed[bits, start] = needed
+        return needed
+
+
+_MOST_NEEDED = 64
 
 
 def run_passes(request: Request, passes: Sequence[RequestPass], context: Context) -> tuple[Request, Origins]:
@@ -75,19 +99,25 @@ def run_passes(request: Request, passes: Sequence[RequestPass], context: Context
     bits, context.tool_history = survey(request, context.source, context.source_can)
     origins = Origins(request.messages)
     context.receipt.asked_at = origins.path
-    for request_pass, triggers, condition in _plan(context).steps_of(passes):
-        if not bits & triggers:
-            continue
-        before = request
-        context.features = bits
-        request = request_pass(request, context)
-        if request is before:
-            continue
-        bits = condition.bits_after(request, context)
-        if condition.in_place:
-            origins.replaced(request.messages)
-        elif request.messages is not before.messages:
-            origins.moved(request.messages, keeps_messages=condition.keeps_messages)
+    steps = _plan(context).steps_of(passes)
+    waiting = steps.needed(bits, 0)
+    while waiting:
+        for number, request_pass, _, condition in waiting:
+            before = request
+            context.features = bits
+            request = request_pass(request, context)
+            if request is before:
+                continue
+            if condition.in_place:
+                origins.replaced(request.messages)
+            elif request.messages is not before.messages:
+                origins.moved(request.messages, keeps_messages=condition.keeps_messages)
+            found = condition.bits_after(request, context)
+            if found != bits:
+                bits, waiting = found, steps.needed(found, number + 1)
+                break
+        else:
+            break
     context.tool_history = None  # an answer may be long in coming
     return request, origins
 
@@ -103,14 +133,12 @@ class _Plan:
         self.source_can = context.source_can
         self.triggers = {one: condition.triggers(context) for one, condition in _conditions.items()}
         self.passes: Sequence[RequestPass] = ()
-        self.steps: list[_Step] = []
+        self.steps = _Steps(())
 
-    def steps_of(self, passes: Sequence[RequestPass]) -> list[_Step]:
-        """The passes that can have something to do."""
+    def steps_of(self, passes: Sequence[RequestPass]) -> _Steps:
         if passes is self.passes:
             return self.steps
-        steps = [_Step(one, self.triggers.get(one, ANY), condition_of(one)) for one in passes]
-        steps = [step for step in steps if step.triggers]
+        steps = _Steps((one, self.triggers.get(one, ANY), condition_of(one)) for one in passes)
         if all(one in _conditions for one in passes):  # others are made for one exchange
             self.steps, self.passes = steps, passes
         return steps

@@ -279,8 +279,11 @@ class Exchange:
         """
         raw = json.to_bytes(data)
         asked = self._decode(raw)
-        given = (("model", model), ("stream", stream))
-        changes = {name: value for name, value in given if value not in (None, getattr(asked, name))}
+        changes: dict[str, Any] = {}
+        if model is not None and model != asked.model:
+            changes["model"] = model
+        if stream is not None and stream != asked.stream:
+            changes["stream"] = stream
         if changes and self.client.upstream.forwards and not self.client.request.model_in_path:
             for name, value in changes.items():  # these bytes may go through as they are
                 raw = json.replace_member(raw, name, value)

@@ -27,7 +27,8 @@ class Dialects(Mapping[str, Dialect]):
     """The dialects by their names. Each is imported when it is first asked for: most exchanges are between two."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, Dialect] = {}
+        self.loaded: dict[str, Dialect] = {}
+        """Those that have been asked for."""
 
     @cached_property
     def manifests(self) -> Mapping[str, Manifest]:
@@ -48,12 +49,12 @@ class Dialects(Mapping[str, Dialect]):
         return self._built_in.get(name) or self.manifests.get(name)
 
     def __getitem__(self, name: str) -> Dialect:
-        dialect = self._loaded.get(name)
+        dialect = self.loaded.get(name)
         if dialect is None:
             manifest = self.manifest(name)
             if manifest is None:
                 raise KeyError(name)
-            dialect = self._loaded[name] = load(manifest.record)
+            dialect = self.loaded[name] = load(manifest.record)
         return dialect
 
     def __contains__(self, name: object) -> bool:
@@ -97,10 +98,11 @@ def find(dialect: Dialect | str) -> Dialect:
         UnknownDialectError: there is none.
         MissingExtraError: it needs a package that is not installed.
     """
-    if not isinstance(dialect, Dialect):
-        name = dialect.replace("-", "_")
+    found = dialect if isinstance(dialect, Dialect) else DIALECTS.loaded.get(dialect)
+    if found is None:
+        name = str(dialect).replace("-", "_")
         if name not in DIALECTS:
-            raise UnknownDialectError(dialect, tuple(DIALECTS))
-        dialect = DIALECTS[name]
-    dialect.ready()
-    return dialect
+            raise UnknownDialectError(str(dialect), tuple(DIALECTS))
+        found = DIALECTS[name]
+    found.ready()
+    return found

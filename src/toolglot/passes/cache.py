@@ -82,12 +82,14 @@ def _marks(request: Request) -> Marks:
     marks: dict[Place, Cache] = dict(DECLARED.derive(tools, "marks", None, lambda: _marks_of_tools(tools)))
     for number, message in enumerate(request.messages):
         for index, block in enumerate(message.content):
+            if isinstance(block, Opaque | Refusal):
+                continue
             if type(block) is ToolResult:
                 for inner, part in enumerate(block.content):
                     if (mark := getattr(part, "cache", None)) is not None:
                         marks[Place(number, index, inner)] = mark
-            if (mark := getattr(block, "cache", None)) is not None:
-                marks[Place(number, index)] = mark
+            if block.cache is not None:
+                marks[Place(number, index)] = block.cache
     return marks
 
 

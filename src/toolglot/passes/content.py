@@ -6,7 +6,7 @@ from toolglot import features
 from toolglot.ir import Block, Refusal, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.tool_history import tool_history
+from toolglot.passes.tool_history import ToolHistory, tool_history, with_results
 from toolglot.plan import runs_on
 from toolglot.wire import json
 
@@ -27,10 +27,13 @@ def _triggers(context: Context) -> int:
     return bits if can.result_errors else bits | features.RESULT_ERRORS
 
 
-@runs_on(_triggers, adds=features.BLANK, keeps_messages=True)
+@runs_on(_triggers, keeps_messages=True)
 def fit(request: Request, context: Context) -> Request:
     can = context.can
     history, found = tool_history(request, context), context.features & _triggers(context)
+    if found == features.RESULT_ERRORS and history.is_flat:
+        return _with_plain_results(request, history, context)
+    context.features |= features.BLANK
     hides_cuts = bool(found & features.CUT_CALLS)
     is_concerned: dict[type[Block], bool] = {
         Refusal: bool(found & features.REFUSAL),
@@ -56,14 +59,27 @@ def fit(request: Request, context: Context) -> Request:
                     return (replace(block, citations=own),)
             case ToolCall(complete=False) if hides_cuts:
                 _report_cut(block, place, context)
-            case ToolResult(is_error=True) if not can.result_errors:
-                context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
-                return (replace(block, is_error=None, content=_marked(block.content)),)
-            case ToolResult(is_error=False) if not can.result_errors:
-                return (replace(block, is_error=None),)
+            case ToolResult() if block.is_error is not None and not can.result_errors:
+                return (_plain_result(block, place, context),)
         return (block,)
 
     return rewrite_blocks(request, fit_block, *kinds)
+
+
+def _with_plain_results(request: Request, history: ToolHistory, context: Context) -> Request:
+    """The request where nothing else is to be done than to say in words which results are errors."""
+    results = [
+        result if result.is_error is None else _plain_result(result, Place(*place), context)
+        for result, place in zip(history.results, history.places, strict=True)
+    ]
+    return with_results(request, context, results)
+
+
+def _plain_result(result: ToolResult, place: Place, context: Context) -> ToolResult:
+    if not result.is_error:
+        return replace(result, is_error=None)
+    context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
+    return replace(result, is_error=None, content=_marked(result.content))
 
 
 def _report_cut(call: ToolCall, place: Place, context: Context) -> None:

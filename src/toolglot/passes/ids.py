@@ -19,7 +19,7 @@ from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult,
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, with_messages
 from toolglot.passes.digest import digest
-from toolglot.passes.tool_history import ToolHistory, tool_history
+from toolglot.passes.tool_history import ToolHistory, tool_history, with_results
 from toolglot.plan import runs_on
 
 
@@ -64,24 +64,12 @@ def _with_names(request: Request, history: ToolHistory, context: Context) -> Req
     """The request with the names of calls on their results, where ids alone tell whose they are."""
     calls = {call.id: (call, place) for call, place in zip(history.calls, history.call_places, strict=True)}
     results: list[ToolResult] = []
-    contents: dict[int, list[Block]] = {}
     for result, place in zip(history.results, history.places, strict=True):
         call, call_place = calls.get(result.call_id, _NO_CALL)
         if call is not None and call_place < place and (result.name != call.name or result.kind != call.kind):
             result = _of_call(result, call)
-            number, index = place
-            if number not in contents:
-                contents[number] = [*request.messages[number].content]
-            contents[number][index] = result
         results.append(result)
-    if not contents:
-        return request
-    messages = [*request.messages]
-    for number, content in contents.items():
-        messages[number] = replace(messages[number], content=tuple(content))
-    request = replace(request, messages=tuple(messages))
-    context.tool_history = history.with_results(request.messages, results)
-    return request
+    return with_results(request, context, results)
 
 
 _NO_CALL: tuple[None, tuple[int, int]] = (None, (0, 0))

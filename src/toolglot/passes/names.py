@@ -42,7 +42,8 @@ def shorten(request: Request, context: Context) -> Request:
         context.can,
         lambda: _declare(request.tools, context.can, own=own),
     )
-    context.receipt.add(declared.lines)
+    if declared.lines:
+        context.receipt.add(declared.lines)
     context.tools = {**declared.originals, **context.tools} if context.tools else dict(declared.originals)
     is_known, choice, tools = declared.knows(tool_history(request, context)), request.tool_choice, declared.tools
     if not is_known or (choice is not None and choice.names):
@@ -71,6 +72,8 @@ class _DeclaredNames(Struct, frozen=True):
         """Is everything that the history calls declared, under the name that it has upstream?"""
         if not history.is_flat:
             return False
+        if not history.calls and not history.results:
+            return True
         called: set[Key] = {(call.namespace, call.name) for call in history.calls}
         called.update([(None, result.name) for result in history.results if result.name is not None])
         return False not in [self.upstream.get(key) == key for key in called]

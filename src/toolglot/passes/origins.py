@@ -48,7 +48,7 @@ class Origins:
 
     def path(self, where: str) -> str:
         """The path in the client's request of what now has this one."""
-        if not self._steps or (found := _PATH.match(where)) is None:
+        if not self._steps or not where.startswith("messages") or (found := _PATH.match(where)) is None:
             return where
         place = Place(*(-1 if number is None else int(number) for number in found.groups()))
         for step in reversed(self._steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from toolglot import features
@@ -42,18 +43,16 @@ def _triggers(context: Context) -> int:
     can, own = context.can, context.source == context.target
     if own and not context.aliased:
         return 0
-    bits = 0
-    for name, bit in features.SETTINGS.items():
-        if name not in can.fields:
-            bits |= bit
+    bits = _bits_without(can.fields)
     if can.max_stop_sequences is not None:
         bits |= features.SETTINGS["stop"]
     if can.default_output_tokens is not None and not own:
         bits |= features.NO_LIMIT
     if can.max_tools is not None:
         bits |= features.MANY_TOOLS if can.max_tools >= features.MANY else features.TOOLS
-    limits = features.SETTINGS["max_output_tokens"] if can.min_output_tokens > 0 else 0
-    return bits | limits | features.SETTINGS["temperature"] | features.SETTINGS["top_logprobs"]
+    bits |= features.LOW_LIMIT if can.min_output_tokens <= features.LOW else features.SETTINGS["max_output_tokens"]
+    bits |= features.HOT if can.max_temperature >= 1 else features.SETTINGS["temperature"]
+    return bits | features.SETTINGS["top_logprobs"]
 
 
 @runs_on(_triggers)
@@ -64,7 +63,7 @@ def fit(request: Request, context: Context) -> Request:
     request = _with_logprobs(request, context)
     changes: dict[str, Any] = {}
     fields = accepted_fields(request, context.can)
-    for name in PLAIN:
+    for name in PLAIN if context.features & _bits_without(fields) else ():
         value = getattr(request, name)
         if value is None or value == () or name in fields:
             continue
@@ -83,6 +82,15 @@ def fit(request: Request, context: Context) -> Request:
             context.receipt.loss(name, _shown(name, value), why)
     changes |= _limits(replace(request, **changes) if changes else request, context)
     return replace(request, **changes) if changes else request
+
+
+@lru_cache
+def _bits_without(fields: frozenset[str]) -> int:
+    """The features of requests that have other settings than these."""
+    bits = 0
+    for name, bit in features.SETTINGS.items():
+        bits |= 0 if name in fields else bit
+    return bits
 
 
 def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:

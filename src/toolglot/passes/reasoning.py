@@ -43,13 +43,17 @@ def _state_features(context: Context) -> int:
     return features.THINKING | (features.OTHERS if own else features.STATE | features.OTHERS)
 
 
-@runs_on(_triggers, adds=features.BLANK | features.NEIGHBOURS, keeps_messages=True)
+@runs_on(_triggers, keeps_messages=True)
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     settled = request
     if context.features & _state_features(context):
         settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
+        if () in [message.content for message in settled.messages]:
+            context.features |= features.BLANK
     done = _demand_of(context).apply(settled, context, request.messages)
+    if done is not settled:
+        context.features |= features.BLANK | features.NEIGHBOURS
     return _without_emptied(done, request.messages) if context.source == context.target else done
 
 

@@ -17,11 +17,18 @@ FOR_EVERYONE = frozenset({"assistant_documents", "user_citations", "calls_withou
 """What a client of the target's own dialect may not know: another version, or a turn that another model answered."""
 
 
-@runs_on(lambda context: features.ANY if context.can.refuses else 0)
+def _triggers(context: Context) -> int:
+    bits = 0
+    for name, (trigger, _) in REMOVERS.items():
+        bits |= trigger if name in context.can.refuses else 0
+    return bits
+
+
+@runs_on(_triggers)
 def fit(request: Request, context: Context) -> Request:
     own = context.source == context.target and not context.aliased
-    for name, remove in REMOVERS.items():
-        if name in context.can.refuses and (name in FOR_EVERYONE or not own):
+    for name, (trigger, remove) in REMOVERS.items():
+        if context.features & trigger and name in context.can.refuses and (name in FOR_EVERYONE or not own):
             request = remove(request, context)
     return request
 
@@ -106,12 +113,12 @@ def _with_empty_reasoning(request: Request, context: Context) -> Request:
     return rewrite_messages(request, rewrite)
 
 
-REMOVERS: dict[str, RequestPass] = {
-    "assistant_documents": _without_assistant_documents,
-    "user_citations": _without_user_citations,
-    "temperature_with_top_p": _without_top_p_beside_temperature,
-    "blank_stop": _without_blank_stops,
-    "spaces_at_the_end": _without_spaces_at_the_end,
-    "calls_without_reasoning": _with_empty_reasoning,
+REMOVERS: dict[str, tuple[int, RequestPass]] = {
+    "assistant_documents": (features.MEDIA, _without_assistant_documents),
+    "user_citations": (features.CITATIONS, _without_user_citations),
+    "temperature_with_top_p": (features.SETTINGS["temperature"], _without_top_p_beside_temperature),
+    "blank_stop": (features.SETTINGS["stop"], _without_blank_stops),
+    "spaces_at_the_end": (features.ENDS_ODD, _without_spaces_at_the_end),
+    "calls_without_reasoning": (features.CALLS, _with_empty_reasoning),
 }
-"""What can be refused, and the pass that takes it out."""
+"""What can be refused, the features of requests that may have it, and the pass that takes it out."""

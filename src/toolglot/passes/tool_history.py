@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolglot.ir import Message, Request, ToolCall, ToolResult
+from toolglot.ir import Block, Message, Request, ToolCall, ToolResult, replace
 
 if TYPE_CHECKING:
     from toolglot.passes import Context
@@ -82,3 +82,22 @@ def tool_history(request: Request, context: Context) -> ToolHistory:
     if known is None or known.messages is not request.messages:
         known = context.tool_history = collect(request.messages)
     return known
+
+
+def with_results(request: Request, context: Context, results: list[ToolResult]) -> Request:
+    """The request with other results in the places of those that it has, in order, of the same ids."""
+    history = tool_history(request, context)
+    contents: dict[int, list[Block]] = {}
+    for (number, index), before, result in zip(history.places, history.results, results, strict=True):
+        if result is not before:
+            if number not in contents:
+                contents[number] = [*request.messages[number].content]
+            contents[number][index] = result
+    if not contents:
+        return request
+    messages = [*request.messages]
+    for number, content in contents.items():
+        messages[number] = replace(messages[number], content=tuple(content))
+    request = replace(request, messages=tuple(messages))
+    context.tool_history = history.with_results(request.messages, results)
+    return request

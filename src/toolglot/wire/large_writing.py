@@ -30,23 +30,22 @@ def encode(value: Any, used_up: str = "") -> bytes:
 
 def _size(value: Any, most: int) -> int:
     """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
-    kind = type(value)
-    if kind is str:
-        return len(value) + VALUE
-    if kind is dict or kind is list or kind is tuple:
-        size = VALUE
-        for part in value.values() if kind is dict else value:
-            # Most values are texts: a call for each of them would take longer than to write it.
-            if type(part) is str:
-                size += len(part) + VALUE
-            elif type(part) is msgspec.Raw:
+    size = 0
+    waiting: list[Any] = [(value,)]
+    while waiting and size <= most:
+        for part in waiting.pop():
+            kind = type(part)
+            if kind is msgspec.Raw:
                 size += len(part)
-            else:
-                size += _size(part, most - size)
-            if size > most:
-                break
-        return size
-    return len(value) if kind is msgspec.Raw else VALUE
+                continue
+            size += VALUE
+            if kind is str:
+                size += len(part)
+            elif kind is dict:
+                waiting.append(part.values())
+            elif kind is list or kind is tuple:
+                waiting.append(part)
+    return size
 
 
 def _write(value: Any, out: BytesIO) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -71,6 +72,7 @@ _ELSEWHERE = (
     "verbosity",
     "metadata",
 )
+_elsewhere_of = attrgetter(*_ELSEWHERE)
 
 
 def path(request: Request) -> str:
@@ -225,28 +227,32 @@ def _decode_message(message: RequestMessage, index: int) -> Message:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    notes = native_of(request, NAME)
     count = _count_leading(request.messages)
     thinking = encode_thinking(request, receipt)
-    fields: dict[str, Any] = {
-        "model": request.model,
-        "max_tokens": _limit(request, receipt),
-        "system": _encode_system(request.messages[:count], receipt),
-        "tools": encode_tools(request, receipt),
-        "tool_choice": encode_choice(request, receipt),
-        "thinking": thinking,
-        **encode_config(request, receipt),
-        "metadata": _encode_metadata(request),
-        **_encode_tier(request, receipt),
-        **_encode_sampling(request, thinking, receipt),
-        "stop_sequences": list(request.stop) or None,
-        "stream": request.stream or notes.get("$stream"),
-    }
-    for name in _ELSEWHERE:
-        if getattr(request, name) is not None:
-            receipt.loss(name, describe_setting(name, getattr(request, name)), "Messages has no such parameter")
-    wire = write_cache({key: value for key, value in fields.items() if value is not None}, request.cache)
-    wire = with_kept(wire, request)
+    wire: dict[str, Any] = {"model": request.model}
+    if (limit := _limit(request, receipt)) is not None:
+        wire["max_tokens"] = limit
+    if count and (system := _encode_system(request.messages[:count], receipt)) is not None:
+        wire["system"] = system
+    if (tools := encode_tools(request, receipt)) is not None:
+        wire["tools"] = tools
+    if (choice := encode_choice(request, receipt)) is not None:
+        wire["tool_choice"] = choice
+    if thinking is not None:
+        wire["thinking"] = thinking
+    wire |= encode_config(request, receipt)
+    if metadata := _encode_metadata(request):
+        wire["metadata"] = metadata
+    wire |= _encode_tier(request, receipt)
+    wire |= _encode_sampling(request, thinking, receipt)
+    if request.stop:
+        wire["stop_sequences"] = list(request.stop)
+    if (stream := request.stream or native_of(request, NAME).get("$stream")) is not None:
+        wire["stream"] = stream
+    for name, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
+        if value is not None:
+            receipt.loss(name, describe_setting(name, value), "Messages has no such parameter")
+    wire = with_kept(write_cache(wire, request.cache), request)
     wire.pop("messages", None)
     # The conversation stands last, so that one more turn leaves all the bytes before it as they were.
     wire["messages"] = _encode_messages(request.messages, count, receipt)
@@ -312,6 +318,8 @@ def _decode_tier(tier: str | None, speed: str | None) -> str | None:
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
     notes, tier = native_of(request, NAME), request.service_tier
+    if tier is None and not notes:
+        return {}
     came_as, speed = note(notes, "$tier", str), note(notes, "$speed", str)
     given = {"service_tier": came_as, "speed": speed}
     if _decode_tier(came_as, speed) == tier:
@@ -329,14 +337,15 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
 
 def _encode_sampling(request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> dict[str, Any]:
     """Sampling parameters. While it thinks, the API refuses any `top_k`, a temperature but 1, a `top_p` below 0.95."""
-    fields = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
+    given = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
+    fields = {name: value for name, value in given if value is not None}
     own = request.reasoning is not None and NAME in request.reasoning.native
     if not own and thinking is not None and thinking["type"] != "disabled":
         for name in ("temperature", "top_k"):
-            if fields[name] not in (None, 1):
+            if fields.get(name, 1) != 1:
                 receipt.loss(name, describe_setting(name, fields[name]), "the API refuses it while the model thinks")
-                fields[name] = None
+                del fields[name]
         if request.top_p is not None and request.top_p < _LEAST_TOP_P:
             receipt.loss("top_p", describe_setting("top_p", request.top_p), "the API refuses it while the model thinks")
-            fields["top_p"] = None
+            del fields["top_p"]
     return fields

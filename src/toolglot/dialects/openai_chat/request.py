@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw
@@ -90,6 +91,19 @@ _SETTINGS = {
     "stream": "stream",
 }
 """Members that the IR has as they are, and its names for them."""
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "n",
+    "logprobs",
+    "top_logprobs",
+)
+"""Those on how tokens are drawn, in the order in which they are written."""
+_sampling_of = attrgetter(*[_SETTINGS.get(member, member) for member in _SAMPLING])
 
 
 _KNOWN = KnownSettings[Request]("messages")
@@ -283,47 +297,53 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
     rest = kept(notes)
-    limit_name = notes.get("$max") or _limit_name(request.model)
-    parallel = None if notes.get("$no_parallel") else request.parallel_tool_calls
-    fields: dict[str, Any] = {
-        "model": request.model if request.model or not notes.get("$no_model") else None,
-        "messages": [
-            wire
-            for index, message in enumerate(request.messages)
-            for wire in encode_message(message, f"messages[{index}]", receipt)
-        ],
-        **encode_tools(request, receipt),
-        **encode_choice(request, receipt),
-        "parallel_tool_calls": parallel,
-        limit_name: request.max_output_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "top_k": request.top_k,
-        "seed": request.seed,
-        "presence_penalty": request.presence_penalty,
-        "frequency_penalty": request.frequency_penalty,
-        "n": request.candidates,
-        "logprobs": request.logprobs,
-        "top_logprobs": request.top_logprobs,
-        "stop": _encode_stop(request),
-        "response_format": _encode_format(request.response_format, receipt),
-        **encode_reasoning(request.reasoning, rest, receipt),
-        "verbosity": request.verbosity,
-        **_encode_user(request, receipt),
-        "moderation": request.moderation,
-        "metadata": request.metadata,
-        "service_tier": _encode_tier(request, receipt),
-        **(control_of(request) if request.cache is not None else {}),
-        **write_prompt_cache(request.prompt_cache),
-        "store": request.store,
-        "stream": True if request.stream else notes.get("$stream"),
-        # A stream without usage at its end would leave the client's side without any.
-        "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
-    }
-    present = {key: value for key, value in fields.items() if value is not None}
+    messages: list[dict[str, Any]] = []
+    for index, message in enumerate(request.messages):
+        messages += encode_message(message, f"messages[{index}]", receipt)
+    fields: dict[str, Any] = {"model": request.model, "messages": messages}
+    if not request.model and notes.get("$no_model"):
+        del fields["model"]
+    if request.tools or notes:
+        fields |= encode_tools(request, receipt)
+    if request.tool_choice is not None:
+        fields |= encode_choice(request, receipt)
+    if request.parallel_tool_calls is not None and not notes.get("$no_parallel"):
+        fields["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.max_output_tokens is not None:
+        fields[notes.get("$max") or _limit_name(request.model)] = request.max_output_tokens
+    for member, value in zip(_SAMPLING, _sampling_of(request), strict=True):
+        if value is not None:
+            fields[member] = value
+    if request.stop:
+        fields["stop"] = _encode_stop(request)
+    if request.response_format is not None:
+        fields["response_format"] = _encode_format(request.response_format, receipt)
+    fields |= encode_reasoning(request.reasoning, rest, receipt)
+    if request.verbosity is not None:
+        fields["verbosity"] = request.verbosity
+    fields |= _encode_user(request, receipt)
+    tier = _encode_tier(request, receipt)
+    for member, value in (("moderation", request.moderation), ("metadata", request.metadata), ("service_tier", tier)):
+        if value is not None:
+            fields[member] = value
+    if request.cache is not None:
+        fields |= control_of(request)
+    fields |= write_prompt_cache(request.prompt_cache)
+    if request.store is not None:
+        fields["store"] = request.store
+    _add_stream(fields, request)
     if not rest:
-        return present
-    return {**present, **rest, **{name: present[name] for name in rest.keys() & REASONING_MEMBERS & present.keys()}}
+        return fields
+    return {**fields, **rest, **{name: fields[name] for name in rest.keys() & REASONING_MEMBERS & fields.keys()}}
+
+
+def _add_stream(fields: dict[str, Any], request: Request) -> None:
+    if request.stream:
+        fields["stream"] = True
+        if NAME not in request.native:  # a stream without usage at its end would leave the client's side without any
+            fields["stream_options"] = {"include_usage": True}
+    elif (stream := native_of(request, NAME).get("$stream")) is not None:
+        fields["stream"] = stream
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> str | None:

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET, Raw, structs
@@ -47,7 +48,7 @@ from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
-from toolglot.wire.reader import keep_members
+from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import TypedReader
 
@@ -60,6 +61,10 @@ LOGPROBS = "message.output_text.logprobs"
 # Where one of these is, the conversation lies on the server and `input` may be missing.
 _HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
 _UNWRITABLE = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
+_unwritable_of = attrgetter(*_UNWRITABLE)
+_WRITTEN = ("parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs")
+"""Settings that are members of the same name."""
+_written_of = attrgetter(*_WRITTEN)
 _FORMATS = {"text": "text", "json_object": "json", "json_schema": "json_schema"}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 
@@ -318,32 +323,38 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The request body. What only this API knows comes before `input`, so that a longer history extends the bytes."""
-    notes, rest = native_of(request, NAME), own(request)
-    for name in _UNWRITABLE:
-        if getattr(request, name) not in (None, ()):
+    notes = native_of(request, NAME)
+    rest = kept(notes)
+    for name, value in zip(_UNWRITABLE, _unwritable_of(request), strict=True):
+        if value is not None and value != ():
             receipt.loss(name, name, "the Responses API has no such parameter")
     instructions, messages = _split_instructions(request)
-    tools = encode_tools(request, receipt)
-    fields = present(
-        model=request.model or None,
-        instructions=instructions,
-        tools=[] if tools is None and notes.get("$no_tools") else tools,
-        tool_choice=encode_choice(request, receipt),
-        parallel_tool_calls=request.parallel_tool_calls,
-        max_output_tokens=request.max_output_tokens,
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_logprobs=request.top_logprobs,
-        reasoning=_encode_reasoning(request.reasoning, receipt),
-        text=_encode_text(request, rest.get("text"), receipt),
-        **_encode_user(request, receipt),
-        moderation=request.moderation,
-        metadata=request.metadata,
-        service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
-        **write_prompt_cache(request.prompt_cache),
-        stream=request.stream or notes.get("$stream"),
-        store=request.store,
-    )
+    fields: dict[str, Any] = {"model": request.model} if request.model else {}
+    if instructions is not None:
+        fields["instructions"] = instructions
+    if (tools := encode_tools(request, receipt)) is not None:
+        fields["tools"] = tools
+    elif notes.get("$no_tools"):
+        fields["tools"] = []
+    if (choice := encode_choice(request, receipt)) is not None:
+        fields["tool_choice"] = choice
+    settings = zip(_WRITTEN, _written_of(request), strict=True)
+    fields |= {name: value for name, value in settings if value is not None}
+    if (reasoning := _encode_reasoning(request.reasoning, receipt)) is not None:
+        fields["reasoning"] = reasoning
+    if (text := _encode_text(request, rest.get("text"), receipt)) is not None:
+        fields["text"] = text
+    fields |= _encode_user(request, receipt)
+    tier = request.service_tier
+    tier = tier if NAME in request.native else service_tier(tier, receipt)
+    for name, value in (("moderation", request.moderation), ("metadata", request.metadata), ("service_tier", tier)):
+        if value is not None:
+            fields[name] = value
+    fields |= write_prompt_cache(request.prompt_cache)
+    if (stream := request.stream or notes.get("$stream")) is not None:
+        fields["stream"] = stream
+    if request.store is not None:
+        fields["store"] = request.store
     others = {**filled(request, store=False), **rest, **fields}
     if (include := _encode_include(request, notes.get("$include", rest.get("include")))) is not None:
         others["include"] = include
