@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolglot import DIALECTS, translate_request, translate_response, translate_stream
+from tests.exchanges import calls_of
+from toolglot import DIALECTS, fold, read_stream, translate_request, translate_response, translate_stream
 from toolglot.errors import DecodeError
 from toolglot.receipt import Receipt
 
@@ -150,3 +151,151 @@ def test_the_number_of_a_call_in_a_whole_answer_says_no_more_than_its_place() ->
     result = translate_response(json.dumps(answer).encode(), "openai_chat", "anthropic")
     assert json.loads(result.data)["content"][0]["name"] == "first"
     assert not result.receipt.losses
+
+
+CALL_PART = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"}}
+OTHER_PART = {**CALL_PART, "id": "toolu_2", "input": {"city": "Rome"}}
+IMAGE_PART = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+RESULT_PARTS: list[dict[str, Any]] = [
+    {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "cold"}, IMAGE_PART]},
+    {"type": "tool_result", "tool_use_id": "toolu_2", "content": "lost", "is_error": True},
+]
+CURSOR = {
+    "messages": [
+        USER,
+        {"role": "assistant", "content": [{"type": "text", "text": "I look."}, CALL_PART, OTHER_PART]},
+        {"role": "user", "content": [*RESULT_PARTS, {"type": "text", "text": "And now?"}]},
+    ]
+}
+
+
+def test_calls_and_results_in_the_form_of_messages_are_read_in_a_chat_history() -> None:
+    written, lines = to_anthropic(CURSOR, "openai_chat")
+    assert written["messages"][1:] == [
+        CURSOR["messages"][1],
+        {"role": "user", "content": [*RESULT_PARTS, {"type": "text", "text": "And now?"}]},
+    ]
+    assert lines == []
+    assert again(CURSOR, "openai_chat") == CURSOR
+
+
+@pytest.mark.parametrize("target", ["gemini", "openai_responses", "ollama"])
+def test_such_calls_and_results_reach_every_other_api(target: str) -> None:
+    result = translate_request(json.dumps({"model": "m", **CURSOR}).encode(), "openai_chat", target, model="m")
+    data = result.data.decode()
+    assert data.count("weather") >= 2
+    assert all(word in data for word in ("Oslo", "Rome", "cold", "lost", "And now?", "aGk="))
+    assert not [line for line in result.receipt.losses if "tool" in line.what]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "tool_use", "id": "toolu_1", "name": "weather"},
+        {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": "Oslo"},
+        {"type": "tool_result", "content": "cold"},
+        {"type": "image", "source": {"type": "base64"}},
+        {"type": "image", "source": {"type": "file", "file_id": "f"}},
+    ],
+)
+def test_a_part_that_only_resembles_them_is_a_loss(part: dict[str, Any]) -> None:
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, part]}]}
+    _, lines = to_anthropic(body, "openai_chat")
+    assert lines == ["loss messages[0].content[1]"]
+    assert again(body, "openai_chat") == body
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({"type": "auto"}, {"type": "auto"}),
+        ({"type": "any"}, {"type": "any"}),
+        ({"type": "none"}, {"type": "none"}),
+        ({"type": "tool", "name": "weather"}, {"type": "tool", "name": "weather"}),
+    ],
+)
+def test_a_tool_choice_in_the_form_of_messages_is_read(choice: dict[str, Any], expected: dict[str, Any]) -> None:
+    body = {"messages": [USER], "tools": [INPUT_SCHEMA], "tool_choice": choice}
+    written, lines = to_anthropic(body, "openai_chat")
+    assert written["tool_choice"] == expected
+    assert lines == ["note tools[0].input_schema"]
+    assert again(body, "openai_chat") == body
+
+
+def answered(calls: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Names and arguments of the calls of a whole answer, which its stream must have too."""
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    answer = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    whole = translate_response(json.dumps(answer).encode(), "openai_chat", "anthropic")
+    assert not whole.receipt.losses
+    stream = translate_stream([chunk(calls, "tool_calls"), b"data: [DONE]\n\n"], "openai_chat", "anthropic")
+    folded = fold(read_stream([b"".join(stream)], "anthropic"))
+    assert not stream.receipt.losses
+    found = [(block["name"], block["input"]) for block in json.loads(whole.data)["content"]]
+    assert [(call.name, json.loads(call.arguments)) for call in calls_of(folded.content)] == found
+    return found
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "c1", "name": "weather", "arguments": {"city": "Oslo"}},
+        {"id": "c1", "type": "function", "name": "weather", "arguments": '{"city":"Oslo"}'},
+        {"name": "weather", "parameters": {"city": "Oslo"}},
+        {"id": "c1", "type": "function", "function": {"name": "weather", "parameters": {"city": "Oslo"}}},
+        {"id": "c1", "function": {"name": "weather", "parameters": '{"city":"Oslo"}', "arguments": None}},
+        {"index": -1, "id": "c1", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}},
+    ],
+)
+def test_a_call_of_a_sloppy_server_keeps_its_name_and_arguments(call: dict[str, Any]) -> None:
+    assert answered([call]) == [("weather", {"city": "Oslo"})]
+
+
+@pytest.mark.parametrize("numbered", [{}, {"index": 0}])
+@pytest.mark.parametrize("arguments", ["", "{}"])
+def test_two_calls_that_one_chunk_names_are_two(numbered: dict[str, Any], arguments: str) -> None:
+    calls = [{**numbered, "function": {"name": name, "arguments": arguments}} for name in ("first", "second")]
+    assert answered(calls) == [("first", {}), ("second", {})]
+
+
+def test_two_calls_of_one_chunk_may_have_the_same_id() -> None:
+    calls = [{"id": "null", "function": {"name": "weather", "arguments": f'{{"n":{n}}}'}} for n in (1, 2)]
+    assert answered(calls) == [("weather", {"n": 1}), ("weather", {"n": 2})]
+
+
+def test_a_chunk_may_name_a_call_more_than_once() -> None:
+    calls = [{"index": 0, "id": "c1", "function": {"name": "weather", "arguments": part}} for part in ('{"n"', ":1}")]
+    stream = [chunk(calls, "tool_calls"), b"data: [DONE]\n\n"]
+    folded = fold(read_stream(stream, "openai_chat"))
+    assert [(call.name, call.arguments) for call in calls_of(folded.content)] == [("weather", '{"n":1}')]
+
+
+def test_another_name_after_whole_arguments_is_another_call() -> None:
+    parts: list[dict[str, Any]] = [{"name": "first"}, {"arguments": "{}"}, {"name": "second"}, {"arguments": '{"n":1}'}]
+    stream = [chunk([{"index": 0, "function": part}]) for part in parts]
+    folded = fold(read_stream([*stream, chunk([], "tool_calls"), b"data: [DONE]\n\n"], "openai_chat"))
+    assert [(call.name, call.arguments) for call in calls_of(folded.content)] == [
+        ("first", "{}"),
+        ("second", '{"n":1}'),
+    ]
+
+
+def test_a_stream_may_have_one_call_in_place_of_a_list() -> None:
+    pieces = [{"name": "weather", "arguments": '{"city":'}, {"arguments": '"Oslo"}'}]
+    choices = [{"index": 0, "delta": {"tool_calls": {"index": 0, "id": "", "function": piece}}} for piece in pieces]
+    frames = [
+        b"data: %b\n\n" % json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode() for choice in choices
+    ]
+    folded = fold(read_stream([*frames, chunk([], "tool_calls"), b"data: [DONE]\n\n"], "openai_chat"))
+    assert [(call.name, call.arguments) for call in calls_of(folded.content)] == [("weather", '{"city":"Oslo"}')]
+
+
+def test_a_call_without_a_function_in_a_chat_history_keeps_its_result() -> None:
+    call = {"id": "c1", "type": "function", "name": "weather", "arguments": '{"city":"Oslo"}'}
+    history = [USER, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    written, lines = to_anthropic(
+        {"messages": [*history, {"role": "tool", "tool_call_id": "c1", "content": "cold"}]}, "openai_chat"
+    )
+    assert written["messages"][1]["content"][0]["input"] == {"city": "Oslo"}
+    assert written["messages"][2]["content"][0]["tool_use_id"] == "c1"
+    assert lines == []

@@ -7,10 +7,20 @@ from typing import Any, TypeGuard
 
 from msgspec import UNSET
 
+from toolglot.dialects.openai_chat.borrowed_parts import (
+    SOURCE,
+    decode_call_part,
+    decode_result_part,
+    encode_source,
+    read_source,
+)
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.sloppy_calls import nest_function, rename_parameters
 from toolglot.dialects.openai_chat.wire import (
+    CALLS,
     AudioPart,
     Call,
+    CallPart,
     Content,
     CustomCall,
     DocumentPart,
@@ -23,6 +33,8 @@ from toolglot.dialects.openai_chat.wire import (
     ModelMessage,
     Part,
     RefusalPart,
+    ResultPart,
+    SourcePart,
     TextPart,
     ThinkingPart,
     VideoPart,
@@ -40,6 +52,7 @@ from toolglot.ir import (
     Thinking,
     ToolCall,
     ToolKind,
+    ToolResult,
     native_of,
     replace,
     with_native,
@@ -107,6 +120,34 @@ def _decode_refusal(part: RefusalPart) -> Refusal:
 
 def _decode_unknown(part: Unknown) -> Opaque:
     return Opaque(NAME, part.verbatim.value)
+
+
+def _decode_call_part(part: CallPart) -> ToolCall:
+    rest = members_without(part, "id", "name", "input")
+    return decode_call_part(part, *_with_control(rest))
+
+
+def _decode_result_part(part: ResultPart) -> ToolResult:
+    rest = members_without(part, "tool_use_id", "content")
+    content: Any = part.content
+    return decode_result_part(part, decode_content(content), *_with_control(rest), content_shape(content))
+
+
+def _with_control(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any], Any]:
+    cache, control = take_control(rest)
+    return cache, rest, control
+
+
+def _decode_source(part: SourcePart) -> Block:
+    found = read_source(part.source)
+    if found is None:
+        return Opaque(NAME, as_json(part))
+    source, beside = found
+    rest = members_without(part, "source")
+    cache, notes = _take_mark(rest)
+    if beside:
+        rest["source"] = beside
+    return Media(kind="image", source=source, cache=cache, native=keep_members(NAME, rest, **notes, source=True))
 
 
 # Mistral's parts: reasoning that holds texts, and a document by its URL.
@@ -241,6 +282,9 @@ _PART_DECODERS: dict[type[Part], Callable[[Any], Block]] = {
     FilePart: _decode_file,
     DocumentPart: _decode_document,
     ThinkingPart: _decode_thinking,
+    CallPart: _decode_call_part,
+    ResultPart: _decode_result_part,
+    SourcePart: _decode_source,
     Unknown: _decode_unknown,
 }
 
@@ -338,6 +382,8 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
     if notes.get("$document_url") and source.kind == "url":
         named = {"document_name": block.name} if block.name is not None else {}
         return {"type": "document_url", "document_url": source.data, **named, **extra}
+    if SOURCE in notes and source.kind in ("base64", "url"):
+        return {"type": "image", "source": encode_source(source, extra.pop("source", {})), **extra}
     if block.kind == "image" and source.kind in ("base64", "url"):
         url = write_data_url(source, "image/png")
         if notes.get("$bare"):
@@ -410,10 +456,16 @@ def decode_call(call: Call) -> Block:
             return ToolCall(id=call_id, name=name, arguments=arguments)
         return _decode_call(call, "function", members_without(function), "arguments")
     if isinstance(call, Unknown):
-        value = call.verbatim.value
-        return Opaque(NAME, {"type": value.get("type"), _CALL: value})
+        return _decode_unknown_call(call.verbatim.value, call.verbatim.where)
     assert isinstance(call, CustomCall)
     return _decode_call(call, "custom", members_without(call.custom), "input")
+
+
+def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
+    nested = dict(value)
+    if isinstance(value.get("name"), str) and nest_function(nested):
+        return decode_call(CALLS.read_value({**nested, "type": "function"}, where))
+    return Opaque(NAME, {"type": value.get("type"), _CALL: value})
 
 
 def _is_bare(call: FunctionCall, function: Function) -> bool:
@@ -423,6 +475,7 @@ def _is_bare(call: FunctionCall, function: Function) -> bool:
 
 def _decode_call(call: FunctionCall | CustomCall, kind: ToolKind, inner: dict[str, Any], field: str) -> ToolCall:
     rest = members_without(call, kind)
+    rename_parameters(inner if kind == "function" else None)
     no_id = rest.get("id") is None
     call_id, name, arguments = take(rest, "id"), take(inner, "name"), take(inner, field)
     typeless = call.rest is not UNSET and call.rest.is_implied and rest.get("type") is None

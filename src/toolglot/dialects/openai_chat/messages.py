@@ -24,6 +24,7 @@ from toolglot.dialects.openai_chat.blocks import (
     take,
     take_control,
 )
+from toolglot.dialects.openai_chat.borrowed_parts import CALL, RESULT, encode_call_part, encode_result_part
 from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.wire import (
@@ -194,7 +195,7 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
     others: list[Placed] = []
     for index, block in enumerate(message.content):
         place = f"{where}.content[{index}]"
-        if isinstance(block, ToolResult):
+        if isinstance(block, ToolResult) and RESULT not in native_of(block, NAME):
             results.append(_encode_result(block, message, place, receipt))
         else:
             others.append((block, place))
@@ -245,7 +246,7 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
     parts: list[Placed] = []
     calls: list[ToolCall | Opaque] = []
     for block, place in blocks:
-        if is_call(block):
+        if is_call(block) and CALL not in native_of(block, NAME):
             calls.append(block)
             continue
         match block:
@@ -342,8 +343,20 @@ def _encode_content(parts: list[Placed], shape: str | None, missing: str | None,
     first = parts[0][0]
     if len(parts) == 1 and shape != "parts" and _is_bare(first):
         return first.text
-    encoded = [encode_part(part, place, receipt) for part, place in parts]
+    encoded = [_encode_part(part, place, receipt) for part, place in parts]
     return [part for part in encoded if part is not None]
+
+
+def _encode_part(block: Block, place: str, receipt: Receipt) -> dict[str, Any] | None:
+    """One content part. Calls and results are among them where they came in the form of the Messages API."""
+    match block:
+        case ToolCall():
+            return encode_call_part(block)
+        case ToolResult():
+            parts = [(part, f"{place}.content[{index}]") for index, part in enumerate(block.content)]
+            shape = native_of(block, NAME)[RESULT]
+            return encode_result_part(block, _encode_content(parts, shape, "", receipt))
+    return encode_part(block, place, receipt)
 
 
 _NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {

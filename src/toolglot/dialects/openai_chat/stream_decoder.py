@@ -87,9 +87,11 @@ def _read_image(entry: Any) -> Block | None:
 _NO_NUMBER = -1
 
 
-def _call_number(text: str) -> int:
-    """The number of a call that was written as a string."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else _NO_NUMBER
+def _call_number(index: int | str | None) -> int | None:
+    """The number of a call, which may be written as a string. One below 0 says nothing."""
+    if isinstance(index, str):
+        return int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else _NO_NUMBER
+    return index if index is not None and index >= 0 else None
 
 
 def _is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
@@ -301,8 +303,9 @@ class ChatStreamDecoder:
             if others:
                 self._receipt.loss("choices[0].delta.annotations", "annotations", "they are of an unknown type")
         if delta.tool_calls:
+            named: set[OpenCall] = set()  # by this chunk
             for place, call in enumerate(delta.tool_calls):
-                number = _call_number(call.index) if isinstance(call.index, str) else call.index
+                number = _call_number(call.index)
                 if number == _NO_NUMBER:
                     where = f"$.choices[0].delta.tool_calls[{place}].index"
                     self._fault(unreadable(DecodeError(where, "it is no number")))
@@ -310,6 +313,10 @@ class ChatStreamDecoder:
                 inner = call.function or call.custom or _NO_FUNCTION
                 kind: ToolKind = "custom" if call.custom is not None else "function"
                 found = self._find(call, number, inner, kind)
+                if found in named and self._is_another(found, call, number, inner):
+                    found = self._begin_call(kind, number)
+                if inner.name:
+                    named.add(found)
                 if call.extra_content:
                     self._extend(found, call.extra_content)
                 self._call(found, call.id, inner)
@@ -389,9 +396,13 @@ class ChatStreamDecoder:
     def _find(self, delta: CallDelta, number: int | None, inner: FunctionDelta, kind: ToolKind) -> OpenCall:
         call = self._known(delta, number, inner)
         if call is None or self._begins_again(call, delta, inner):
-            call = self._new_call(kind, legacy=False)
-            if number is not None:
-                self._named[number] = call
+            return self._begin_call(kind, number)
+        return call
+
+    def _begin_call(self, kind: ToolKind, number: int | None) -> OpenCall:
+        call = self._new_call(kind, legacy=False)
+        if number is not None:
+            self._named[number] = call
         return call
 
     def _known(self, delta: CallDelta, number: int | None, inner: FunctionDelta) -> OpenCall | None:
@@ -408,8 +419,21 @@ class ChatStreamDecoder:
 
     @staticmethod
     def _begins_again(call: OpenCall, delta: CallDelta, inner: FunctionDelta) -> bool:
-        """A vendor without ids that gives every call the same index: a name after whole arguments is a new call."""
-        return not delta.id and not call.id and bool(inner.name) and bool(inner.arguments) and call.is_whole()
+        """A vendor without ids that gives every call the same index: a name after whole arguments is a new call. The
+        same name alone may be a repetition."""
+        if delta.id or call.id or not inner.name or not call.name:
+            return False
+        return (bool(inner.arguments) or inner.name != call.name) and call.is_whole()
+
+    @staticmethod
+    def _is_another(call: OpenCall, delta: CallDelta, number: int | None, inner: FunctionDelta) -> bool:
+        """Does the chunk that has named this call name another one, though nothing else tells them apart?"""
+        if not inner.name:
+            return False
+        follows = bool(inner.arguments) and call.is_whole()
+        if delta.id and delta.id == call.id:  # Mistral's calls may all have the id `null`
+            return follows
+        return follows or number is None or inner.name != call.name
 
     def _new_call(self, kind: ToolKind, legacy: bool) -> OpenCall:
         self._budget.block()

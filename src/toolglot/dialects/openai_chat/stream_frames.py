@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolglot.dialects.openai_chat.sloppy_calls import nest_function, rename_parameters
 from toolglot.dialects.openai_chat.wire import (
     CallDelta,
     Chunk,
@@ -121,7 +122,11 @@ def _take_strange(chunk: Any, receipt: Receipt) -> None:
 def _take_from_delta(delta: dict[str, Any], where: str, receipt: Receipt) -> None:
     _take(delta, MessageDelta, where, receipt)
     _take(delta.get("function_call"), FunctionDelta, f"{where}function_call.", receipt)
+    if isinstance(delta.get("tool_calls"), dict):  # Text Generation Inference
+        delta["tool_calls"] = [delta["tool_calls"]]
     for call in _objects(delta, "tool_calls"):
+        nest_function(call)
+        rename_parameters(call.get("function"))
         _take(call, CallDelta, f"{where}tool_calls[].", receipt)
         for member in ("function", "custom"):
             _take(call.get(member), FunctionDelta, f"{where}tool_calls[].{member}.", receipt)

@@ -211,10 +211,12 @@ def _decode_choice(value: Any) -> ToolChoice:
     if not isinstance(value, dict):
         raise expected("$.tool_choice", "a string or an object", value)
     kind = value.get("type") or _implied_kind(value)
+    if value.keys() == {"type"} and kind in _WORDS:  # the form of the Messages API, which Cursor sends
+        return ToolChoice(mode=_WORDS[kind], native={NAME: {"$choice": value}})
     inner = value.get(kind) if isinstance(kind, str) else None
-    if kind == "function" and inner is None:  # the form of the Responses API
+    if kind in ("function", "tool") and inner is None:  # the forms of Responses and Messages
         inner = value
-    if kind in ("function", "custom") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
+    if kind in ("function", "custom", "tool") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
         return ToolChoice(mode="required", names=(inner["name"],), native={NAME: {"$choice": value}})
     if kind == "allowed_tools" and isinstance(inner, dict) and inner.get("mode") in ("auto", "required"):
         names = _allowed_names(inner.get("tools"))

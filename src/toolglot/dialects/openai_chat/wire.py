@@ -94,10 +94,37 @@ class ThinkingPart(Wire, tag="thinking", tag_field="type", kw_only=True):
     thinking: Annotated[list[Any], OR_UNKNOWN]
 
 
-KnownPart: TypeAlias = (
-    TextPart | RefusalPart | ImagePart | VideoPart | AudioPart | FilePart | DocumentPart | ThinkingPart
+class SourcePart(CachedPart, tag="image", tag_field="type", kw_only=True):
+    """An image in the form of the Messages API."""
+
+    source: Annotated[dict[str, Any], OR_UNKNOWN]
+
+
+PlainPart: TypeAlias = (
+    TextPart | RefusalPart | ImagePart | SourcePart | VideoPart | AudioPart | FilePart | DocumentPart | ThinkingPart
 )
-Part: TypeAlias = KnownPart | Unknown
+"""The parts that a part with a result may hold."""
+
+
+class CallPart(Wire, tag="tool_use", tag_field="type", kw_only=True):
+    """A call in the form of the Messages API, which Cursor sends where a model is named after Claude."""
+
+    id: Annotated[str, OR_UNKNOWN]
+    name: Annotated[str, OR_UNKNOWN]
+    input: Annotated[dict[str, Any], OR_UNKNOWN]
+    cache_control: Any = UNSET
+
+
+class ResultPart(Wire, tag="tool_result", tag_field="type", kw_only=True):
+    """A result in the form of the Messages API; it stands in a message of the user."""
+
+    tool_use_id: Annotated[str, OR_UNKNOWN]
+    content: Annotated[str | list[PlainPart | Unknown], OR_UNKNOWN] | UnsetType | None = UNSET
+    is_error: Annotated[bool, UNLESS_INEXACT] | UnsetType = UNSET
+    cache_control: Any = UNSET
+
+
+Part: TypeAlias = PlainPart | CallPart | ResultPart | Unknown
 Content: TypeAlias = str | list[Part] | UnsetType | None
 
 
@@ -441,5 +468,6 @@ class Chunk(Wire):
 REQUESTS = TypedReader(Body, "messages")
 TOOLS = TypedReader(Tools, "tools")
 IMAGE_ENTRIES = ValueReader(ImageEntry)
+CALLS = ValueReader(FunctionCall)
 FLAT_FUNCTIONS = ValueReader(FlatFunction)
 RESPONSES = TypedReader(Completion, "choices")
