@@ -261,6 +261,10 @@ def _refuse_nothing(request: Request) -> ApiError | None:
     return None
 
 
+def _answer_nothing(request: Request) -> Response | None:
+    return None
+
+
 def _need_nothing() -> None:
     pass
 
@@ -286,6 +290,8 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     is."""
     refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
     """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
+    answer_without_model: Callable[[Request], Response | None] = _answer_nothing
+    """The answer to a request that concerns the server alone, where the model's server speaks another dialect."""
     image_tokens: ImageTokens = by_area
     """What an image costs, as the vendor publishes it: for estimates."""
 

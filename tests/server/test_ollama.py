@@ -120,3 +120,34 @@ def test_errors_are_told_as_ollama_tells_them(running: Running) -> None:
     wrong = running.call("POST", "/api/chat", b'{"model": "m", "messages": 7}')
     assert (wrong.status, "$.messages" in wrong.json()["error"]) == (400, True)
     assert "management of models" in running.call("POST", "/api/pull", b"{}").body.decode()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "asked", "reason"),
+    [
+        ("/api/generate", {}, "load"),
+        ("/api/generate", {"prompt": "", "system": "Be brief."}, "load"),
+        ("/api/generate", {"keep_alive": 0}, "unload"),
+        ("/api/chat", {"messages": []}, "load"),
+        ("/api/chat", {"messages": [], "keep_alive": "0"}, "unload"),
+    ],
+)
+def test_loading_a_model_asks_no_upstream(
+    running: Running, path: str, asked: dict[str, Any], reason: str, stream: bool
+) -> None:
+    body = json.dumps({"model": "anthropic-model", "stream": stream, **asked}).encode()
+    answer = running.call("POST", path, body)
+    (line,) = lines_of(answer.body)
+    said = line["response"] if path == "/api/generate" else line["message"]["content"]
+    assert (answer.status, said, line["done"], line["done_reason"]) == (200, "", True, reason)
+    assert "x-toolglot-upstream" not in answer.headers
+
+
+def test_loading_a_model_goes_to_a_server_of_ollama(running: Running) -> None:
+    answer = running.call("POST", "/api/generate", b'{"model": "ollama-model"}')
+    assert "x-toolglot-upstream" in answer.headers
+
+
+def test_loading_a_model_that_is_not_there_is_an_error(running: Running) -> None:
+    assert running.call("POST", "/api/generate", b'{"model": "unheard-of"}').status == 404

@@ -110,10 +110,17 @@ EFFORTS: list[tuple[str, Json, str | None]] = [
         "high",
     ),
     ("high", openai('think value "high" is not supported for this model'), None),
+    ("high", openai('"qwen2.5:7b" does not support thinking'), None),
 ]
 
 
-BASES: dict[str, Json] = {"openai_chat": CHAT, "anthropic": MESSAGES, "openai_responses": RESPONSES, "gemini": GEMINI}
+BASES: dict[str, Json] = {
+    "openai_chat": CHAT,
+    "anthropic": MESSAGES,
+    "openai_responses": RESPONSES,
+    "gemini": GEMINI,
+    "ollama": CHAT,
+}
 
 
 # (dialect, what else is in the request, the error, what must differ in the second request: None is absent)
@@ -454,4 +461,5 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
         {"detail": [invalid("'low', 'medium' or 'high'", "xhigh", "body", "reasoning", "effort")]},
         {"reasoning": {"effort": "high"}},
     ),
+    ("ollama", {"think": True}, {"error": '"qwen2.5:7b" does not support thinking'}, {"think": None}),
 ]

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
-from toolglot.events import Start
+from toolglot.events import Start, unfold
 from toolglot.gateway.commands import BeginStream, Flow, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.context import FaultEncoder, client_context, encode_early_failure
 from toolglot.gateway.driver import ClientCommand, FlowDriver
@@ -20,7 +20,7 @@ from toolglot.gateway.flow import FlowContext, answer
 from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.gateway.targets import RequestTargets
-from toolglot.ir import Request, replace
+from toolglot.ir import Request, Response, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
@@ -73,6 +73,9 @@ async def _stream_error(
 async def _generate(service: Service, incoming: Incoming, received: ReceivedRequest) -> None:
     record = incoming.record
     routed = incoming.gateway.router.resolve(received.request.model)
+    if (ready := _answer_without_model(incoming, received, routed[0])) is not None:
+        await _reply_at_once(incoming, received, ready)
+        return
     turn, received = await _with_history(service, incoming, received, routed[0])
     with cancelled_with_client(incoming):
         answering = await _answering(service, incoming, received, routed)
@@ -92,6 +95,26 @@ async def _generate(service: Service, incoming: Incoming, received: ReceivedRequ
             if exchange is not None and incoming.tape is not None:
                 incoming.tape.receipt(exchange.receipt)
             let_go(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
+
+
+def _answer_without_model(incoming: Incoming, received: ReceivedRequest, target: Target) -> Response | None:
+    """The answer to a request that no model needs to see, unless its upstream understands it."""
+    if incoming.gateway.upstreams[target.upstream].dialect.name == received.client.name:
+        return None
+    return received.client.request.answer_without_model(received.request)
+
+
+async def _reply_at_once(incoming: Incoming, received: ReceivedRequest, response: Response) -> None:
+    receipt, client = Receipt(), received.client
+    if not received.request.stream:
+        body = client.encode_response(response, received.request, receipt)
+        await incoming.reply(200, {"content-type": "application/json", **headers.of_receipt(receipt)}, body)
+        return
+    encoder = client.stream_encoder(received.request, receipt)
+    data = b"".join(encoder.feed(event) for event in unfold(response))
+    await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
+    await incoming.write(data)
+    await incoming.end()
 
 
 def _note_unstored(exchange: Exchange, turn: Turn) -> None:

@@ -94,7 +94,11 @@ ROWS: tuple[Row, ...] = (
         None, r"thinking\.type\.enabled\W{1,3}is not supported|thinking budget is not supported", mends.think_by_effort
     ),
     row(None, r"only works in thinking mode|thinking can(no|')t be disabled", mends.think_anyway),
-    row(None, r"thinking is not (enabled|supported)|include_?thoughts is only enabled", mends.without("reasoning")),
+    row(
+        None,
+        r"thinking is not (enabled|supported)|include_?thoughts is only enabled|does not support thinking",
+        mends.without("reasoning"),
+    ),
     row(
         None,
         r"does not support (the effort parameter|`?reasoning[_ ]effort)|parameter reasoning_?effort",

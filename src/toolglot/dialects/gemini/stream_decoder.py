@@ -56,7 +56,7 @@ class GeminiStreamDecoder:
         self._text: type[Text] | type[Thinking] | None = None  # the kind of text block that is open
         self._text_index = 0
         self._text_native: dict[str, Any] = {}
-        self._logprobs: tuple[TokenLogprob, ...] = ()  # that no text has yet
+        self._logprobs: list[TokenLogprob] = []  # that no text has yet
         self._calls = OpenCalls()
         self._called = False
         self._whole_calls: dict[str, bytes] = {}  # digests of calls that came whole, by their ids
@@ -189,7 +189,8 @@ class GeminiStreamDecoder:
             self._logprobs += tokens
 
     def _taken_logprobs(self) -> tuple[TokenLogprob, ...]:
-        tokens, self._logprobs = self._logprobs, ()
+        tokens = tuple(self._logprobs)
+        self._logprobs.clear()
         return tokens
 
     # Parts

@@ -14,6 +14,7 @@ from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, T
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
+from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.reader import expected, keep_members, kept
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import members_without
@@ -28,6 +29,7 @@ _MAGIC = {
 }
 """Media types of images by how their base64 begins: the wire does not tell them."""
 
+_DATA_URL = "$data_url"
 GAP_WHY = "Ollama has one text; a blank line stands where another block was, or another message began"
 
 
@@ -36,6 +38,10 @@ def decode_images(images: Iterable[str] | UnsetType) -> tuple[Media, ...]:
 
 
 def _decode_image(data: str) -> Media:
+    """An image, which some clients write as a data URL: Ollama's own server refuses that."""
+    source = parse_data_url(data)
+    if source.kind == "base64":
+        return Media(kind="image", source=source, native={NAME: {_DATA_URL: True}})
     media_type = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
     return Media(kind="image", source=Source("base64", data, media_type))
 
@@ -55,9 +61,12 @@ def decode_call(call: Call, where: str) -> ToolCall:
 def _native_of_call(call: Call, *, has_id: bool) -> Native:
     inside = members_without(call.function, "name", "arguments")
     rest = members_without(call, "function", "id" if has_id else "")
-    arguments = call.function.arguments
-    is_text = arguments is not UNSET and bytes(arguments).lstrip().startswith(b'"')
-    shape = {"no_id": None if has_id else True, "text": True if is_text else None}
+    spelled = b"" if call.function.arguments is UNSET else bytes(call.function.arguments).strip()
+    shape = {
+        "no_id": None if has_id else True,
+        "text": True if spelled.startswith(b'"') else None,
+        "null": True if spelled == b"null" else None,
+    }
     return keep_members(NAME, {**rest, **({"function": inside} if inside else {})}, **shape)
 
 
@@ -68,6 +77,8 @@ def _arguments_text(raw: Raw, where: str) -> str:
     except UnsoundError:
         json.decode(bytes(raw))
         raise DecodeError(f"{where}.arguments", "the arguments cannot be read") from None
+    if text == "null":  # a Go server or client without arguments
+        return ""
     if text.startswith('"'):  # as OpenAI's clients have it, and some that speak to both
         return str(json.decode(text.encode()))
     if not text.startswith("{"):
@@ -91,6 +102,8 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any] 
     spelled: Any = Raw(call.arguments.encode()) if call.arguments.strip() and "\n" not in call.arguments else arguments
     if notes.get("$text"):
         spelled = call.arguments
+    if notes.get("$null") and not call.arguments:
+        spelled = None
     return {**identity, "function": {"name": call.name, "arguments": spelled, **inside}, **rest}
 
 
@@ -129,7 +142,8 @@ class MessageWriter:
             case Media(source=Source(kind="base64", data=data), kind="image", detail=detail):
                 if detail not in (None, "auto"):
                     self._receipt.loss(where, f"detail {detail}", "Ollama has no resolution of images to choose")
-                self.images.append(data)
+                as_url = native_of(block, NAME).get(_DATA_URL)
+                self.images.append(write_data_url(block.source, "image/png") if as_url else data)
             case ToolCall():
                 if (call := encode_call(block, where, self._receipt)) is not None:
                     self.calls.append(call)

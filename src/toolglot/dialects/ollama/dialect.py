@@ -7,7 +7,7 @@ from toolglot.dialects.ollama.errors import OVERFLOW_WORDS, decode_error, encode
 from toolglot.dialects.ollama.listing import LISTING
 from toolglot.dialects.ollama.models import CAPABILITIES, MODELS
 from toolglot.dialects.ollama.native import NAME
-from toolglot.dialects.ollama.request import decode_request, encode_request, path
+from toolglot.dialects.ollama.request import answer_without_model, decode_request, encode_request, path
 from toolglot.dialects.ollama.response import decode_response, encode_response
 from toolglot.dialects.ollama.stream import OllamaStreamDecoder, OllamaStreamEncoder
 from toolglot.wire.framing import LINES
@@ -26,7 +26,7 @@ OLLAMA = Dialect(
     path=path,
     can=CAPABILITIES,
     models=MODELS,
-    request=RequestShape(),
+    request=RequestShape(answer_without_model=answer_without_model),
     answer=AnswerShape(counts=frozenset({"input_tokens", "output_tokens"}), overflow_words=OVERFLOW_WORDS),
     stream=StreamShape(framing=LINES),
     listing=LISTING,

@@ -23,7 +23,9 @@ from toolglot.ir import (
     Opaque,
     Reasoning,
     Request,
+    Response,
     ResponseFormat,
+    Stop,
     Text,
     Thinking,
     Tool,
@@ -60,6 +62,17 @@ def is_generate(request: Request | None) -> bool:
         and len(system) <= 1
         and all(message.role == "system" for message in system)
     )
+
+
+def answer_without_model(request: Request) -> Response | None:
+    """The answer to a request that says nothing: clients send it to load a model, and with `keep_alive: 0` to unload it
+    (`ollama run` begins with the former)."""
+    if any(message.content for message in request.messages if message.role != "system"):
+        return None
+    if request.messages and not is_generate(request):
+        return None
+    unloads = native_of(request, NAME).get("keep_alive") in (0, "0", "0s")
+    return Response(model=request.model, stop=Stop("end", "unload" if unloads else "load"), native={NAME: {}})
 
 
 # Reading
@@ -148,9 +161,12 @@ def _decode_result(message: ChatMessage, rest: dict[str, Any], shape: dict[str, 
         if getattr(message, name):
             rest |= members_without(message, *(each for each in message.__struct_encode_fields__ if each != name))
     text = (Text(text=message.content),) if message.content else ()
+    tool = message.tool_name or None
+    if tool is None and isinstance(rest.get("name"), str):  # older clients
+        shape["name"] = tool = rest.pop("name")
     result = ToolResult(
         call_id=message.tool_call_id or "",
-        name=message.tool_name or None,
+        name=tool,
         content=(*text, *decode_images(message.images)),
     )
     shape["no_id"] = True if message.tool_call_id is UNSET else None
@@ -301,7 +317,9 @@ def _encode_result(
     content = {} if notes.get("$content") == "absent" and not writer.content else {"content": writer.content}
     name = result.name or names.get(result.call_id)
     identity: dict[str, Any] = {}
-    if name and not notes.get("$no_name"):
+    if name and notes.get("$name") == name:
+        identity["name"] = name
+    elif name and not notes.get("$no_name"):
         identity["tool_name"] = name
     if result.call_id and not notes.get("$no_id"):
         identity["tool_call_id"] = result.call_id

@@ -143,11 +143,12 @@ def decode_stop(answer: Answer, called: bool) -> Stop:
 
 
 def created_at(text: Any) -> int | None:
-    """The time that `created_at` tells, in Unix seconds."""
+    """The time that `created_at` tells, in Unix seconds. What Go writes for no time lies before them."""
     try:
-        return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else None
+        seconds = int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else -1
     except (ValueError, OverflowError):
         return None
+    return seconds if seconds >= 0 else None
 
 
 # Writing

@@ -19,13 +19,15 @@ from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unr
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, replace
 from toolglot.receipt import Receipt
+from toolglot.wire.budget import Budget
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.reader import keep_members
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 from toolglot.wire.structs import members_without
 
 MOST_LINES = 100
-"""Of an error document."""
+MOST_BYTES = 64 * 1024
+"""Of an error document: it is read again with each of its lines."""
 _MAX_MEMBERS = 10_000
 """Of the answer itself; no server of good will has more than a handful."""
 
@@ -41,8 +43,10 @@ class OllamaStreamDecoder:
         self._next = 0  # index of the next block
         self._open: type[Text] | type[Thinking] | None = None
         self._called = False
-        self._logprobs: tuple[TokenLogprob, ...] = ()  # that no text has yet
+        self._logprobs: list[TokenLogprob] = []  # that no text has yet
         self._broken: list[bytes] = []  # lines that are no documents, and may be one together
+        self._broken_size = 0
+        self._budget = Budget()
         self._rest: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
 
@@ -94,7 +98,7 @@ class OllamaStreamDecoder:
             return
         if self._broken:
             self._broken.append(line)
-            self._size += len(line)
+            self._broken_size += len(line)
             line = b"\n".join(self._broken)
         try:
             self._answer(read_answer(line, is_line=True))
@@ -108,8 +112,10 @@ class OllamaStreamDecoder:
         if is_last:
             self._fault(truncated(str(error)))
         elif not self._broken and line[:1] in (b"{", b"[") and line[-1:] not in (b"}", b"]"):
-            self._broken = [line]
-        elif not self._broken or len(self._broken) >= MOST_LINES or self._size > MAX_EVENT_BYTES:
+            self._broken, self._broken_size = [line], len(line)
+        elif not self._broken or len(self._broken) >= MOST_LINES:
+            self._fault(unreadable(error))
+        if self._broken_size > MOST_BYTES:
             self._fault(unreadable(error))
 
     def _answer(self, answer: Answer) -> None:
@@ -142,6 +148,7 @@ class OllamaStreamDecoder:
         if (tokens := read_logprobs(answer.logprobs)) is None:
             self._rest["logprobs"] = answer.logprobs
         else:
+            self._budget.hold(len(tokens))
             self._logprobs += tokens
 
     def _blocks(self, message: ChatMessage) -> None:
@@ -162,10 +169,7 @@ class OllamaStreamDecoder:
             self._open = kind
             self._events.append(Open(self._next, kind(text="")))
             self._next += 1
-        tokens: tuple[TokenLogprob, ...] = ()
-        if kind is Text and self._logprobs:
-            tokens, self._logprobs = self._logprobs, ()
-        self._events.append(Delta(self._next - 1, text, tokens))
+        self._events.append(Delta(self._next - 1, text, self._taken_logprobs(kind)))
 
     def _whole(self, block: Block, text: str = "") -> None:
         self._close_text()
@@ -177,9 +181,16 @@ class OllamaStreamDecoder:
 
     def _close_text(self) -> None:
         if self._open is not None:
-            tokens, self._logprobs = (self._logprobs, ()) if self._open is Text else ((), self._logprobs)
-            self._events.append(Close(index=self._next - 1, logprobs=tokens))
+            self._events.append(Close(index=self._next - 1, logprobs=self._taken_logprobs(self._open)))
             self._open = None
+
+    def _taken_logprobs(self, kind: type[Text] | type[Thinking]) -> tuple[TokenLogprob, ...]:
+        if kind is not Text or not self._logprobs:
+            return ()
+        tokens = tuple(self._logprobs)
+        self._budget.release(len(tokens))
+        self._logprobs.clear()
+        return tokens
 
     def _finish(self, answer: Answer) -> None:
         self._close_text()

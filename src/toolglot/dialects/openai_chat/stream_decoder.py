@@ -139,7 +139,7 @@ class ChatStreamDecoder:
         self._text_kind: type[Block] | None = None  # the kind of the open text block
         self._text_index = -1
         self._citations: list[Citation] = []
-        self._logprobs: tuple[TokenLogprob, ...] = ()  # that no text has yet
+        self._logprobs: list[TokenLogprob] = []  # that no text has yet
         self._details: dict[str, Details] | None = None  # state by its field, that no block has yet
         self._calls: list[OpenCall] = []
         self._unclosed: dict[OpenCall, None] = {}
@@ -517,7 +517,8 @@ class ChatStreamDecoder:
     def _taken_logprobs(self, kind: type[Block]) -> tuple[TokenLogprob, ...]:
         if kind is not Text:
             return ()
-        tokens, self._logprobs = self._logprobs, ()
+        tokens = tuple(self._logprobs)
+        self._logprobs.clear()
         return tokens
 
     def _taken_details(self) -> Native:
