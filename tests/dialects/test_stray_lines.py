@@ -42,6 +42,19 @@ def test_a_bare_error_among_events_is_read(dialect: str, form: str, end: bytes) 
         assert "boom inside" in last.error.message
 
 
+FIELDS = (b'error: {"code":500,"message":"boom inside","type":"server_error"}', b"error: " + ERRORS["on one line"])
+
+
+@pytest.mark.parametrize("line", FIELDS, ids=["the error alone", "a document"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic"])  # llama.cpp's
+def test_an_error_that_is_a_field_of_its_own_is_read(dialect: str, line: bytes) -> None:
+    data = b"".join(frames(dialect)[:2]) + line + b"\n\n"
+    for size in (len(data), 1):
+        last = read_events(dialect, [data[at : at + size] for at in range(0, len(data), size)])[-1]
+        assert isinstance(last, Fault)
+        assert "boom inside" in last.error.message
+
+
 @pytest.mark.parametrize("client", NAMES)
 @pytest.mark.parametrize("dialect", NAMES)
 def test_every_client_is_told_of_a_bare_error_among_events(client: str, dialect: str) -> None:

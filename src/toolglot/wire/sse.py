@@ -21,8 +21,9 @@ Frame = tuple[bytes, bytes]
 
 STRAY = b"\n"
 """The event name, which none can have, of lines that are no field of an event."""
-_FIELD = re.compile(rb":|[A-Za-z][A-Za-z0-9_-]*(?<!data)(?=:|$)|data(?=:|$)")
-"""The beginning of a comment or a field. What ends in `data` is one behind other bytes."""
+_FIELD = re.compile(rb":|(?!error: ?[{])[A-Za-z][A-Za-z0-9_-]*(?<!data)(?=:|$)|data(?=:|$)")
+"""The beginning of a comment or a field. What ends in `data` is one behind other bytes, and llama.cpp wrote its errors
+as a field of their own (ggml-org/llama.cpp, `server_sent_event`)."""
 
 
 class SseReader:

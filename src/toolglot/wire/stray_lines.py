@@ -10,6 +10,8 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 
+_ERROR_FIELD = b"error:"
+
 
 def read_stray_error(lines: bytes, receipt: Receipt) -> Any | None:
     """The error document that these lines are. None for noise, which is in the receipt.
@@ -18,6 +20,9 @@ def read_stray_error(lines: bytes, receipt: Receipt) -> Any | None:
         DecodeError: they may hold a part of the answer.
     """
     text = lines.strip()
+    if text.startswith(_ERROR_FIELD):
+        value = json.decode_frame(text.removeprefix(_ERROR_FIELD))
+        return value if find_error(value) is not None else {"error": value}
     if text.startswith((b"{", b"[")):
         document = json.decode_frame(text)
         if find_error(document) is None:

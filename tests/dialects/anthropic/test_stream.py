@@ -850,3 +850,16 @@ def test_a_megabyte_of_arguments_in_many_deltas_arrives_whole() -> None:
     block = read(*call(0, "f", *pieces), finish("tool_use"), STOP).content[0]
     assert isinstance(block, ToolCall)
     assert block.arguments == "".join(pieces)
+
+
+def test_a_text_inside_a_call_does_not_leave_a_call_without_arguments() -> None:
+    opened, *_, closed = call(0, "get_weather")
+    said = more(0, "text_delta", text='{"city":"Oslo"}')
+    error = fault_of(decode(wire([START, opened, said, closed, finish("tool_use"), STOP])))
+    assert "$.delta.text" in error.message
+
+
+def test_a_call_that_another_apis_limit_has_cut_is_incomplete() -> None:
+    response = read(START, *call(0, "get_weather", '{"city":'), finish("length"), STOP)
+    assert response.stop == Stop("length", "length")
+    assert [block.complete for block in response.content if isinstance(block, ToolCall)] == [False]

@@ -109,6 +109,13 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
     "pause_turn": "pause",
     "novel": "other",
+    # What gateways pass on of OpenAI-compatible servers
+    "stop": "end",
+    "length": "length",
+    "max_output_tokens": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refusal",
 }
 
 

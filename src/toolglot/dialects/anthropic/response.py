@@ -47,6 +47,15 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
+_OTHER_WORDS: dict[str, StopReason] = {
+    "stop": "end",
+    "length": "length",
+    "max_output_tokens": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refusal",
+}
+"""The words of gateways that pass on what an OpenAI-compatible server said (new-api and others)."""
 STOP_NAMES: dict[StopReason, str] = {
     **{reason: name for name, reason in STOPS.items()},
     "filtered": "refusal",
@@ -118,8 +127,11 @@ def decode_stop(fields: Mapping[str, Any], where: str) -> Stop:
     raw, sequence = (_text_of(fields, name, where) for name in ("stop_reason", "stop_sequence"))
     details = fields.get("stop_details")
     detail = details.get("explanation") if isinstance(details, dict) else None
-    reason: StopReason = "end" if raw is None else STOPS.get(raw, "other")
-    return Stop(reason, raw, sequence, detail if isinstance(detail, str) else None)
+    return Stop(_reason_of(raw), raw, sequence, detail if isinstance(detail, str) else None)
+
+
+def _reason_of(word: str | None) -> StopReason:
+    return "end" if word is None else STOPS.get(word) or _OTHER_WORDS.get(word, "other")
 
 
 def _text_of(fields: Mapping[str, Any], name: str, where: str) -> str | None:
@@ -135,15 +147,16 @@ def stop_members(message: AnswerEnvelope) -> dict[str, Any]:
 
 
 def unknown_stop(stop: Stop) -> str | None:
-    """The word for a reason that the IR does not know, to be noted."""
-    return stop.raw if stop.reason == "other" else None
+    """The word for a reason that is none of this API, to be noted."""
+    return None if stop.raw in STOPS else stop.raw
 
 
 def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str, Any]:
     """`stop_reason`, `stop_sequence` and `stop_details`, which are null but for a refusal."""
     name = STOP_NAMES[stop.reason]
-    if stop.reason == "other" and "$stop_reason" in notes:
-        name = notes["$stop_reason"]
+    came = note(notes, "$stop_reason", str)
+    if came is not None and _reason_of(came) == stop.reason:
+        name = came
     elif refused and stop.reason == "end":
         name = "refusal"
     fields: dict[str, Any] = {"stop_reason": name, "stop_sequence": stop.sequence, "stop_details": None}

@@ -343,6 +343,8 @@ class AnthropicStreamDecoder:
             return
         elif delta.partial_json and received.kind in ("text", "thinking"):
             self._fault_on_stray_arguments()
+        elif delta.text and received.kind == "call":
+            self._fault(unreadable(DecodeError("$.delta.text", "a text inside a call: its arguments are not known")))
         elif received.kind == "text" and citation is not None:
             raw = json.typed(payload, _citations).delta.citation
             received.citations.append(decode_citation(read_citation(raw, "$.delta.citation")))
