@@ -314,6 +314,35 @@ def _gemini_events(turn: Turn) -> Iterator[Event]:
     yield _gemini_candidate([last], finishReason="STOP")
 
 
+# ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+OLLAMA_USAGE = {"prompt_eval_count": 12, "eval_count": 7}
+
+
+def _ollama_line(message: Event, **end: Any) -> Event:
+    head = {"model": "scripted", "created_at": "2025-11-15T00:00:00Z"}
+    return {**head, "message": {"role": "assistant", "content": "", **message}, "done": bool(end), **end}
+
+
+def _ollama_calls(turn: Turn) -> Event:
+    calls = [{"id": call.id, "function": {"name": call.name, "arguments": call.arguments}} for call in turn.calls]
+    return {"tool_calls": calls} if calls else {}
+
+
+def _ollama_whole(turn: Turn) -> Event:
+    return _ollama_line({"content": turn.text, **_ollama_calls(turn)}, done_reason="stop", **OLLAMA_USAGE)
+
+
+def _ollama_events(turn: Turn) -> Iterator[Event]:
+    if turn.text:
+        yield _ollama_line({"content": turn.text})
+    if turn.calls:
+        yield _ollama_line(_ollama_calls(turn))
+    yield _ollama_line({}, done_reason="stop", **OLLAMA_USAGE)
+
+
+OLLAMA = Wire(_chat_tools, _chat_results, ("format",), _ollama_whole, _ollama_events)
+
 WIRES = {
     "openai_chat": Wire(
         _chat_tools,

@@ -173,11 +173,28 @@ def gemini(body: bytes) -> Calls:
     return [(call["name"], call.get("args", {})) for call in calls]
 
 
+def ollama(body: bytes) -> Calls:
+    lines = [json.loads(line) for line in body.split(b"\n")[:-1]]
+    assert body.endswith(b"\n")
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    assert lines[-1]["done_reason"] == "stop"
+    assert all(line["model"] and line["created_at"] for line in lines)
+    return [call for line in lines for call in _ollama_calls(line)]
+
+
+def _ollama_calls(line: Event) -> Calls:
+    message = line["message"]
+    assert (message["role"], isinstance(message["content"], str)) == ("assistant", True)
+    calls = message.get("tool_calls", [])
+    return [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
+
+
 NEEDS: dict[str, Callable[[bytes], Calls]] = {
     "anthropic": anthropic,
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
     "gemini": gemini,
+    "ollama": ollama,
 }
 
 
@@ -237,11 +254,19 @@ def _whole_gemini(answer: Event) -> Calls:
     return [(call["name"], call.get("args", {})) for call in calls]
 
 
+def _whole_ollama(answer: Event) -> Calls:
+    assert (answer["done"], answer["done_reason"]) == (True, "stop")
+    assert answer["model"]
+    assert answer["created_at"]
+    return _ollama_calls(answer)
+
+
 WHOLE_NEEDS: dict[str, Callable[[Event], Calls]] = {
     "anthropic": _whole_anthropic,
     "openai_chat": _whole_chat,
     "openai_responses": _whole_responses,
     "gemini": _whole_gemini,
+    "ollama": _whole_ollama,
 }
 
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.e2e.wires import WIRES, Call, Event, Turn
+from tests.e2e.wires import OLLAMA, Call, Event, Turn
+from tests.e2e.wires import WIRES as VENDOR_WIRES
 from tests.server.gateway import Answer, Body, Running, at, gateway
 from tests.upstream.bad_server import BadServer, Peer, Received, Step, expect, reply, stream
 from toolglot.config.schema import Limits, ModelConfig
@@ -35,6 +36,7 @@ __all__ = [
     "whole_of",
 ]
 
+WIRES = {**VENDOR_WIRES, "ollama": OLLAMA}
 DIALECTS = tuple(WIRES)
 PAIRS = tuple((client, upstream) for client in DIALECTS for upstream in DIALECTS)
 FOREIGN = tuple((client, upstream) for client, upstream in PAIRS if client != upstream)
@@ -53,6 +55,8 @@ def events_of(dialect: str, turn: Turn) -> list[Event]:
 
 def frames_of(dialect: str, events: Iterable[Event], *, named: bool = True) -> list[bytes]:
     """Events on the wire. Not `named`: without the `event:` lines."""
+    if dialect == "ollama":
+        return [json.dumps(event).encode() + b"\n" for event in events]
     lead = WIRES[dialect].named_events and named
     frames = [
         (b"event: %b\n" % event["type"].encode() if lead else b"") + b"data: %b\n\n" % json.dumps(event).encode()

@@ -142,6 +142,8 @@ class Talk:
         """Who has answered each turn, and which of its answers that was."""
         self.receipt = Receipt()
         self._calls: list[tuple[str, str]] = []
+        for vendor in stage.vendors.values():
+            vendor.minds_ids = dialect != "ollama"  # whose clients send no ids of calls
 
     def fork(self) -> Talk:
         """The same conversation, to go on with in another way."""
@@ -221,6 +223,28 @@ class _Chat:
         if not keeps:
             message = {key: value for key, value in message.items() if key in ("role", "content", "tool_calls")}
         return [message], [(call["id"], call["function"]["name"]) for call in calls]
+
+
+class _Ollama:
+    @staticmethod
+    def body(model: str, history: list[Any], stream: bool) -> Any:
+        body = _Chat.body(model, history, stream)
+        del body["reasoning_effort"]
+        return {**body, "think": "high"}
+
+    @staticmethod
+    def said(text: str | None, calls: list[tuple[str, str]]) -> list[Any]:
+        results = [{"role": "tool", "tool_name": name, "content": f"{name}: fine"} for _, name in calls]
+        return [*results, *([{"role": "user", "content": text}] if text else [])]
+
+    @staticmethod
+    def kept(answer: Any, *, keeps: bool) -> tuple[list[Any], list[tuple[str, str]]]:
+        message = answer["message"]
+        calls = [{"function": call["function"]} for call in message.get("tool_calls", ())]  # nobody keeps their ids
+        if not keeps:
+            message = {key: value for key, value in message.items() if key in ("role", "content")}
+        kept = {**message, **({"tool_calls": calls} if calls else {})}
+        return [kept], [("", call["function"]["name"]) for call in calls]
 
 
 class _Responses:
@@ -369,6 +393,7 @@ _WIRE: dict[str, Any] = {
     "anthropic": _Messages,
     "gemini": _Gemini,
     "warp": _Warp,
+    "ollama": _Ollama,
 }
 CLIENTS = tuple(_WIRE)
 KINDS = tuple((client, keeps) for client in CLIENTS for keeps in (True, False) if keeps or client != "warp")

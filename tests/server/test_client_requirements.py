@@ -188,6 +188,14 @@ OMISSIONS: dict[str, dict[str, Leave]] = {
         "emptylast": text_apart,
         "nocontent": without_last_content,
     },
+    "ollama": {
+        "norole": without_keys("role"),
+        "nousage": without_keys("prompt_eval_count", "eval_count"),
+        "noids": without_keys("id"),
+        "minimal_resp": without_keys("model", "created_at", "prompt_eval_count", "eval_count", "role", "id"),
+        "noreason": without_keys("done_reason"),
+        "nodone": lambda events: [*without_keys("done")(events[:-1]), events[-1]],
+    },
 }
 ROWS = [(upstream, fault) for upstream, faults in OMISSIONS.items() for fault in faults]
 EACH = [(client, upstream, fault) for client in DIALECTS for upstream, fault in ROWS if client != upstream]
@@ -240,8 +248,14 @@ WRITINGS: dict[str, Write] = {
 }
 
 
-@pytest.mark.parametrize("writing", WRITINGS)
-@pytest.mark.parametrize(("client", "upstream"), FOREIGN)
+OF_EVENTS = {"nospace", "comments", "other fields", "noevent"}
+"""The writings that lines of JSON cannot have."""
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "writing"),
+    [(*pair, writing) for pair in FOREIGN for writing in WRITINGS if pair[1] != "ollama" or writing not in OF_EVENTS],
+)
 def test_however_the_upstream_writes_its_events_the_client_gets_them_in_the_one_right_way(
     scene: Stage, client: str, upstream: str, writing: str
 ) -> None:
@@ -288,6 +302,7 @@ ENDLESS: dict[str, Leave] = {
     "openai_responses": without("response.completed"),
     "anthropic": without("message_delta", "message_stop"),
     "gemini": without_keys("finishReason"),
+    "ollama": lambda events: events[:-1],
 }
 """No end at all: the model was cut off, and nothing may look as if it was not."""
 
@@ -387,6 +402,11 @@ WHOLE_OMISSIONS: dict[str, dict[str, Leave]] = {
     "gemini": {
         "nothing": lambda answers: answers,
         "minimal_resp": without_keys("usageMetadata", "modelVersion", "responseId", "index", "role", "id"),
+    },
+    "ollama": {
+        "nothing": lambda answers: answers,
+        "minimal_resp": without_keys("model", "created_at", "prompt_eval_count", "eval_count", "role", "id"),
+        "noreason": without_keys("done_reason"),
     },
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import JSON_NAMES
 from tests.server.switching import Stage, Talk
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
@@ -144,7 +145,7 @@ TOLD = {
 # Within one dialect a history goes through as it is. Chat clients return Gemini's signatures with their calls.
 DROPPING = [
     (client, by)
-    for client in ("openai_chat", "openai_responses", "anthropic", "gemini")
+    for client in JSON_NAMES
     for by in TOLD
     if client != Stage(None).vendors[by].dialect and (client, by) != ("openai_chat", "gemini")
 ]

@@ -16,8 +16,8 @@ from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, events_of, 
 from tests.server.told import break_told
 from tests.upstream.bad_server import LAST_CHUNK, Gate, chunk, pause, reply, send, stream
 
-NOT_ANTHROPIC = ("openai_chat", "openai_responses", "gemini")
-NOT_RESPONSES = ("openai_chat", "anthropic", "gemini")
+NOT_ANTHROPIC = tuple(name for name in DIALECTS if name != "anthropic")
+NOT_RESPONSES = tuple(name for name in DIALECTS if name != "openai_responses")
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +157,7 @@ WRITTEN: dict[str, Error] = {
     "openai_responses": lambda status, kind: {"error": {"message": "No.", "type": kind, "param": None, "code": None}},
     "anthropic": lambda status, kind: {"type": "error", "error": {"type": kind, "message": "No."}},
     "gemini": lambda status, kind: {"error": {"code": status, "message": "No.", "status": kind}},
+    "ollama": lambda status, kind: {"error": "No."},
 }
 UPSTREAMS_SAY = {
     "rate limit": {
@@ -164,24 +165,28 @@ UPSTREAMS_SAY = {
         "openai_responses": (429, "rate_limit_exceeded"),
         "anthropic": (429, "rate_limit_error"),
         "gemini": (429, "RESOURCE_EXHAUSTED"),
+        "ollama": (429, ""),
     },
     "server": {
         "openai_chat": (500, "server_error"),
         "openai_responses": (500, "server_error"),
         "anthropic": (500, "api_error"),
         "gemini": (500, "INTERNAL"),
+        "ollama": (500, ""),
     },
     "overloaded": {
         "openai_chat": (503, "server_error"),
         "openai_responses": (503, "server_error"),
         "anthropic": (529, "overloaded_error"),
         "gemini": (503, "UNAVAILABLE"),
+        "ollama": (503, ""),
     },
     "bad request": {
         "openai_chat": (400, "invalid_request_error"),
         "openai_responses": (400, "invalid_request_error"),
         "anthropic": (400, "invalid_request_error"),
         "gemini": (400, "INVALID_ARGUMENT"),
+        "ollama": (400, ""),
     },
 }
 CLIENTS_SEE: dict[str, Callable[[Any], str]] = {
@@ -189,6 +194,7 @@ CLIENTS_SEE: dict[str, Callable[[Any], str]] = {
     "openai_responses": lambda error: error["error"]["message"],
     "anthropic": lambda error: error["error"]["type"],
     "gemini": lambda error: error["error"]["status"],
+    "ollama": lambda error: error["error"],
 }
 
 
@@ -216,12 +222,14 @@ MIDDLE = {
     "openai_responses": b'event: error\ndata: {"type":"error","code":"server_error","message":"Too busy."}\n\n',
     "anthropic": b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Too busy."}}\n\n',
     "gemini": b'data: {"error":{"code":503,"message":"Too busy.","status":"UNAVAILABLE"}}\n\n',
+    "ollama": b'{"error":"Too busy."}\n',
 }
 LAST: dict[str, Callable[[Any], str]] = {
     "openai_chat": lambda last: last["error"]["message"],
     "openai_responses": lambda last: last["response"]["error"]["message"],
     "anthropic": lambda last: last["error"]["message"],
     "gemini": lambda last: last["error"]["message"],
+    "ollama": lambda last: last["error"],
 }
 
 
@@ -245,5 +253,5 @@ def test_gotcha_16_an_error_in_the_middle_is_the_streams_own_and_its_last_event(
         assert answer.complete
         last = answer.body.rstrip().rpartition(b"\n")[2].removeprefix(b"data: ")
         assert LAST[client](json.loads(last)) == "Too busy."
-    for end in (b"[DONE]", b"message_stop", b"response.completed", b"finishReason"):
+    for end in (b"[DONE]", b"message_stop", b"response.completed", b"finishReason", b'"done":true'):
         assert end not in answer.body

@@ -29,7 +29,7 @@ from toolglot.wire.json import MAX_DOCUMENT_BYTES
 CLIENT, UPSTREAM = "anthropic", "openai_chat"
 
 
-CLIENTS = (CLIENT, UPSTREAM, "openai_responses", "gemini")
+CLIENTS = (CLIENT, UPSTREAM, "openai_responses", "gemini", "ollama")
 
 
 def translated(body: bytes, client: str = CLIENT) -> bytes:

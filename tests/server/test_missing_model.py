@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.server.gateway import at, gateway, request
+from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer
 
-PARAMS = {
+PARAMS: dict[str, Callable[[Any], tuple[str, str]]] = {
     "openai_chat": lambda body: (body["error"]["type"], body["error"]["param"]),
     "openai_responses": lambda body: (body["error"]["type"], body["error"]["param"]),
     "anthropic": lambda body: (body["error"]["type"], body["type"]),
+    "ollama": lambda body: ("", "error"),
 }
 EXPECTED = {
     "openai_chat": ("invalid_request_error", "model"),
     "openai_responses": ("invalid_request_error", "model"),
     "anthropic": ("invalid_request_error", "error"),
+    "ollama": ("", "error"),
 }
 UNNAMED: tuple[Any, ...] = (..., None, "", "  ")
 """A model that is absent, null, empty or blank."""
@@ -41,7 +45,7 @@ def test_a_request_without_a_model_is_refused_and_the_field_is_named(client: str
         path, body = unnamed(client, model, stream=stream)
         answer = running.call("POST", path, body, {"content-type": "application/json"})
     assert answer.status == 400
-    assert answer.json()["error"]["message"] == "model: this string is required"
+    assert error_told(client, answer).message == "model: this string is required"
     assert PARAMS[client](answer.json()) == EXPECTED[client]
 
 

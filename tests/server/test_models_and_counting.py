@@ -119,12 +119,14 @@ LISTS: dict[str, Any] = {
     "openai_responses": {"object": "list", "data": [{"id": "big", "object": "model", "context_length": 8192}]},
     "anthropic": {"data": [{"type": "model", "id": "big", "display_name": "Big", "max_input_tokens": 8192}]},
     "gemini": {"models": [{"name": "models/big", "displayName": "Big", "inputTokenLimit": 8192}]},
+    "ollama": {"models": [{"name": "big", "model": "big"}]},
 }
 TARGETS = {
     "openai_chat": "/v1/models",
     "openai_responses": "/v1/models",
     "anthropic": "/v1/models?limit=1000",
     "gemini": "/v1beta/models?pageSize=1000",
+    "ollama": "/api/tags",
 }
 
 
@@ -140,8 +142,9 @@ def test_an_upstream_whose_models_nobody_has_named_is_asked_for_them_once(upstre
         assert (received.method, received.target) == ("GET", TARGETS[upstream])
         assert "the-key" in (received.headers.get("authorization", "") + received.head.decode())
         shown = running.call("GET", "/v1beta/models").json()["models"][1]
-        assert (shown["name"], shown["inputTokenLimit"]) == ("models/big", 8192)
-        assert running.call("GET", "/anthropic/v1/models/big").json()["max_input_tokens"] == 8192
+        window = None if upstream == "ollama" else 8192  # whose list tells none
+        assert (shown["name"], shown.get("inputTokenLimit")) == ("models/big", window)
+        assert running.call("GET", "/anthropic/v1/models/big").json().get("max_input_tokens") == window
         assert len(server.requests) == 1
 
 
@@ -361,7 +364,7 @@ def test_the_demo_counts_too() -> None:
 
 
 def test_every_dialect_has_a_list_of_models() -> None:
-    assert len(DIALECTS) == 4
+    assert len(DIALECTS) == 5
     with gateway() as running:
-        for path in ("/v1/models", "/anthropic/v1/models", "/v1beta/models"):
+        for path in ("/v1/models", "/anthropic/v1/models", "/v1beta/models", "/api/tags"):
             assert b"demo" in running.call("GET", path).body

@@ -62,6 +62,7 @@ PATHS = {
         f"/v1beta/models/{GEMINI}",
         f"/v1beta/{GEMINI}?key=a-key-that-nobody-asked-for",
     ),
+    "ollama": ("/api/chat", "/api/chat/", "/ollama/api/chat"),
 }
 
 
@@ -119,6 +120,7 @@ ERRORS: dict[str, Callable[[Any], str]] = {
     "openai_responses": lambda body: body["error"]["message"],
     "anthropic": lambda body: body["error"]["message"] if body["type"] == "error" else "",
     "gemini": lambda body: body["error"]["message"] if body["error"]["status"] else "",
+    "ollama": lambda body: body["error"],
 }
 """Where the message of an error stands, and what else tells the dialect."""
 
@@ -132,6 +134,8 @@ WRONG_METHODS = [
     ("POST", "/v1beta/models", "gemini", "GET, HEAD"),
     ("PATCH", "/v1/responses/resp_1", "openai_responses", "GET, HEAD, DELETE"),
     ("POST", "/anthropic/v1/models", "anthropic", "GET, HEAD"),
+    ("GET", "/api/chat", "ollama", "POST"),
+    ("POST", "/api/tags", "ollama", "GET, HEAD"),
 ]
 
 
@@ -235,6 +239,7 @@ def test_an_unknown_model_is_a_404_in_the_askers_dialect(scene: Stage, client: s
 
 
 FIELDS = {"openai_chat": "messages", "openai_responses": "input", "anthropic": "messages", "gemini": "contents"}
+FIELDS["ollama"] = "messages"
 
 
 def test_a_body_that_is_no_request_is_a_400_that_says_where() -> None:
@@ -305,7 +310,8 @@ def test_without_alt_sse_gemini_streams_one_json_array_of_the_same_frames(
 
 
 def without_times(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in frame.items() if key != "createTime"} for frame in frames]
+    """Without what differs between two answers of an upstream that tells no times and ids."""
+    return [{key: frame[key] for key in frame if key not in ("createTime", "responseId")} for frame in frames]
 
 
 def test_an_array_comes_piece_by_piece() -> None:

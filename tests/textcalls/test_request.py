@@ -305,7 +305,7 @@ def test_the_beginning_of_an_answer_may_open_its_reasoning() -> None:
     assert isinstance(called, ToolCall)
 
 
-@pytest.mark.parametrize("client", [name for name in NAMES if name != "ollama"])  # which cannot ask for it
+@pytest.mark.parametrize("client", [name for name in NAMES if "required" in DIALECTS[name].can.tool_choices])
 def test_strict_mode_refuses_what_nobody_enforces(client: str) -> None:
     exchange = Exchange(client, "openai_chat", strict=True, text_calls=TextCalls(format="hermes_json"))
     request = replace(asking(user("Hello")), tool_choice=ToolChoice(mode="required"))

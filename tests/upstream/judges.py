@@ -228,7 +228,7 @@ class Gpt(Vendor):
         text = message["content"][0]["text"]
         ids = [call["call_id"] for call in calls]
         called = item.get("type") == "function_call" and (item["call_id"] in ids if self.minds_ids else bool(ids))
-        return called or _said(item) == text
+        return called or (_said(item) or "").strip() == text  # the same words, which clients and formats trim
 
     def returned(self, body: Body) -> set[int]:
         items = body["input"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from toolglot.errors import (
     CONTEXT_OVERFLOW,
+    STATUS,
     ApiError,
     DecodeError,
     HttpError,
@@ -22,6 +24,7 @@ from toolglot.wire.sse import error_document
 LONGEST = 2000
 """Characters of an error that is no JSON."""
 _NO_HEADERS: Mapping[str, str] = {}
+_REGISTERED = frozenset(HTTPStatus)
 _TOO_LONG = "prompt too long; exceeded max context length"
 OVERFLOW_WORDS = re.compile(b"exceed(?:ed|s) (?:max |the )?context length", re.IGNORECASE)
 """The words by which a conversation that is too long is known."""
@@ -56,7 +59,13 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
 def encode_error(error: ApiError) -> HttpError:
     headers = {"content-type": "application/json; charset=utf-8"}
     headers |= retry_after.written(error)
-    return HttpError(error_status(error), headers, json.encode(write_error(error)))
+    return HttpError(_status(error), headers, json.encode(write_error(error)))
+
+
+def _status(error: ApiError) -> int:
+    """A registered status: what one vendor alone uses (529) its kind says."""
+    status = error_status(error)
+    return status if status in _REGISTERED else STATUS[error.kind]
 
 
 def write_error(error: ApiError) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from toolglot.dialects.ollama.errors import read_error
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.request import is_generate
 from toolglot.dialects.ollama.usage import INPUT, OUTPUT, decode_usage, encode_usage
-from toolglot.dialects.ollama.wire import ANSWERS, Answer, ChatMessage
+from toolglot.dialects.ollama.wire import ANSWERS, Answer, AnswerMessage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import Block, Request, Response, Stop, StopReason, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
@@ -104,7 +104,7 @@ def _decode_content(answer: Answer) -> tuple[tuple[Block, ...], dict[str, Any], 
     shape: dict[str, Any] = {}
     if message is UNSET:
         shape["generate"] = True
-        message = ChatMessage(
+        message = AnswerMessage(
             role="assistant", content=answer.response, thinking=answer.thinking, tool_calls=answer.tool_calls
         )
     else:
@@ -113,7 +113,8 @@ def _decode_content(answer: Answer) -> tuple[tuple[Block, ...], dict[str, Any], 
             if getattr(answer, name) is not UNSET:
                 raise DecodeError(f"$.{name}", "an answer has this beside no message")
     shape |= {
-        "role": None if message.role == "assistant" else message.role,
+        "role": None if message.role in ("assistant", UNSET) else message.role,
+        "no_role": True if message.role is UNSET else None,
         "content": "absent" if message.content is UNSET else None,
         "no_calls": True if message.tool_calls == [] else None,
         "no_thinking": True if message.thinking == "" else None,
@@ -181,7 +182,8 @@ def _encode_content(writer: MessageWriter, notes: Any, inside: dict[str, Any], *
     if generates:
         return {**({} if absent else {"response": writer.content}), **members}
     content = {} if absent else {"content": writer.content}
-    return {"message": {"role": notes.get("$role", "assistant"), **content, **members, **inside}}
+    role = {} if notes.get("$no_role") else {"role": notes.get("$role", "assistant")}
+    return {"message": {**role, **content, **members, **inside}}
 
 
 _EMPTY: dict[str, tuple[str, Any]] = {

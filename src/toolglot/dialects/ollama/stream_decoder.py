@@ -14,7 +14,7 @@ from toolglot.dialects.ollama.blocks import decode_call, decode_images
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.response import READ_MEMBERS, created_at, decode_stop, read_answer
 from toolglot.dialects.ollama.usage import decode_usage
-from toolglot.dialects.ollama.wire import Answer, ChatMessage
+from toolglot.dialects.ollama.wire import Answer, AnswerMessage
 from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, replace
@@ -123,7 +123,7 @@ class OllamaStreamDecoder:
         if message is UNSET:
             if answer.response is UNSET and answer.thinking is UNSET and not answer.done:
                 raise DecodeError("$.message", "this object is required")
-            message = ChatMessage(
+            message = AnswerMessage(
                 role="assistant", content=answer.response, thinking=answer.thinking, tool_calls=answer.tool_calls
             )
         if not self._started:
@@ -135,7 +135,7 @@ class OllamaStreamDecoder:
         if answer.done:
             self._finish(answer)
 
-    def _take_rest(self, answer: Answer, message: ChatMessage) -> None:
+    def _take_rest(self, answer: Answer, message: AnswerMessage) -> None:
         self._rest.update(members_without(answer, *READ_MEMBERS))
         self._message.update(members_without(message, "role", "content", "thinking", "images", "tool_calls"))
         if len(self._rest) + len(self._message) > _MAX_MEMBERS:
@@ -151,7 +151,7 @@ class OllamaStreamDecoder:
             self._budget.hold(len(tokens))
             self._logprobs += tokens
 
-    def _blocks(self, message: ChatMessage) -> None:
+    def _blocks(self, message: AnswerMessage) -> None:
         if message.thinking:
             self._grow(Thinking, message.thinking)
         if message.content:

@@ -80,12 +80,22 @@ class Tools(Wire, kw_only=True):
     tools: list[ToolEntry]
 
 
+class AnswerMessage(Wire, kw_only=True):
+    """The message of an answer. Servers that imitate Ollama leave out its role."""
+
+    role: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    thinking: str | UnsetType = UNSET
+    images: list[str] | UnsetType = UNSET
+    tool_calls: list[Call] | UnsetType = UNSET
+
+
 class Answer(Wire, kw_only=True):
     """A whole answer, or a line of a streamed one."""
 
     model: str | UnsetType = UNSET
     created_at: str | UnsetType = UNSET
-    message: ChatMessage | UnsetType = UNSET
+    message: AnswerMessage | UnsetType = UNSET
     response: str | UnsetType = UNSET
     thinking: str | UnsetType = UNSET
     tool_calls: list[Call] | UnsetType = UNSET
