@@ -56,6 +56,8 @@ class StateFields(Struct, frozen=True, kw_only=True):
     """The state of one dialect's models, by the block that it is on. Empty where there is none."""
 
     thinking: Checks = {}
+    words: bool = False
+    """Its models want the words of their reasoning back, whether there are fields beside them or not."""
     calls: Checks = {}
     texts: Checks = {}
     bound_to_model: bool = False

@@ -290,3 +290,35 @@ def test_arguments_that_may_belong_to_another_call_end_the_stream_with_an_error(
     last = read_events(dialect, [data])[-1]
     assert isinstance(last, Fault)
     assert last.error.code == "upstream_unreadable"
+
+
+NULL: dict[str, tuple[str, bytes]] = {
+    "Chat": (
+        "openai_chat",
+        chat(
+            [
+                chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "null"}}]}),
+                chunk({}, "tool_calls"),
+            ]
+        ),
+    ),
+    "Responses": ("openai_responses", responses(added(0, item("f", "null")), done(0, item("f", "null")))),
+    "Anthropic": ("anthropic", anthropic(*block(0, use("f"), json_delta("null")))),
+    "Gemini": ("gemini", gemini({"name": "f", "args": None})),
+    "Ollama": (
+        "ollama",
+        b'{"model": "m", "message": {"role": "assistant", "content": "", '
+        b'"tool_calls": [{"function": {"name": "f", "arguments": null}}]}, "done": true, "done_reason": "stop"}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("client", NAMES)
+@pytest.mark.parametrize("case", NULL)
+def test_null_for_arguments_is_a_call_without_any(client: str, case: str) -> None:
+    """Where a client's API has an object its SDK takes nothing else."""
+    dialect, data = NULL[case]
+    sent = through(Exchange(client, dialect, verbatim=False), [data])
+    assert b'"arguments":null' not in sent or client == dialect
+    (call,) = calls_of(folded(read_events(client, [sent])).content)
+    assert (call.name, call.arguments in ("", "{}", "null"), call.complete) == ("f", True, True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot import DIALECTS, Exchange
-from toolglot.events import Close, Event, Open, Start, unfold
+from toolglot.events import Close, Event, Fold, Open, Start, unfold
 from toolglot.ir import (
     Media,
     Message,
@@ -46,6 +46,7 @@ STATES = st.one_of(
         st.fixed_dictionaries({"encrypted_content": st.text(), "id": st.text(), "summary": st.just(SUMMARY)}),
     ),
     st.tuples(st.just("openai_chat"), st.just({"$field": "reasoning"})),
+    st.tuples(st.just("ollama"), st.just(dict[str, Any]())),
 )
 
 
@@ -168,6 +169,46 @@ def test_state_on_reasoning_comes_back_to_its_owner_byte_for_byte(client: str, o
     returned = send_back(client, owner, given_out)
     thinking = [block for message in returned.messages for block in message.content if isinstance(block, Thinking)]
     assert [native_of(block, owner).get(SLOTS[owner] or "") for block in thinking] == [SIGNATURE]
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("client", sorted(SLOTS))
+def test_the_words_of_reasoning_come_back_to_a_model_that_has_no_other_state(client: str, dropped: bool) -> None:
+    """Ollama's `thinking`. Gemini CLI drops thoughts, and its calls carry a copy."""
+    call = ToolCall(id="c", name="f", arguments="{}")
+    given_out, receipt = respond(client, "ollama", Thinking(text="hm"), Text(text="so"), call)
+    assert not receipt.losses
+    if dropped and client == "gemini":
+        content = tuple(block for block in given_out.content if not isinstance(block, Thinking))
+        given_out = replace(given_out, content=content)
+    returned = send_back(client, "ollama", given_out)
+    content = tuple(block for message in returned.messages for block in message.content)
+    assert [block.text for block in content if isinstance(block, Thinking)] == ["hm"]
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
+def test_streamed_reasoning_comes_back_to_a_chat_server_whatever_its_model_is_called(client: str) -> None:
+    """Codex asks for GPT and an imitator of OpenAI's server answers, with reasoning that OpenAI's own never shows."""
+    exchange = Exchange(client, "openai_chat", model="gpt-5")
+    deltas: list[dict[str, Any]] = [{"reasoning_content": "hm"}, {"content": "so"}]
+    chunks = [{"id": "r", "model": "m", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks.append({"id": "r", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    frames = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
+    stream = exchange.stream()
+    events = DIALECTS[client].stream_decoder(Receipt())
+    fold = Fold()
+    for event in (*events.feed(stream.feed(frames) + stream.close()), *events.close()):
+        fold.add(event)
+    answer = Message(role="assistant", content=fold.response().content)
+    messages = (Message(role="user", content=(Text(text="go"),)), answer)
+    data = DIALECTS[client].encode_request(Request(model="gpt-5", max_output_tokens=100, messages=messages), Receipt())
+    exchange = Exchange(client, "openai_chat", model="gpt-5")
+    assert json.loads(exchange.request(data))["messages"][1] == {
+        "role": "assistant",
+        "reasoning_content": "hm",
+        "content": "so",
+    }
+    assert not exchange.receipt.losses
 
 
 @pytest.mark.parametrize("client", [name for name in SLOTS if name != "gemini"])

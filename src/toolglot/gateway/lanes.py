@@ -21,7 +21,7 @@ from toolglot.gateway.commands import Steps
 from toolglot.gateway.flow import FlowContext, Translation, UpstreamTarget
 from toolglot.gateway.known_heads import Head
 from toolglot.ir import Request
-from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
+from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
 from toolglot.passes.history_policy import settle
 from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
@@ -100,7 +100,7 @@ class Lane:
         self.destination = self.transport.destination(upstream.base_url)
         owner = upstream.dialect.name
         self._own = client.name == owner
-        self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in STATE else None
+        self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in TAKES_BACK else None
         """Whose state may be kept in the store, if there can be any."""
         self.new_exchange = exchanges_for(client, upstream, target, strict=strict)
         self.requests = DirectRequests(self.new_exchange)

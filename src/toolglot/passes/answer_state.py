@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolglot.dialects import ByDialect
 from toolglot.ir import Block, Native, Text, Thinking, ToolCall, native_of
 from toolglot.passes.digest import digest
-from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, close, known, opened
+from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, TAKES_BACK, close, known, opened
 from toolglot.state_fields import LENGTH, Checks
 
 AnswerState: TypeAlias = tuple[Block, ...]
@@ -30,7 +30,7 @@ _MARKS = frozenset({"thought", LENGTH})
 
 def state_of_answer(content: Iterable[Block], owner: str) -> AnswerState:
     """What the owner will want back of an answer; empty if nothing."""
-    if owner not in STATE:
+    if owner not in TAKES_BACK:
         return ()
     states = tuple(each for block in content if (each := state_of_block(block, owner)) is not None)
     if any(isinstance(each, Thinking) for each in states) or holds_state(states):
@@ -120,7 +120,7 @@ def _written(each: Block, state: Mapping[str, Any]) -> list[Any]:
 def unseal(value: object) -> SealedState | None:
     """The state; None for anything that is none of ours."""
     match opened(value):
-        case [str() as owner, str() as issuer, list() as written] if owner in STATE:
+        case [str() as owner, str() as issuer, list() as written] if owner in TAKES_BACK:
             states = tuple(_read(each, owner) for each in written)
             return None if None in states else SealedState(owner, issuer, states)  # type: ignore[arg-type]
     return None

@@ -27,7 +27,7 @@ from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking,
 from toolglot.passes import Context
 from toolglot.passes.answer_state import AnswerState, SealedState, holds_state, seal, state_of_block, unseal
 from toolglot.passes.blocks import Place, with_messages
-from toolglot.passes.envelope import STATE, Envelope, is_ours, pack, unpack
+from toolglot.passes.envelope import TAKES_BACK, Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
 from toolglot.passes.reasoning import MADE
 from toolglot.passes.state_placement import AnswerRun, place_state
@@ -266,7 +266,7 @@ class Carrier:
         self._owner_slot = owner_slot
         self._receipt = receipt
         self._kept = kept
-        self._call_slot = call_slot if owner in STATE else None
+        self._call_slot = call_slot if owner in TAKES_BACK else None
         self._states: list[Block] = []  # of the blocks since the last call, for the next one to carry
         self._shift = self._next = 0
         self._block: Block | None = None  # the open one

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeGuard, get_args
 
 from msgspec import Struct
 
-from toolglot.dialects import ByDialect
+from toolglot.dialects import DIALECTS, ByDialect
 from toolglot.errors import DecodeError
 from toolglot.state_fields import Checks
 from toolglot.wire import json
@@ -41,6 +41,8 @@ class Envelope(Struct, frozen=True, kw_only=True):
 
 STATE: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.thinking)
 """What each vendor's reasoning state consists of."""
+TAKES_BACK: Mapping[str, bool] = ByDialect(lambda manifest: bool(manifest.state.thinking) or manifest.state.words)
+"""APIs whose models are given their own reasoning back."""
 BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
 """APIs whose state only the model that made it takes back."""
 
@@ -62,8 +64,8 @@ def unpack(value: object) -> Envelope | None:
     match opened(value):
         case [str() as owner, str() as place, dict() as state, str() as text, *rest]:
             issuer = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
-            if owner in STATE and place in PLACES and (issuer or not rest):
-                state = known(state, STATE[owner])
+            if DIALECTS.manifest(owner) is not None and place in PLACES and (issuer or not rest):
+                state = known(state, STATE.get(owner, {}))
                 return Envelope(owner=owner, state=state, place=place, text=text, issuer=issuer)  # type: ignore[arg-type]
     return None
 

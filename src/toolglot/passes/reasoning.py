@@ -103,6 +103,8 @@ def _is_own(block: Thinking, context: Context) -> bool:
     """Has the target made it, and takes it back? Imitators of an API make reasoning without its signature."""
     if context.aliased and context.can.thinking == "none":
         return False
+    if context.can.thinking != "owned" and context.target in block.native:
+        return True  # its words are all that it wants back
     return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
 
 

@@ -27,7 +27,7 @@ from toolglot.errors import StreamError, ToolglotError
 from toolglot.events import Close, Delta, Event, Fault, Fold, Open
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
 from toolglot.passes.answer_state import AnswerState, state_of_answer
-from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
+from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
 from toolglot.passes.kept import lacks_state
 from toolglot.passes.state_placement import runs
 from toolglot.routing import Target
@@ -134,7 +134,7 @@ class States:
         self._asked = self._heard = None
         self._skipped = 0
         owner = upstream.dialect.name
-        if self._store is None or owner not in STATE:
+        if self._store is None or owner not in TAKES_BACK:
             return {}
         self._issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
         self._size = size

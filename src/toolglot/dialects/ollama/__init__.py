@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolglot.manifest import Manifest, Route
+from toolglot.state_fields import StateFields
 
 _LISTING = "toolglot.dialects.ollama.listing"
 
@@ -11,6 +12,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.ollama.dialect:OLLAMA",
     marks="toolglot.dialects.ollama.marks:MARKS",
     lint="toolglot.dialects.ollama.lint:LINT",
+    state=StateFields(words=True, bound_to_model=True),
     client="Ollama     host     = {url}",
     routes=(
         Route("POST", "/api/chat", "generate"),

@@ -98,10 +98,7 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any] 
     rest = kept(notes)
     inside = rest.pop("function", {})
     identity = {} if notes.get("$no_id") or not call.id else {"id": call.id}
-    # A line of a stream has no line feed in it.
-    spelled: Any = Raw(call.arguments.encode()) if call.arguments.strip() and "\n" not in call.arguments else arguments
-    if notes.get("$text"):
-        spelled = call.arguments
+    spelled: Any = call.arguments if notes.get("$text") else arguments
     if notes.get("$null") and not call.arguments:
         spelled = None
     return {**identity, "function": {"name": call.name, "arguments": spelled, **inside}, **rest}
