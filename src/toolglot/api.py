@@ -36,7 +36,7 @@ class Translated(Struct, frozen=True):
 
 def _chunks(source: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
     """A stream that is given whole is one chunk."""
-    return (json.to_bytes(source),) if isinstance(source, bytes | str) else source
+    return (json.to_bytes(source),) if isinstance(source, (bytes, str)) else source
 
 
 class TranslatedStream:

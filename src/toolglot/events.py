@@ -131,7 +131,7 @@ def closed(block: Block, text: str, close: Close, logprobs: Iterable[TokenLogpro
             logprobs=(*block.logprobs, *logprobs, *close.logprobs),
             native=merge_native(block.native, close.native),
         )
-    if isinstance(block, Thinking | Refusal):
+    if isinstance(block, (Thinking, Refusal)):
         return replace(block, text=block.text + text, native=merge_native(block.native, close.native))
     if isinstance(block, ToolCall):
         return replace(

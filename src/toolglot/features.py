@@ -49,7 +49,7 @@ OPAQUE = next(_bit)
 OPAQUE_TOOLS = next(_bit)
 CITATIONS = next(_bit)
 RESULT_ERRORS = next(_bit)
-"""A result says whether it is an error."""
+"""A result says that it is an error."""
 CUT_CALLS = next(_bit)
 """A call that is not complete."""
 CUSTOM = next(_bit)
@@ -290,7 +290,7 @@ class _Walk:
         bits = CALLS | CUSTOM if result.kind == "custom" else CALLS
         if result.native:
             bits |= self._of_node(result.native, _STATE_OF_BLOCKS)
-        if result.is_error is not None:
+        if result.is_error:
             bits |= RESULT_ERRORS
         for part in result.content:
             if type(part) is Text:

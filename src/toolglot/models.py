@@ -28,7 +28,7 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
 
 def whole(value: object) -> int | None:
     """A number that a list may hold: a whole one above zero, whatever its spelling; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         number = int(value)

@@ -558,7 +558,7 @@ _ON_ENDS = (Labeller, Reporter)
 
 
 def _is_idle(event_pass: EventPass, response: Response) -> bool:
-    return isinstance(event_pass, Settler | Restorer) and event_pass.is_idle(response)
+    return isinstance(event_pass, (Settler, Restorer)) and event_pass.is_idle(response)
 
 
 def _is_plain(block: Block) -> bool:
@@ -567,4 +567,4 @@ def _is_plain(block: Block) -> bool:
 
 def _is_bare(block: Block) -> bool:
     """Is it a text or a call, and nothing that only one dialect understands?"""
-    return isinstance(block, Text | ToolCall) and not block.native
+    return isinstance(block, (Text, ToolCall)) and not block.native

@@ -58,7 +58,7 @@ class Envelopes:
             self._waiting.pop(str((message.params or {}).get("requestId")), None)
 
     def received(self, message: JSONRPCMessage) -> JSONRPCMessage:
-        if not isinstance(message, JSONRPCResponse | JSONRPCError):
+        if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
             return message
         method = self._waiting.pop(str(message.id), None)
         if method is None or isinstance(message, JSONRPCError):

@@ -77,7 +77,7 @@ class Merge:
 
     def _place(self, event: Event, seen: list[Event]) -> None:
         """The event under the index that its block has for the client, unless that is left out."""
-        assert isinstance(event, Open | Delta | Close)
+        assert isinstance(event, (Open, Delta, Close))
         if isinstance(event, Open):
             self._places[event.index] = self._next
             self._next += 1

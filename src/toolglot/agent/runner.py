@@ -199,7 +199,7 @@ class Runner:
 
     def _why(self, served: Served, error: Exception) -> str:
         """Why there is no result, for the model to read."""
-        if isinstance(error, NotRunError | ToolFailedError):
+        if isinstance(error, (NotRunError, ToolFailedError)):
             return str(error)
         if isinstance(error, TimeoutError):
             return f"The {self._limits.seconds:g} seconds for all calls together are over."

@@ -130,7 +130,7 @@ class CountedWriting:
             await self._stream.send(item)
         finally:
             # Only now: a server that does not read lets its answers pile up.
-            if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
                 self._requests.open -= 1
 
     async def aclose(self) -> None:

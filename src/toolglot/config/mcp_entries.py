@@ -103,7 +103,7 @@ def _command(entry: Entry) -> None:
 
 def _timeout(entry: Entry) -> None:
     said = entry.value.get("timeout")
-    if isinstance(said, int | float) and not isinstance(said, bool) and said > LONGEST_SECONDS:
+    if isinstance(said, (int, float)) and not isinstance(said, bool) and said > LONGEST_SECONDS:
         entry.value["timeout"] = said / 1000
         entry.notes.append((entry.sources["timeout"], f"{said} is taken for milliseconds"))
 

@@ -31,6 +31,8 @@ class Thoughts(Struct, frozen=True, gc=False):
     """There are calls without reasoning before them."""
     missing: bool = False
     """The user's last words were answered by calls, and the model has not told what it thought before them."""
+    reasoned: bool = False
+    """There are calls with reasoning before them."""
 
 
 _NONE = Thoughts()
@@ -58,7 +60,7 @@ class Shape(Struct, frozen=True, gc=False):
 
     @property
     def has_results(self) -> bool:
-        return bool(self.thoughts.calls or self.failed or self.cached or self.moved)
+        return bool(self.thoughts.calls or self.thoughts.reasoned or self.failed or self.cached or self.moved)
 
 
 class Survey(Struct, gc=False):
@@ -167,7 +169,8 @@ def _thoughts(turns: list[Turn], owner: str, issuer: str, *, own: bool) -> Thoug
     """The reasoning before words and calls, looked at as `passes.reasoning` does; None if there is some of several
     kinds, or of one that is not simple."""
     kind: tuple[str, tuple[str, ...]] | None = None
-    calls = missing = thought = heard = answered = False  # all but the first: since the user last spoke
+    calls = reasoned = False
+    missing = thought = heard = answered = False  # since the user last spoke
     for turn in turns:
         role = turn.role
         if role == "assistant":
@@ -183,11 +186,12 @@ def _thoughts(turns: list[Turn], owner: str, issuer: str, *, own: bool) -> Thoug
             if turn.calls:
                 missing = missing or not thought
                 calls = calls or turn.thought is None
+                reasoned = reasoned or turn.thought is not None
         elif role in ("tool", "user"):
             heard = True
             answered = answered or role == "tool"
             thought = thought and own
-    return Thoughts(*(kind or ("", ())), calls, missing and (answered or not heard))
+    return Thoughts(*(kind or ("", ())), calls, missing and (answered or not heard), reasoned)
 
 
 def _kind(thought: Thought, owner: str, issuer: str, *, own: bool) -> tuple[str, tuple[str, ...]] | None:

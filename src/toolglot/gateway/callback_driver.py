@@ -161,7 +161,7 @@ class CallbackDriver(Struct, eq=False):
             self._backoff = self._client.loop.call_later(command.seconds, self._elapse)
             return False
         else:
-            assert isinstance(command, Await | Offload)
+            assert isinstance(command, (Await, Offload))
             self._defer()
             self._is_awaiting, self._is_offloading = True, isinstance(command, Offload)
             self._awaited = asyncio.create_task(self._await(command))

@@ -166,7 +166,7 @@ def is_bare_error(frame: Frame) -> bool:
 
 def plain(value: Any) -> int | str | None:
     """A value that can be compared and looked up, whatever stood in the recording."""
-    return value if value is None or isinstance(value, int | str) else repr(value)
+    return value if value is None or isinstance(value, (int, str)) else repr(value)
 
 
 def is_object(text: str) -> bool:

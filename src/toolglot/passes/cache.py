@@ -51,7 +51,8 @@ def fit(request: Request, context: Context) -> Request:
         what = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
         why = "the target caches by itself" if can.cache_settings else "the target has none"
         receipt.note("cache", what, f"{why}; answers do not depend on them")
-        return _with_marks(replace(_with_key(request, before, context), cache=None), before, {}, context)
+        request = _without_marks(_with_key(request, before, context), before, context)
+        return request if request.cache is None else replace(request, cache=None)
     marks = dict(before)
     if request.cache is not None and "cache" not in can.fields:
         marks = _with_mark_on_last_block(request, request.cache, marks, context)
@@ -75,6 +76,7 @@ Marks: TypeAlias = Mapping[Place, Cache]
 """Breakpoints by their places, in the order of the prompt: tools (as places in message -1), then the messages, a
 result's parts before the result."""
 _TOOLS = -1
+_WITHOUT_MARKS = (Opaque, Refusal)
 
 
 def _marks(request: Request) -> Marks:
@@ -82,14 +84,12 @@ def _marks(request: Request) -> Marks:
     marks: dict[Place, Cache] = dict(DECLARED.derive(tools, "marks", None, lambda: _marks_of_tools(tools)))
     for number, message in enumerate(request.messages):
         for index, block in enumerate(message.content):
-            if isinstance(block, Opaque | Refusal):
-                continue
             if type(block) is ToolResult:
                 for inner, part in enumerate(block.content):
-                    if (mark := getattr(part, "cache", None)) is not None:
-                        marks[Place(number, index, inner)] = mark
-            if block.cache is not None:
-                marks[Place(number, index)] = block.cache
+                    if type(part) not in _WITHOUT_MARKS and part.cache is not None:  # type: ignore[union-attr]
+                        marks[Place(number, index, inner)] = part.cache  # type: ignore[union-attr]
+            if type(block) not in _WITHOUT_MARKS and block.cache is not None:  # type: ignore[union-attr]
+                marks[Place(number, index)] = block.cache  # type: ignore[union-attr]
     return marks
 
 
@@ -134,6 +134,31 @@ def _with_marks(request: Request, before: Marks, after: Marks, context: Context)
     for number, content in contents.items():
         messages[number] = replace(messages[number], content=tuple(content))
     return replace(request, tools=tools, messages=tuple(messages) if contents else request.messages)
+
+
+def _without_marks(request: Request, before: Marks, context: Context) -> Request:
+    """The request without any breakpoint but its own."""
+    tools = request.tools
+    messages = [*request.messages]
+    for number in dict.fromkeys([place.message for place in before]):
+        if number == _TOOLS:
+            tools = DECLARED.rewrite(tools, "unmarked", None, lambda _: _unmarked_tools(request.tools), context.receipt)
+        else:
+            message = messages[number]
+            messages[number] = replace(message, content=tuple([_unmarked(block) for block in message.content]))
+    return replace(request, tools=tools, messages=tuple(messages))
+
+
+def _unmarked(block: Block) -> Block:
+    if isinstance(block, _WITHOUT_MARKS):
+        return block
+    if isinstance(block, ToolResult) and any(getattr(part, "cache", None) is not None for part in block.content):
+        return replace(block, cache=None, content=tuple([_unmarked(part) for part in block.content]))
+    return block if block.cache is None else replace(block, cache=None)
+
+
+def _unmarked_tools(tools: Tools) -> Tools:
+    return tuple([replace(tool, cache=None) if isinstance(tool, Tool) and tool.cache else tool for tool in tools])
 
 
 def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]) -> Tools:
@@ -217,7 +242,7 @@ _LONG = 3600
 
 
 def _recache(block: Block, cache: Cache | None) -> Block:
-    return block if isinstance(block, Opaque | Refusal) else replace(block, cache=cache)
+    return block if isinstance(block, (Opaque, Refusal)) else replace(block, cache=cache)
 
 
 def _with_mark_on_last_block(request: Request, cache: Cache, marks: Marks, context: Context) -> dict[Place, Cache]:

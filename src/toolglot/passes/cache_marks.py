@@ -190,7 +190,7 @@ def text_size(text: str) -> int:
 def _last_place(content: Sequence[Block]) -> int | None:
     for index in range(len(content) - 1, -1, -1):
         block = content[index]
-        if isinstance(block, ToolResult | Media) or (isinstance(block, Text) and text_size(block.text)):
+        if isinstance(block, (ToolResult, Media)) or (isinstance(block, Text) and text_size(block.text)):
             return index
     return None
 
@@ -200,7 +200,7 @@ def _marked_message(message: Message) -> Message:
     if index is None:
         return message
     block = message.content[index]
-    assert isinstance(block, Text | Media | ToolResult)
+    assert isinstance(block, (Text, Media, ToolResult))
     content = (*message.content[:index], replace(block, cache=Cache()), *message.content[index + 1 :])
     return replace(message, content=content)
 

@@ -94,9 +94,9 @@ class _Run:
         """What stands on a call or a text. No vendor ever sees it, and least the client's own."""
         value = native_of(block, self._context.source).get(self._context.call_slot or "")
         sealed, envelope = unseal(value), unpack(value)
-        if not isinstance(block, Text | ToolCall) or (sealed is None and envelope is None):
+        if not isinstance(block, (Text, ToolCall)) or (sealed is None and envelope is None):
             self._context.receipt.loss(str(place), "carried state", "it stands where none belongs")
-        if not isinstance(block, Text | ToolCall):
+        if not isinstance(block, (Text, ToolCall)):
             return
         block = self._bare(block)
         if sealed is not None:

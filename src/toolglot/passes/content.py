@@ -59,7 +59,7 @@ def fit(request: Request, context: Context) -> Request:
                     return (replace(block, citations=own),)
             case ToolCall(complete=False) if hides_cuts:
                 _report_cut(block, place, context)
-            case ToolResult() if block.is_error is not None and not can.result_errors:
+            case ToolResult(is_error=True) if not can.result_errors:
                 return (_plain_result(block, place, context),)
         return (block,)
 
@@ -69,15 +69,13 @@ def fit(request: Request, context: Context) -> Request:
 def _with_plain_results(request: Request, history: ToolHistory, context: Context) -> Request:
     """The request where nothing else is to be done than to say in words which results are errors."""
     results = [
-        result if result.is_error is None else _plain_result(result, Place(*place), context)
+        _plain_result(result, Place(*place), context) if result.is_error else result
         for result, place in zip(history.results, history.places, strict=True)
     ]
     return with_results(request, context, results)
 
 
 def _plain_result(result: ToolResult, place: Place, context: Context) -> ToolResult:
-    if not result.is_error:
-        return replace(result, is_error=None)
     context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
     return replace(result, is_error=None, content=_marked(result.content))
 

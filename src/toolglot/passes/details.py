@@ -223,7 +223,7 @@ class DetailsCarrier:
         block = closed(opened, text, event)
         if (each := state_of_block(block, self._owner, self._length)) is not None:
             self._states.append(each)
-        elif not isinstance(block, Thinking | Text) and not STATE[self._owner].keys().isdisjoint(
+        elif not isinstance(block, (Thinking, Text)) and not STATE[self._owner].keys().isdisjoint(
             native_of(block, self._owner)
         ):
             self._receipt.loss(f"content[{event.index}]", WHAT, "the client's API has no field that carries it")

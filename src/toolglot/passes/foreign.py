@@ -34,7 +34,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.plan import runs_on
-from toolglot.receipt import Loss, Receipt, Severity, describe_block, unread_lines
+from toolglot.receipt import UNREAD, Loss, Receipt, Severity, describe_block, unread_lines
 from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire.usage import says_nothing
 
@@ -67,7 +67,8 @@ def _report_node(
         # What others have put on reasoning is state that the client carried for them, which `carry` reports.
         if owner == context.target or (state is None and owner != context.source):
             continue
-        receipt.add(unread_lines(fields, str(where)))
+        if UNREAD in fields:
+            receipt.add(unread_lines(fields, str(where)))
         told_elsewhere = can.reasoning_members if state is None else state
         for path, key in missed(fields, can, told_elsewhere, asked=True):
             _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)

@@ -88,7 +88,7 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
             pending = []
             home, block = blocks[place]
             if state and not native_of(block, owner).keys() >= state[owner].keys():
-                assert isinstance(block, ToolCall | Text)
+                assert isinstance(block, (ToolCall, Text))
                 blocks[place] = home, replace(block, native=merge_native(state, block.native))
                 changed = True
         elif isinstance(saved, Text) and state and length_of(saved) is not None:

@@ -117,7 +117,7 @@ def _whole(run: list[Message]) -> Message:
 
 
 def _pieces_of_one(before: Block, block: Block) -> bool:
-    same = isinstance(block, Text | Thinking) and type(before) is type(block)
+    same = isinstance(block, (Text, Thinking)) and type(before) is type(block)
     return same and _is_piece(before) and _is_piece(block)
 
 
@@ -127,9 +127,9 @@ def _is_piece(block: Block) -> bool:
 
 def _joined(pieces: list[Block]) -> Block:
     first = pieces[0]
-    if len(pieces) == 1 or not isinstance(first, Text | Thinking):
+    if len(pieces) == 1 or not isinstance(first, (Text, Thinking)):
         return first
-    blocks = [block for block in pieces if isinstance(block, Text | Thinking)]
+    blocks = [block for block in pieces if isinstance(block, (Text, Thinking))]
     native = first.native
     for block in blocks[1:]:
         native = merge_native(native, block.native)
@@ -220,7 +220,7 @@ def _non_empty(content: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def _cached(block: Block, cache: Cache) -> Block:
-    return replace(block, cache=cache) if isinstance(block, Text | ToolResult) and block.cache is None else block
+    return replace(block, cache=cache) if isinstance(block, (Text, ToolResult)) and block.cache is None else block
 
 
 def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:

@@ -118,7 +118,7 @@ def _same(then: Any, now: Any) -> bool:
     """Python takes `True` for 1; JSON does not."""
     if isinstance(then, bool) or isinstance(now, bool):
         return then is now
-    if isinstance(then, dict | list) or isinstance(now, dict | list):
+    if isinstance(then, (dict, list)) or isinstance(now, (dict, list)):
         return type(then) is type(now) and (then is now or json.encode(then) == json.encode(now))
     return bool(then == now)
 

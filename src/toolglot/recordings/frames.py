@@ -227,7 +227,7 @@ def _walk(value: Any, path: str, depth: int = DEEPEST) -> Iterator[tuple[str, An
 
 
 def _shown(leaf: Any) -> str:
-    if isinstance(leaf, dict | list):
+    if isinstance(leaf, (dict, list)):
         return "{…}" if leaf and isinstance(leaf, dict) else "[…]"
     if isinstance(leaf, str) and len(leaf) > LONGEST_VALUE:
         leaf = f"{leaf[:LONGEST_VALUE]}…"

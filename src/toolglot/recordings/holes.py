@@ -200,4 +200,4 @@ class _Fitting:
 
 def fits_value(then: Any, now: Any) -> bool:
     """The same for values of JSON that are no objects and no lists."""
-    return isinstance(then, str) and isinstance(now, str | int | float) and fits_text(*map(json.encode, (then, now)))
+    return isinstance(then, str) and isinstance(now, (str, int, float)) and fits_text(*map(json.encode, (then, now)))

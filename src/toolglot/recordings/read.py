@@ -117,7 +117,7 @@ def read_recording(data: bytes | Iterable[bytes]) -> Recording:
         DecodeError: it is no recording, or one of a later version.
     """
     known = list(_read_lines(data.splitlines() if isinstance(data, bytes) else data))
-    if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], ClientRequest | End):
+    if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], (ClientRequest, End)):
         raise DecodeError("$", NOT_ONE)
     # A request that is larger than a recording may be is left out.
     request = known[1] if isinstance(known[1], ClientRequest) else ClientRequest()

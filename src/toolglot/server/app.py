@@ -97,7 +97,7 @@ class App:
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
             if (error := failures.told(failure, incoming.record)) is None:
                 raise
-            receipt = failure.receipt if isinstance(failure, FailedError | LossError) else None
+            receipt = failure.receipt if isinstance(failure, (FailedError, LossError)) else None
             await self._fail(incoming, match, error, receipt)
 
     def _refuse(self, incoming: Incoming, match: routes.Match | routes.NoMatch) -> ApiError | None:

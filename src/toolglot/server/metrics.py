@@ -174,7 +174,7 @@ class Metrics:
 
     def _all(self) -> list[Counter | Histogram]:
         self._count_express()
-        return [metric for metric in vars(self).values() if isinstance(metric, Counter | Histogram)]
+        return [metric for metric in vars(self).values() if isinstance(metric, (Counter, Histogram))]
 
     def _count_express(self) -> None:
         """Count those that were put off: to count many in a row is cheaper than to count each when it comes."""

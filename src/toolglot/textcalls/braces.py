@@ -285,4 +285,4 @@ def _part(schema: Any, key: str) -> Any:
 
 def _is_string(schema: Any) -> bool:
     kind = _part(schema, "type")
-    return kind == "string" or (isinstance(kind, list | tuple) and "string" in kind)
+    return kind == "string" or (isinstance(kind, (list, tuple)) and "string" in kind)

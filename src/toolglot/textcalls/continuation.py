@@ -207,7 +207,7 @@ def _fresh(container: Any, left: dict[str, None] | int) -> bool:
 
 def _scalar_rest(sent: str, value: Any) -> str:
     text = _dumped(value)
-    if isinstance(value, str | dict | list):
+    if isinstance(value, (str, dict, list)):
         raise _NoWayError
     if text.startswith(sent):
         return text[len(sent) :]

@@ -93,7 +93,7 @@ def render(request: Request, context: Context) -> Request:
 
 def _in_play(request: Request) -> bool:
     return any(isinstance(tool, Tool) for tool in request.tools) or any(
-        isinstance(block, ToolCall | ToolResult) for block, _ in blocks(request)
+        isinstance(block, (ToolCall, ToolResult)) for block, _ in blocks(request)
     )
 
 

@@ -35,7 +35,7 @@ def _reshaped(native: Native) -> Native:
 
 def text_of(response: Response) -> str:
     """The text of a response that has nothing else."""
-    return "".join(block.text for block in response.content if isinstance(block, Text | Refusal))
+    return "".join(block.text for block in response.content if isinstance(block, (Text, Refusal)))
 
 
 def _has_form(block: Block, index: int, receipt: Receipt) -> bool:
@@ -44,7 +44,7 @@ def _has_form(block: Block, index: int, receipt: Receipt) -> bool:
         if not block.complete:
             receipt.loss(where, f"call of {block.name}", "it was cut off, and as text it would look whole")
         return block.complete
-    if not isinstance(block, Text | Refusal | Thinking):
+    if not isinstance(block, (Text, Refusal, Thinking)):
         receipt.loss(where, "a part that is no text", "it has no form as text")
         return False
     return True

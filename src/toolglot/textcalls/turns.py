@@ -273,7 +273,7 @@ def _joined(content: Iterable[tuple[str, Block]]) -> tuple[Block, ...]:
     pieces: list[str] = []  # of the last block
     for gap, block in content:
         before = joined[-1] if joined else None
-        if isinstance(block, Text | Thinking) and isinstance(before, Text | Thinking) and _belong(before, block):
+        if isinstance(block, (Text, Thinking)) and isinstance(before, (Text, Thinking)) and _belong(before, block):
             if block.text:
                 ended = isinstance(block, Thinking) or pieces[-1].endswith("\n")
                 pieces += [block.text] if ended else [gap, block.text]
@@ -281,14 +281,14 @@ def _joined(content: Iterable[tuple[str, Block]]) -> tuple[Block, ...]:
         elif not isinstance(block, Text) or block.text or not _is_plain(block):
             _settle(joined, pieces)
             joined.append(block)
-            pieces = [block.text] if isinstance(block, Text | Thinking) else []
+            pieces = [block.text] if isinstance(block, (Text, Thinking)) else []
     _settle(joined, pieces)
     return tuple(joined)
 
 
 def _settle(joined: list[Block], pieces: Sequence[str]) -> None:
     """The last block, with all of its pieces."""
-    if len(pieces) > 1 and isinstance(last := joined[-1], Text | Thinking):
+    if len(pieces) > 1 and isinstance(last := joined[-1], (Text, Thinking)):
         joined[-1] = replace(last, text="".join(pieces))
 
 

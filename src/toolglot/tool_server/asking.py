@@ -162,7 +162,7 @@ def _request(call: AskModel) -> Request:
 
 
 def _told(response: Response, model: str, cut_off: str) -> Told:
-    text = "".join(block.text for block in response.content if isinstance(block, Text | Refusal))
+    text = "".join(block.text for block in response.content if isinstance(block, (Text, Refusal)))
     result = forms.Answered(text, response.stop.reason, response.model or model, _spent(response.usage), cut_off)
     ended = () if response.stop.reason == "end" else (f"Stop reason: {response.stop.reason}.",)
     missing = (f"Cut off: {cut_off}.",) if cut_off else ()

@@ -118,7 +118,7 @@ async def _write(messages: MemoryObjectReceiveStream[SessionMessage], target: in
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
             with suppress(OSError):  # nobody listens any more; the end of the input ends the server
                 await _in_thread(_write_all, target, line)
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
+            if isinstance(message, (JSONRPCResponse, JSONRPCError)):
                 pending.end(message.id)
 
 
@@ -157,7 +157,7 @@ def _note(message: JSONRPCMessage, pending: Pending) -> None:
         pending.begin(message.id)
     elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
         taken_back = (message.params or {}).get("requestId")
-        if isinstance(taken_back, int | str):
+        if isinstance(taken_back, (int, str)):
             pending.end(taken_back)
 
 

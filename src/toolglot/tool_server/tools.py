@@ -206,7 +206,7 @@ def size_of(arguments: Mapping[str, Any] | None) -> int:
 
 def _weight(value: Any) -> int:
     """A document that came as JSON is encoded for its size: that is fast, and bounded by the message around it."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, (dict, list)):
         return 0
     try:
         return len(json.encode(value))

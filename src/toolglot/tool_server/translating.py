@@ -130,10 +130,10 @@ def _fitting(written: bytes, end: bytes) -> tuple[str, int]:
 
 def is_deep(value: Any) -> bool:
     """Is it nested deeper than a result may be?"""
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         inner = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [child for children in inner for child in children if isinstance(child, dict | list)]
+        level = [child for children in inner for child in children if isinstance(child, (dict, list))]
         if not level:
             return False
     return True

@@ -20,6 +20,8 @@ from threading import RLock
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
+from toolglot.wire.large import share_interpreter
+
 LARGE = 256 * 1024
 """Bytes of a request that are read and translated within some tens of milliseconds, in the worst case."""
 HUGE = 4 * 1024 * 1024
@@ -90,7 +92,12 @@ def _own_large_blocks() -> None:
         mallopt(_TRIM_THRESHOLD, 2 * BLOCK)  # what is free at the end of the heap is kept, as without the line above
 
 
-_workers = [ThreadPoolExecutor(1, f"toolglot-{name}", initializer=_own_large_blocks) for name in ("large", "huge")]
+def _begin_thread() -> None:
+    _own_large_blocks()
+    share_interpreter()
+
+
+_workers = [ThreadPoolExecutor(1, f"toolglot-{name}", initializer=_begin_thread) for name in ("large", "huge")]
 
 
 _AT_ONCE = 200

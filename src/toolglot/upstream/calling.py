@@ -68,7 +68,7 @@ _REFUSALS = re.compile(
 def uses_tools(request: Request) -> bool:
     """Are there tools in it, or calls and results of earlier turns?"""
     return bool(request.tools) or any(
-        isinstance(block, ToolCall | ToolResult) for message in request.messages for block in message.content
+        isinstance(block, (ToolCall, ToolResult)) for message in request.messages for block in message.content
     )
 
 

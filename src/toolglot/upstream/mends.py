@@ -89,7 +89,7 @@ def _without_item_ids(request: Request) -> Request:
         if message.role != "assistant":
             return message
         content = tuple(
-            without_native(block, owner, "id") if isinstance(block, ToolCall | Text) else block
+            without_native(block, owner, "id") if isinstance(block, (ToolCall, Text)) else block
             for block in message.content
         )
         return replace(without_native(message, owner, "id"), content=content)

@@ -70,7 +70,7 @@ class ErrorDocument(Struct, frozen=True):
         """The reply of the provider behind OpenRouter, whose own message is only "Provider returned error"."""
         metadata = self.fields.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, dict) else None
-        return raw if isinstance(raw, str | dict) else None
+        return raw if isinstance(raw, (str, dict)) else None
 
     @property
     def _failed_generation(self) -> str | None:

@@ -53,14 +53,18 @@ TOO_DEEP = "the JSON is nested too deeply"
 encode = msgspec.json.Encoder().encode
 """A JSON value as compact UTF-8 bytes."""
 
-encode_document = large_writing.encode
-"""The same for a value that may be large."""
 
 _decode_any = msgspec.json.Decoder().decode
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 """Reads all of a document and builds nothing. It does not see numbers out of range and invalid UTF-8."""
 
 T = TypeVar("T")
+
+
+def encode_document(value: Any, used_up: str = "") -> bytes:
+    """The same for a value that may be large: in slices, where others wait for the interpreter. The array that is the
+    member `used_up` may be empty afterwards."""
+    return large_writing.encode(value, used_up) if large.shares_interpreter() else encode(value)
 
 
 def encode_text(value: Any) -> str:

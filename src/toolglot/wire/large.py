@@ -13,6 +13,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from functools import cache
 from io import BytesIO
+from threading import local
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,6 +34,18 @@ _AT_ONCE = 200
 """Values that end in one call."""
 _NESTED = 8
 """Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
+
+_thread = local()
+
+
+def share_interpreter() -> None:
+    """Say that others wait for the interpreter while this thread works on what is large."""
+    _thread.is_shared = True
+
+
+def shares_interpreter() -> bool:
+    return getattr(_thread, "is_shared", False)
+
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 

@@ -21,7 +21,7 @@ def _read(entry: Any, *, is_top: bool = False) -> TokenLogprob | None:
     if not isinstance(entry, dict):
         return None
     token, logprob, spelled = entry.get("token"), entry.get("logprob"), entry.get("bytes")
-    if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+    if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, (int, float)):
         return None
     if spelled is not None and not (isinstance(spelled, list) and all(type(byte) is int for byte in spelled)):
         return None

@@ -92,7 +92,7 @@ class Splitter:
     def _of_union(self, types: list[inspect.Type]) -> _Read:
         structs = [one for one in types if isinstance(one, inspect.StructType)]
         arrays = [one for one in types if isinstance(one, inspect.ListType)]
-        leaves = [one for one in types if not isinstance(one, inspect.StructType | inspect.ListType)]
+        leaves = [one for one in types if not isinstance(one, (inspect.StructType, inspect.ListType))]
         if len(types) == 1:
             return self.parts(types[0])
         read_object = self._of_objects(structs) if structs else None
@@ -260,7 +260,7 @@ class MemberReader:
         self.is_required = found.required
         self.noun = _WORDS.get(type(bare[0]), "a member").split(" ", 1)[1]
         self._keeps: _Keeps = extras[0]["keeps"] if extras else ""
-        self._takes_null = any(isinstance(one, inspect.NoneType | inspect.AnyType | inspect.RawType) for one in bare)
+        self._takes_null = any(isinstance(one, (inspect.NoneType, inspect.AnyType, inspect.RawType)) for one in bare)
         self._whole = msgspec.json.Decoder(annotation).decode
         self._parts = splitter.parts(found.type)
         arrays = [one for one in bare if isinstance(one, inspect.ListType)]

@@ -40,7 +40,7 @@ class UsageReader:
             if (type(value) is int and value >= 0) or is_count(value):
                 self._read.add(path)
                 found = found or int(value)
-            elif not (value is None or isinstance(value, int | float)):
+            elif not (value is None or isinstance(value, (int, float))):
                 raise expected(".".join((self._where, *path)), "a whole number", value)
         return found
 

@@ -114,7 +114,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         kind=kind,
         message=document.message,
         status=status or _STATUS[kind],
-        code=str(name) if isinstance(name, str | int) else None,
+        code=str(name) if isinstance(name, (str, int)) else None,
         param=param if isinstance(param, str) else google_field(fields),
         request_id=request_id if isinstance(request_id, str) else None,
         in_foreign_form=not document.is_enveloped or outer.get("type") != "error",

@@ -101,7 +101,7 @@ def _read(block: Reader, *found: Block) -> tuple[Block, ...]:
         own = {**first.native.get(NAME, {}), **keep(block.rest())[NAME]}
         first = replace(first, native={**first.native, NAME: own})
     blocks = [first, *others]
-    if cache is not None and isinstance(last := blocks[-1], Text | Media | Thinking | ToolCall):
+    if cache is not None and isinstance(last := blocks[-1], (Text, Media, Thinking, ToolCall)):
         blocks[-1] = replace(last, cache=cache)
     return tuple(blocks)
 

@@ -98,7 +98,7 @@ class _Reduction:
         if kind == "object":
             self._close(left, result, where, depth)
         elif kind == "array":
-            if isinstance(left.get("items"), dict | bool):
+            if isinstance(left.get("items"), (dict, bool)):
                 result["items"] = self.reduce(left.pop("items"), f"{where}.items", depth + 1)
             if type(left.get("minItems")) is int and left["minItems"] in (0, 1):
                 result["minItems"] = left.pop("minItems")
@@ -186,9 +186,9 @@ def _literals(left: dict[str, Any]) -> dict[str, Any]:
     """`enum` and `const`, where all values are plain: they say the type too."""
     result: dict[str, Any] = {}
     values = left.get("enum")
-    if isinstance(values, list) and values and not any(isinstance(value, dict | list) for value in values):
+    if isinstance(values, list) and values and not any(isinstance(value, (dict, list)) for value in values):
         result["enum"] = left.pop("enum")
-    if "const" in left and not isinstance(left["const"], dict | list):
+    if "const" in left and not isinstance(left["const"], (dict, list)):
         result["const"] = left.pop("const")
     if result:
         left.pop("type", None)

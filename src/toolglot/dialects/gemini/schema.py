@@ -258,9 +258,9 @@ class _Reduction:
         ):
             value = schema.get(key) if key in _KEYWORDS_OF_TYPE[kind] else None
             if value is True:  # draft 4: the flag makes the other bound exclusive
-                if isinstance(schema.get(bound), int | float):
+                if isinstance(schema.get(bound), (int, float)):
                     hints.append(f"{words} {json.encode_text(schema[bound])}")
-            elif isinstance(value, int | float) and not isinstance(value, bool):
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
                 if kind == "INTEGER" and isinstance(value, int):
                     result[bound] = value + step
                 else:
@@ -284,7 +284,7 @@ class _Reduction:
         if all(isinstance(value, str) for value in real):
             if real:
                 result["enum"] = real
-        elif kind == "BOOLEAN" or not all(isinstance(value, str | int | float | bool) for value in real):
+        elif kind == "BOOLEAN" or not all(isinstance(value, (str, int, float, bool)) for value in real):
             hints.append(f"one of: {json.encode_text(values)}")
         else:
             # "enum: only allowed for STRING type": the values become text, and the caller gets text back.
@@ -334,7 +334,7 @@ def _type_of_values(values: list[Any]) -> str:
         return "BOOLEAN"
     if values and all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         return "INTEGER"
-    if values and all(isinstance(value, dict | list) for value in values):
+    if values and all(isinstance(value, (dict, list)) for value in values):
         return "OBJECT" if isinstance(values[0], dict) else "ARRAY"
     return "STRING"
 

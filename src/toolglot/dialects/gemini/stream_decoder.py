@@ -204,7 +204,7 @@ class GeminiStreamDecoder:
             self._text_part(part, part.text)
             return
         block = decode_part(part)
-        if isinstance(block, Text | Thinking):
+        if isinstance(block, (Text, Thinking)):
             self._grow(type(block), block.text, dict(native_of(block, NAME)))
             return
         self._close_text()

@@ -99,8 +99,8 @@ class GeminiStreamEncoder:
     def _opened(self, block: Block) -> bytes:
         self._block, self._wrote, self._arguments = block, False, []
         self._begin = self._length
-        self._is_text = isinstance(block, Text | Thinking | Refusal)
-        if isinstance(block, Text | Thinking | Refusal):
+        self._is_text = isinstance(block, (Text, Thinking, Refusal))
+        if isinstance(block, (Text, Thinking, Refusal)):
             self._after_text = b',"thought":true}' if isinstance(block, Thinking) else b"}"
             self._apart = isinstance(block, Text) and block.new_message
             return self._delta(block.text) if block.text else b""
@@ -150,7 +150,7 @@ class GeminiStreamEncoder:
             arguments = block.arguments + "".join(self._arguments)
             complete, native = block.complete and event.complete, merge_native(block.native, event.native)
             return self._part(replace(block, arguments=arguments, complete=complete, native=native))
-        if isinstance(block, Text | Thinking | Refusal):
+        if isinstance(block, (Text, Thinking, Refusal)):
             return self._close_text(replace(block, text="", native=merge_native(block.native, event.native)))
         return b""
 

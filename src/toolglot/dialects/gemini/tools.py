@@ -88,7 +88,7 @@ def decode_schema(schemas: tuple[Any, Any], names: tuple[str, str], where: str) 
     original, name = (schemas[0], names[0]) if is_plain else (schemas[1], names[1])
     if original is UNSET or original is None:
         return None, "", {}
-    if not isinstance(original, dict | bool):
+    if not isinstance(original, (dict, bool)):
         raise expected(f"{where}.{name}", "an object", original)
     schema = json_schema(original, f"{where}.{name}")
     return schema, name, {name: original} if not is_plain or schema != original else {}

@@ -58,7 +58,7 @@ def is_generate(request: Request | None) -> bool:
     return (
         not request.tools
         and user.role == "user"
-        and all(isinstance(block, Text | Media) for block in user.content)
+        and all(isinstance(block, (Text, Media)) for block in user.content)
         and len(system) <= 1
         and all(message.role == "system" for message in system)
     )

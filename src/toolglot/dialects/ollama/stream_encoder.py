@@ -70,7 +70,7 @@ class OllamaStreamEncoder:
     def _opened(self, index: int, block: Block) -> bytes:
         self._index, self._block, self._pieces, self._wrote = index, block, [], False
         self._apart = self._apart or not isinstance(block, Text) or block.new_message
-        return self._delta(block.text, ()) if isinstance(block, Text | Refusal | Thinking) and block.text else b""
+        return self._delta(block.text, ()) if isinstance(block, (Text, Refusal, Thinking)) and block.text else b""
 
     def _delta(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
         self._wrote = True
@@ -92,7 +92,7 @@ class OllamaStreamEncoder:
 
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
-        if isinstance(block, Text | Refusal):
+        if isinstance(block, (Text, Refusal)):
             tell_citations(len(event.citations), f"content[{self._index}]", self._receipt)
             return self._line("", {}, logprobs=write_logprobs(event.logprobs)) if event.logprobs else b""
         if block is None or (isinstance(block, Thinking) and self._wrote):

@@ -144,7 +144,7 @@ def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
     """The breakpoint of a message stands on its last block."""
     for index in range(len(content) - 1, -1, -1):
         block = content[index]
-        if isinstance(block, Text | Media | ToolCall) and block.cache is None:
+        if isinstance(block, (Text, Media, ToolCall)) and block.cache is None:
             marked = with_native(replace(block, cache=cache), NAME, **{"$marked_by_message": True})
             return (*content[:index], marked, *content[index + 1 :])
     return content

@@ -299,7 +299,7 @@ def is_part(block: Block) -> bool:
     """Does this block stand inside a message, rather than as an item of its own?"""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and "$part" in block.value
-    return isinstance(block, Text | Media | Refusal) and not is_image_call(block)
+    return isinstance(block, (Text, Media, Refusal)) and not is_image_call(block)
 
 
 def encode_part(block: Block, role: str, where: str, receipt: Receipt) -> dict[str, Any] | None:

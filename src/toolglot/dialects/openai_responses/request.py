@@ -194,7 +194,7 @@ def _decode_items(items: list[Any], data: bytes) -> tuple[list[Message], list[To
     brought: list[Tool] = []
     messages: list[Message] = []
     for index, item in enumerate(large.emptied(items)):
-        if isinstance(item, AdditionalTools | ToolSearchOutput):
+        if isinstance(item, (AdditionalTools, ToolSearchOutput)):
             found = brought_tools(item, f"$.input[{index}]", data)
             brought += found.tools
             value = as_json(structs.replace(item, tools=UNSET))

@@ -155,7 +155,7 @@ class ResponsesStreamDecoder:
     def _item_added(self, frame: Frame) -> None:
         fields = read_object(frame.item, _ITEM).rest()
         key = frame.output_index if frame.output_index is not None else fields.get("id")
-        before = self._items.get(key) if isinstance(key, int | str) else None
+        before = self._items.get(key) if isinstance(key, (int, str)) else None
         if before is not None:
             same = not before.done and before.fields.get("id") == fields.get("id")
             if same and not _is_another_call(before, fields):
@@ -168,7 +168,7 @@ class ResponsesStreamDecoder:
 
     def _open_call(self, item: Item) -> None:
         call = read_output_item(item.fields, _ITEM)
-        if isinstance(call, CallItem | CustomCallItem):
+        if isinstance(call, (CallItem, CustomCallItem)):
             self._blocks.open_call(item, decode_call(call))
 
     def _add(self, fields: dict[str, Any], place: int | None, where: str) -> Item:

@@ -316,7 +316,7 @@ class ResponsesStreamEncoder:
             return [*pieces, *self._parts(f"{row.event}.done", **self._at(writing), **{row.whole: whole})]
         if not writing.begun:
             return []
-        part = item["content"][0] if isinstance(block, Text | Refusal) else _part(row, said)
+        part = item["content"][0] if isinstance(block, (Text, Refusal)) else _part(row, said)
         pieces.extend(
             self._event(
                 "response.output_text.annotation.added", **self._at(writing), annotation_index=n, annotation=annotation

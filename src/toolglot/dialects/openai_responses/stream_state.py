@@ -208,7 +208,7 @@ class Blocks:
             piece = self.open_call(item, block)
         elif isinstance(block, Text):
             piece = self.open(item, place, replace(block, text="", citations=(), logprobs=()))
-        elif isinstance(block, Thinking | Refusal):
+        elif isinstance(block, (Thinking, Refusal)):
             piece = self.open(item, place, replace(block, text=""))
         else:
             piece = self.open(item, place, block)

@@ -268,7 +268,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
 def decode_choice(value: Any, where: str) -> ToolChoice:
     if value in ("auto", "none", "required"):
         return ToolChoice(mode=value)
-    if not isinstance(value, str | dict):
+    if not isinstance(value, (str, dict)):
         raise expected(where, "a string or an object", value)
     fields: dict[str, Any] = value if isinstance(value, dict) else {}
     nested = fields.get(_NESTED)

@@ -205,7 +205,7 @@ def _scalar(field: Any, value: Any, where: str) -> Any:
         return field.enum_type.values_by_name[value].number
     if field.type in _FLOATS and isinstance(value, str) and value in _NO_NUMBERS:
         return _NO_NUMBERS[value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DecodeError(where, "a number is expected")
     if field.type in _FLOATS and not abs(value) <= _LARGEST[field.type]:
         raise DecodeError(where, "the number is too large for this field")

@@ -98,7 +98,7 @@ def attach_system(inputs: Any, text: str) -> None:
 def system_text(message: Message, where: str, receipt: Receipt) -> str:
     texts: list[str] = []
     for index, block in enumerate(message.content):
-        if isinstance(block, Text | Refusal | Thinking):
+        if isinstance(block, (Text, Refusal, Thinking)):
             texts.append(block.text)
         else:
             receipt.loss(f"{where}.content[{index}]", _name(block), "a system prompt of Warp's is text alone")

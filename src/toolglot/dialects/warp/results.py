@@ -129,7 +129,7 @@ def _encode_kept(own: Any, result: ToolResult, body: Any) -> bool:
 def _texts(result: ToolResult, where: str, receipt: Receipt) -> list[str]:
     texts: list[str] = []
     for index, block in enumerate(result.content):
-        if isinstance(block, Text | Refusal):
+        if isinstance(block, (Text, Refusal)):
             texts.append(block.text)
         else:
             receipt.loss(f"{where}.content[{index}]", describe_block(block), "an error of Warp's is text alone")

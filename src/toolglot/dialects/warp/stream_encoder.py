@@ -200,7 +200,7 @@ class WarpStreamEncoder:
         if isinstance(block, ToolCall):
             whole = closed(block, "".join(self._arguments), event)
             return self._call(whole) if isinstance(whole, ToolCall) else b""
-        if message is None or not isinstance(block, Text | Refusal | Thinking):
+        if message is None or not isinstance(block, (Text, Refusal, Thinking)):
             return b""
         if event.citations:
             self._receipt.loss(f"content[{self._index}]", "citations", "Warp cites its own documents only")

@@ -60,7 +60,7 @@ def repair_document(text: str, work: WorkBudget | None = None) -> Any:
 def repair_document_described(text: str, work: WorkBudget | None = None) -> tuple[Any, str]:
     """The object or array and what was repaired, as a short phrase; empty for JSON that was whole."""
     value, damages = _repaired(text, "{[", None, work)
-    if not isinstance(value, dict | list):
+    if not isinstance(value, (dict, list)):
         raise RepairError("the text is no JSON object or array")
     return value, ", ".join(damages)
 

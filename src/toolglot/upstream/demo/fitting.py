@@ -65,11 +65,11 @@ def resolve(reference: Any, root: Any) -> Any:
 def limit(schema: dict[str, Any], key: str) -> Number | None:
     """A numeric keyword; None also where it is beyond what can be reckoned with."""
     value = schema.get(key)
-    return value if isinstance(value, int | float) and is_number(value) and abs(value) < 2**63 else None
+    return value if isinstance(value, (int, float)) and is_number(value) and abs(value) < 2**63 else None
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 IS: dict[str, Callable[[Any], bool]] = {

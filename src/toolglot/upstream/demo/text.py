@@ -53,7 +53,7 @@ def _text_of(request: Request, *roles: str) -> str:
 
 
 def _without_native(message: Message) -> Message:
-    content = tuple(block for block in message.content if not isinstance(block, ToolCall | ToolResult))
+    content = tuple(block for block in message.content if not isinstance(block, (ToolCall, ToolResult)))
     return message if len(content) == len(message.content) else replace(message, content=content)
 
 

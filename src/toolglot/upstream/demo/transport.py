@@ -161,7 +161,7 @@ class DemoTransport:
         content = list(response.content)
         for place in places:
             block = content[place]
-            assert isinstance(block, Thinking | ToolCall | Text)
+            assert isinstance(block, (Thinking, ToolCall, Text))
             said = block.arguments if isinstance(block, ToolCall) else block.text
             content[place] = with_native(block, self._dialect.name, **{slot: digest("demo", said)[:44]})
         return replace(response, content=tuple(content))
