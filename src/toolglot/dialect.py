@@ -253,6 +253,35 @@ class Listing(Struct, frozen=True, kw_only=True):
     """The name of the model in the body of a request for one, where it is not in the path."""
 
 
+class JsonForm(Struct, frozen=True, kw_only=True):
+    """The documents of a wire that is not JSON, as JSON for people and tools, and where a request in that form has its
+    parts. `Manifest.json_form` refers to it. The functions raise `DecodeError`."""
+
+    decode_request: Callable[[bytes], Any]
+    encode_request: Callable[[Any, list[str] | None], bytes]
+    """The list gets the places of numbers that could not be written as they are."""
+    unwrap_request: Callable[[bytes], bytes]
+    """A request out of what people keep one in, such as base64."""
+    decode_event: Callable[[bytes], Any]
+    """The data of one event of a stream."""
+    noun: str
+    """What a request is on the wire: `a request in protobuf`."""
+    command: str
+    """The command that prints the JSON form."""
+    own_members: frozenset[str]
+    """Members of a request that no other dialect's request has in their place."""
+    tools: tuple[str, ...]
+    """The path of the list of tools."""
+    results: tuple[str, ...]
+    """The path of the list in which results of tools stand, at its end."""
+    before: int
+    """How many elements of that list are in front of a result: what the user asked, and the call."""
+    history: tuple[str, ...]
+    """The members that hold the conversation; the first one is needed."""
+    wrap_result: Callable[[Any, Raw], Any]
+    """The element of that list around a result that stands alone; anything else as it is."""
+
+
 def _as_it_came(value: Any, raw: Raw) -> Any:
     return raw
 
@@ -263,6 +292,10 @@ def _refuse_nothing(request: Request) -> ApiError | None:
 
 def _answer_nothing(request: Request) -> Response | None:
     return None
+
+
+def _always_false(request: Request) -> bool:
+    return False
 
 
 def _need_nothing() -> None:
@@ -292,6 +325,8 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
     answer_without_model: Callable[[Request], Response | None] = _answer_nothing
     """The answer to a request that concerns the server alone, where the model's server speaks another dialect."""
+    tool_defaults: Mapping[str, str] = {}
+    """Members of a tool that people leave out when they write one, each with what they mean."""
     image_tokens: ImageTokens = by_area
     """What an image costs, as the vendor publishes it: for estimates."""
 
@@ -320,6 +355,8 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     """Where a response, or a frame of a stream, names the model."""
     counts: frozenset[str] = frozenset(COUNTS)
     """The counts of `Usage` that clients are told."""
+    omits_call_ids: Callable[[Request], bool] = _always_false
+    """Does the answer to this request leave out the ids of calls?"""
     tells_stop_sequence: bool = False
     """It says which stop sequence was written."""
     usage_required: bool = False

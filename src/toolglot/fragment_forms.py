@@ -1,19 +1,16 @@
-"""How a request's parts stand in the JSON that people read and write: as they do on the wire, but for Warp.
-
-Warp's wire is protobuf. A fragment of it is the JSON form of the message that it is (`toolglot warp decode`): tools are
-those of `mcp_context`, the conversation is `task_context` with `input`, and results are inputs.
-"""
+"""How a request's parts stand in the JSON that people read and write: as they do on the wire, or in the JSON form of a
+wire that is not JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import Dialect, JsonForm
+from toolglot.json_forms import find_json_form
 from toolglot.wire import json
 
 members = msgspec.json.Decoder(dict[str, Raw])
@@ -38,12 +35,9 @@ class Form(Struct, frozen=True, kw_only=True):
     """The element of that list around a result that stands alone; anything else as it is."""
 
 
-def _warp_result(value: Any, raw: Raw) -> Any:
-    return {"tool_call_result": raw} if isinstance(value, dict) and "tool_call_id" in value else raw
-
-
 def form_of(dialect: Dialect) -> Form:
-    return _WARP if dialect.name == "warp" else _json_form(dialect)
+    binary = find_json_form(dialect.name)
+    return _json_form(dialect) if binary is None else _binary_form(binary)
 
 
 def _json_form(dialect: Dialect) -> Form:
@@ -59,28 +53,16 @@ def _json_form(dialect: Dialect) -> Form:
     )
 
 
-def _bridge() -> Any:
-    return import_module("toolglot.dialects.warp.bridge")  # needs an extra, which `find` has asked for
-
-
-def _read_warp(data: bytes) -> dict[str, Raw]:
-    return json.typed(json.encode(_bridge().decode(data, "Request").value), members)
-
-
-def _write_warp(body: Mapping[str, Any]) -> bytes:
-    data: bytes = _bridge().encode(json.decode(json.encode(body)), "Request")[1]
-    return data
-
-
-_WARP = Form(
-    read=_read_warp,
-    write=_write_warp,
-    tools=("mcp_context", "tools"),
-    results=("input", "user_inputs", "inputs"),
-    before=0,
-    history=("task_context", "input"),
-    bare=_warp_result,
-)
+def _binary_form(form: JsonForm) -> Form:
+    return Form(
+        read=lambda data: json.typed(json.encode(form.decode_request(data)), members),
+        write=lambda body: form.encode_request(json.decode(json.encode(body)), None),
+        tools=form.tools,
+        results=form.results,
+        before=form.before,
+        history=form.history,
+        bare=form.wrap_result,
+    )
 
 
 def inside(found: dict[str, Raw], path: Sequence[str]) -> bytes | None:

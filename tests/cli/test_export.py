@@ -265,7 +265,7 @@ NO_CONVERSATION = "this is no conversation in any dialect that is known"
         ([], b'{"a":1}\n{"role":"user","content":"a"}', f"toolglot: <stdin>: {NO_CONVERSATION};"),
         ([], b'[{"a":1}]', f"toolglot: <stdin>: {NO_CONVERSATION};"),
         ([], b"[1]", f"toolglot: <stdin>: {NO_CONVERSATION};"),
-        ([], b"SQLite format 3\0\x10", "toolglot: <stdin>: this is neither JSON nor a request in Warp's protobuf"),
+        ([], b"SQLite format 3\0\x10", "toolglot: <stdin>: this is neither JSON nor a request of Warp"),
         (["nowhere.json"], b"", "toolglot: nowhere.json: No such file or directory"),
         (["-o", "no/such/folder/a.md"], b"[]", "toolglot: no/such/folder/a.md: No such file or directory"),
         ([str(CASES)], b"", "there is no recorded exchange in it"),

@@ -52,17 +52,9 @@ ALLOWED = {
     "cli/app.py": "the command `toolglot warp`",
     "cli/warp.py": "the command `toolglot warp`",
     # Still to be moved to the dialects' folders.
-    "cli/binary.py": "the JSON form of a wire that is none",
-    "cli/explain.py": "the JSON form of a wire that is none",
-    "cli/tool_files.py": "what people leave out of a tool",
-    "export/sources.py": "the JSON form of a wire that is none",
-    "fragment_forms.py": "the JSON form of a wire that is none",
     "gateway/admission.py": "the paths whose requests take the shortest way",
-    "recordings/frames.py": "the JSON form of a wire that is none, and arrays",
-    "server/states.py": "the deprecated form of calls, which have no ids",
     "upstream/mend.py": "refusals that only one API has",
     "upstream/mends.py": "refusals that only one API has",
-    "upstream/replay/matching.py": "the JSON form of a wire that is none",
 }
 """Modules that name a dialect, each with the reason."""
 

@@ -246,7 +246,7 @@ def test_a_request_in_protobuf_is_read_as_it_is() -> None:
         assert (conversation.dialect, said(conversation)) == ("warp", [("user", "Hello"), ("user", "Hi")])
     with pytest.raises(DecodeError, match="gemini is JSON"):
         read(data, "gemini")
-    with pytest.raises(DecodeError, match="neither JSON nor a request in Warp's protobuf"):
+    with pytest.raises(DecodeError, match="neither JSON nor a request of Warp"):
         read(b"\x89PNG\r\n\x1a\n")
 
 
@@ -265,7 +265,7 @@ def test_where_a_package_is_missing_any_bytes_are_not_taken_for_what_needs_it(mo
         raise MissingExtraError(f"the dialect {name}", "protobuf", "warp")
 
     monkeypatch.setattr("toolglot.export.sources.find", missing)
-    with pytest.raises(DecodeError, match="this is no text; if it is a request in Warp's protobuf: the dialect warp"):
+    with pytest.raises(DecodeError, match="this is no text; if it is a request of Warp: the dialect warp"):
         read_conversation([b"SQLite format 3\0"])
     with pytest.raises(MissingExtraError):
         read_conversation([b"SQLite format 3\0"], "warp")

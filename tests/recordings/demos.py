@@ -41,6 +41,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "ollama": {
         "messages": [{"role": "user", "content": WISH}],
         "tools": [{"type": "function", "function": function} for function in _FUNCTIONS],
+        "options": {"num_predict": 999},  # else an upstream is asked the same as for Chat, at another time
     },
 }
 """A question that leads to two calls; of Warp's client the usual one."""

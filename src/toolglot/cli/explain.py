@@ -18,6 +18,7 @@ from toolglot.cli.parameters import CHUNK_BYTES, chunks, known_dialect, refuse
 from toolglot.cli.replay import quietly
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
+from toolglot.json_forms import JSON_FORMS
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
     ClientRequest,
@@ -154,7 +155,7 @@ def _replayed(recording: Recording) -> Comparison | str:
 
 def _of_stream(file: Path, data: bytes, source: str, target: str) -> Timeline:
     head = data.removeprefix(BYTE_ORDER_MARK)
-    if why := not_this_stream(head, source) if source != "warp" else None:
+    if why := not_this_stream(head, source) if source not in JSON_FORMS else None:
         refuse(file, why)
     asked = UpstreamRequest(upstream=file.name, dialect=source, stream=True)
     answer, end = UpstreamResponse(), UpstreamEnd()

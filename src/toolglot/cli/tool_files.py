@@ -9,6 +9,7 @@ import click
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_a_document, other_dialect
 from toolglot.cli.parameters import chunks, refuse, tell
+from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.fragments import read_tools
 from toolglot.ir import Tool
@@ -50,8 +51,8 @@ def _list_of_tools(value: Any) -> tuple[list[Any], str]:
 
 def _read(tool: Any, where: str, path: Path) -> list[Tool]:
     dialect = other_dialect([tool], "tools", "") or MCP
-    if dialect == "openai_responses":  # people write a function without saying that it is one
-        tool = {"type": "function", **tool}
+    if dialect in DIALECTS:
+        tool = {**DIALECTS[dialect].request.tool_defaults, **tool}
     try:
         read = read_tools(json.encode([tool]), dialect, Receipt())
     except DecodeError as error:

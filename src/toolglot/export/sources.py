@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolglot.dialect import Dialect
-from toolglot.dialects import STORED, find
+from toolglot.dialects import DIALECTS, STORED, find
 from toolglot.errors import DecodeError, MissingExtraError, UnknownDialectError
 from toolglot.export.answers import answer_in
 from toolglot.export.jsonl import message_of
@@ -21,6 +21,7 @@ from toolglot.export.recognise import UNMARKED, dialect_of_body, dialect_of_mess
 from toolglot.export.trails import Trail, last_of
 from toolglot.fragment_forms import form_of, members
 from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.json_forms import JSON_FORMS
 from toolglot.receipt import Loss
 from toolglot.recordings.changing import steady
 from toolglot.recordings.read import Recording, read_recording
@@ -28,7 +29,6 @@ from toolglot.wire import json
 
 LOOKED_AT = 1024 * 1024
 """Bytes of lines that are read in search of a mark of their dialect."""
-BINARY = "warp"
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Bytes that no JSON document has, and every request in protobuf: the tags and the lengths of its members."""
 _TEXTUAL = (b"{", b"[", b" ", b"\t", b"\r")
@@ -93,20 +93,22 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> Co
 
 
 def _binary(data: bytes, dialect: str | None) -> Conversation:
-    """A request of the one dialect whose wire is no text."""
-    if dialect not in (None, BINARY):
+    """A request of a dialect whose wire is no text."""
+    if dialect is not None and dialect not in JSON_FORMS:
         raise DecodeError("$", f"this is no text, and {dialect} is JSON")
-    try:
-        client = find(dialect or BINARY)
-    except MissingExtraError as error:
-        if dialect is not None:
-            raise
-        raise DecodeError("$", f"this is no text; if it is a request in Warp's protobuf: {error}") from None
-    try:
-        asked = client.decode_request(data)
-    except DecodeError as error:
-        raise DecodeError("$", f"this is neither JSON nor a request in Warp's protobuf: {error}") from None
-    return Conversation(dialect=client.name, messages=asked.messages)
+    problem = "this is no text"
+    for name in JSON_FORMS if dialect is None else (dialect,):
+        title = DIALECTS[name].title
+        try:
+            client = find(name)
+            return Conversation(dialect=client.name, messages=client.decode_request(data).messages)
+        except MissingExtraError as error:
+            if dialect is not None:
+                raise
+            problem = f"this is no text; if it is a request of {title}: {error}"
+        except DecodeError as error:
+            problem = f"this is neither JSON nor a request of {title}: {error}"
+    raise DecodeError("$", problem)
 
 
 def _is_object(line: bytes) -> bool:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from toolglot.dialects.warp.native import NAME as WARP
+from toolglot.dialect import JsonForm
 from toolglot.errors import DecodeError, ToolglotError
+from toolglot.json_forms import JSON_FORMS, find_json_form
 from toolglot.lint.report import visible
 from toolglot.wire import json
 from toolglot.wire.framing import EVENTS, Framing
+from toolglot.wire.json_sequence import JsonSequenceReader
 from toolglot.wire.sse import SseReader
-
-if TYPE_CHECKING:
-    from toolglot.dialects.gemini.frames import JsonSequenceReader
 
 NOISE = frozenset(
     """id object created created_at model system_fingerprint service_tier sequence_number item_id obfuscation logprobs
@@ -95,8 +93,6 @@ class Cutter:
         if self._is_stream is None and (head := bytes(self._held.lstrip()[:1])):
             self._is_stream = self._framing.is_bare or head not in b"{["
             if head == b"[":
-                from toolglot.dialects.gemini.frames import JsonSequenceReader  # with a dialect that few gateways need
-
                 self._array = JsonSequenceReader()
                 data, self._held = bytes(self._held), bytearray()
                 return self._cut_array(self._array, data)
@@ -118,7 +114,7 @@ class Cutter:
 
 def document_cell(data: bytes, dialect: str) -> Cell:
     """A request, or an answer that is no stream."""
-    if dialect == WARP and (value := _of_warp(data, "Request")) is not None:
+    if (value := _in_json_form(dialect, lambda form: form.decode_request(data))) is not None:
         data = json.encode(value)
     text = data.decode("utf-8", "backslashreplace").strip("\r\n")
     return Cell(_brief("", data, "")[0], _laid_out(data) or text)
@@ -150,7 +146,7 @@ def _brief(event: str, data: bytes, dialect: str) -> tuple[str, str]:
     fields = value if isinstance(value, dict) else {}
     # The data of some dialects repeats the event's name, or is the only one to tell it.
     kind = fields.get("type")
-    name = kind if isinstance(kind, str) else event if dialect != WARP else ""
+    name = kind if isinstance(kind, str) else event if dialect not in JSON_FORMS else ""
     if name and (place := next((fields[key] for key in PLACES if key in fields), None)) is not None:
         name = f"{name}[{place}]"
     leaves = list(islice(_leaves(value), MOST_VALUES))
@@ -159,26 +155,25 @@ def _brief(event: str, data: bytes, dialect: str) -> tuple[str, str]:
     plain = SAID if len(leaves) == 1 and name else ("type",)
     told = [_shown(leaf) if _key(path) in plain else f"{path}={_shown(leaf)}" for path, leaf in leaves]
     more = ["…"] if len(told) == MOST_VALUES else []
-    first = leaves[0][0] if leaves and (dialect == WARP or leaves[0][0].startswith(NAMED)) else ""
+    first = leaves[0][0] if leaves and (dialect in JSON_FORMS or leaves[0][0].startswith(NAMED)) else ""
     label = name.removeprefix(ECHO) or first
     return visible(" ".join(filter(None, (name.removeprefix(ECHO), *told, *more)))) or "{}", visible(label)
 
 
 def _value(data: bytes, dialect: str) -> Any:
-    if dialect == WARP:
-        return _of_warp(data, "")
+    if dialect in JSON_FORMS:
+        return _in_json_form(dialect, lambda form: form.decode_event(data))
     try:
         return json.decode_frame(data)
     except DecodeError:
         return None
 
 
-def _of_warp(data: bytes, message: str) -> Any:
-    """What a protobuf message says; without a name it is an event, as a frame has it."""
+def _in_json_form(dialect: str, decode: Callable[[JsonForm], Any]) -> Any:
+    """What a document of a wire that is not JSON says; None where it cannot be read here."""
     try:
-        bridge = import_module("toolglot.dialects.warp.bridge")  # needs an extra
-        raw = data if message else bridge.unwrapped(data, "base64")[0]
-        return bridge.decode(raw, message or bridge.EVENT).value
+        form = find_json_form(dialect) if dialect else None
+        return None if form is None else decode(form)
     except (ToolglotError, ImportError, IndexError):
         return None
 

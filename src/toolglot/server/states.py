@@ -22,7 +22,6 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
-from toolglot.dialects.openai_chat.request import is_legacy
 from toolglot.errors import StreamError, ToolglotError
 from toolglot.events import Close, Delta, Event, Fault, Fold, Open
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
@@ -193,7 +192,7 @@ class States:
             return
         try:
             content = _content(exchange) if whole else self._heard.content() if self._heard is not None else ()
-            state = await aside(self._size, self._state, asked, content, exchange.upstream.name)
+            state = await aside(self._size, self._state, exchange, asked, content)
             if state is None:
                 return
             async with asyncio.timeout(PATIENCE):
@@ -204,15 +203,15 @@ class States:
         except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
             return  # there is nothing that anybody could go on from
 
-    def _state(self, asked: Request, content: Sequence[Block], owner: str) -> State | None:
-        states = state_of_answer(content, owner)
+    def _state(self, exchange: Exchange, asked: Request, content: Sequence[Block]) -> State | None:
+        states = state_of_answer(content, exchange.upstream.name)
         if not states:
             return None
         value = msgspec.json.encode(states)
         if len(value) > LARGEST:
             raise _too_large()
         try:
-            name = _name_of_answer(asked, content)
+            name = _name_of_answer(exchange.client, asked, content)
         except (ToolglotError, UnicodeEncodeError, RecursionError):
             raise StoreError("failed", "the conversation has something in it that cannot be named") from None
         return State(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
@@ -224,10 +223,10 @@ def _content(exchange: Exchange) -> tuple[Block, ...]:
     return () if answer is None else answer.content
 
 
-def _name_of_answer(asked: Request, content: Sequence[Block]) -> _Name:
+def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -> _Name:
     calls = [block for block in content if isinstance(block, ToolCall)]
-    if is_legacy(asked.tools):
-        calls = [replace(call, id="") for call in calls]  # the client is not told any ids
+    if client.answer.omits_call_ids(asked):
+        calls = [replace(call, id="") for call in calls]
     before = b""
     for run in emptied(runs(asked.messages)):
         before = _with_ids(before, run.calls())

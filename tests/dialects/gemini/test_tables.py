@@ -10,7 +10,6 @@ import pytest
 
 from tests.dialects.gemini.shapes import REQUEST, RESPONSE
 from toolglot import Exchange
-from toolglot.dialects.gemini import frames
 from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.dialects.gemini.names import Shape, normalize
 from toolglot.dialects.gemini.openapi import json_schema
@@ -19,6 +18,7 @@ from toolglot.errors import DecodeError, ErrorKind
 from toolglot.events import Fault, Finish, Open, Start
 from toolglot.ir import Media, Message, Reasoning, Request, Response, Stop, StopReason, Text, ToolCall
 from toolglot.receipt import Receipt
+from toolglot.wire import json_sequence
 
 # ── names ──
 
@@ -709,7 +709,7 @@ def test_something_between_the_documents_of_a_stream_is_a_fault_of_the_whole() -
 
 
 def test_a_document_of_a_stream_may_be_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MAX_EVENT_BYTES", 20)
+    monkeypatch.setattr(json_sequence, "MAX_EVENT_BYTES", 20)
     for length, fails in ((20, False), (21, True)):
         events = GEMINI.stream_decoder(Receipt()).feed(b"[" + b'{"novel":"'.ljust(length, b"x"))
         assert any(isinstance(event, Fault) and "$: " in event.error.message for event in events) is fails

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolglot.errors import DecodeError
-from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES, STRAY, Frame, SseReader
+from toolglot.wire.json_sequence import JsonSequenceReader
+from toolglot.wire.sse import BYTE_ORDER_MARK, STRAY, Frame, SseReader
 from toolglot.wire.stray_lines import check_noise
 
-_MARK = re.compile(rb'["\\{}]')
 _BARE = re.compile(rb"[\r\n]\{")
 
 
@@ -92,67 +92,6 @@ class FrameReader:
         if isinstance(self._reader, SseReader):
             return self._documents(self._reader.close())
         return self._reader.close() if self._reader is not None else []
-
-
-class JsonSequenceReader:
-    """JSON objects in an array, or one after another. Work is linear in the bytes however they are cut."""
-
-    __slots__ = ("_depth", "_escaped", "_pieces", "_quoted", "_size", "problem")
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._depth = 0
-        self._quoted = False
-        self._escaped = False
-        self.problem: DecodeError | None = None
-
-    def feed(self, data: bytes) -> list[bytes]:
-        documents: list[bytes] = []
-        begin = 0  # where the open object, or the gap before the next one, begins in `data`
-        position = 0
-        if self._escaped and data:
-            self._escaped, position = False, 1
-        while (mark := _MARK.search(data, position)) is not None and self.problem is None:
-            position = mark.end()
-            byte = mark[0]
-            if self._quoted:
-                if byte == b"\\":
-                    self._escaped = position == len(data)
-                    position += 1
-                self._quoted = byte != b'"'
-            elif self._depth == 0:
-                self._check_gap(data[begin : mark.start()] + (b"" if byte == b"{" else byte))
-                begin = mark.start()
-                self._depth = 1
-            elif byte == b"}":
-                self._depth -= 1
-                if self._depth == 0:
-                    documents.append(b"".join([*self._pieces, data[begin:position]]))
-                    self._pieces.clear()
-                    self._size = 0
-                    begin = position
-            else:
-                self._depth += byte == b"{"
-                self._quoted = byte == b'"'
-        self._hold(data[begin:])
-        return documents
-
-    def _hold(self, tail: bytes) -> None:
-        if self._depth == 0:
-            self._check_gap(tail)
-        elif tail:
-            self._pieces.append(tail)
-            self._size += len(tail)
-            if self._size > MAX_EVENT_BYTES:
-                self.problem = DecodeError("$", f"one document has more than {MAX_EVENT_BYTES} bytes")
-
-    def _check_gap(self, gap: bytes) -> None:
-        if gap.strip(b" \t\r\n,[]"):
-            self.problem = DecodeError("$", "there is something between the documents of the stream")
-
-    def close(self) -> list[bytes]:
-        return [b"".join(self._pieces)] if self._pieces else []
 
 
 # Nearly all frames are text and nothing else: these are read in one step, and whatever does not fit goes the long way.

@@ -10,7 +10,7 @@ from toolglot.dialects.openai_chat.errors import decode_error, encode_error
 from toolglot.dialects.openai_chat.listing import LISTING
 from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
+from toolglot.dialects.openai_chat.request import decode_request, encode_request, is_legacy, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
 from toolglot.dialects.openai_chat.stream import (
     DONE,
@@ -41,6 +41,7 @@ OPENAI_CHAT = Dialect(
     answer=AnswerShape(
         id_prefix="chatcmpl-",
         counts=frozenset(COUNTS) - {"cache_write_long_tokens"},
+        omits_call_ids=is_legacy,
         required_counts=frozenset({"input_tokens", "output_tokens"}),
     ),
     stream=StreamShape(

@@ -265,9 +265,9 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
         raise
 
 
-def is_legacy(tools: tuple[Tool | Opaque, ...]) -> bool:
+def is_legacy(request: Request) -> bool:
     """Did the client ask with the deprecated `functions`? Then it is answered with `function_call`."""
-    return any(native_of(tool, NAME).get("$legacy") for tool in tools)
+    return any(native_of(tool, NAME).get("$legacy") for tool in request.tools)
 
 
 def _decode_format(wanted: SchemaFormat | TextFormat | JsonFormat, rest: dict[str, Any]) -> ResponseFormat | None:

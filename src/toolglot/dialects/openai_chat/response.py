@@ -290,7 +290,7 @@ def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    legacy = request is not None and is_legacy(request.tools)
+    legacy = request is not None and is_legacy(request)
     report_stop(response.stop, receipt)
     message = _encode_message(response, legacy, receipt)
     finish = None if legacy else notes.get("$finish_reason")

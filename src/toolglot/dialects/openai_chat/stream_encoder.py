@@ -38,7 +38,7 @@ class ChatStreamEncoder:
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         options = native_of(request, NAME).get("stream_options") if request is not None else None
         self._receipt = receipt
-        self._legacy = request is not None and is_legacy(request.tools)
+        self._legacy = request is not None and is_legacy(request)
         self._wants_usage = request is None or (isinstance(options, dict) and bool(options.get("include_usage")))
         self._base: dict[str, Any] = {}
         self._head = self._tail = b""

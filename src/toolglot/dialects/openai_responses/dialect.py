@@ -32,7 +32,12 @@ OPENAI_RESPONSES = Dialect(
     can=CAPABILITIES,
     models=MODELS,
     readable=READABLE,
-    request=RequestShape(history_key="input", system_key="instructions", image_tokens=image_tokens),
+    request=RequestShape(
+        history_key="input",
+        system_key="instructions",
+        tool_defaults={"type": "function"},
+        image_tokens=image_tokens,
+    ),
     headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
     answer=AnswerShape(
         id_prefix="resp_",

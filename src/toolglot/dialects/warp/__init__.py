@@ -15,6 +15,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.warp.dialect:WARP",
     marks="toolglot.dialects.warp.marks:MARKS",
     lint="toolglot.dialects.warp.lint:LINT",
+    json_form="toolglot.dialects.warp.bridge:JSON_FORM",
     volatile=("metadata",),
     routes=(
         Route("POST", "/ai/multi-agent", "generate"),

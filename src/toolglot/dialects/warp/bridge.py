@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from google.protobuf.unknown_fields import UnknownFieldSet
+from msgspec import Raw
 
+from toolglot.dialect import JsonForm
 from toolglot.dialects.warp.descriptors import parse, serialize
 from toolglot.dialects.warp.fields import text_of, unknown_of
 from toolglot.dialects.warp.frames import payload, write_event
@@ -154,3 +156,42 @@ def _events(messages: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
         if name != EVENT:
             raise DecodeError(f"$[{index}]", f"a stream has messages {EVENT}, and no {name}")
         yield write_event(parse(EVENT, data))
+
+
+def _decode_request(data: bytes) -> Any:
+    return decode(data, "Request").value
+
+
+def _encode_request(value: Any, rounded: list[str] | None) -> bytes:
+    return encode(value, "Request", rounded)[1]
+
+
+def _unwrap_request(data: bytes) -> bytes:
+    request = unwrapped(data, "base64" if wrapping_of(data) == "base64" else "protobuf")[0]
+    decode(request, "Request")
+    return request
+
+
+def _decode_event(data: bytes) -> Any:
+    return decode(unwrapped(data, "base64")[0], EVENT).value
+
+
+def _wrap_result(value: Any, raw: Raw) -> Any:
+    return {"tool_call_result": raw} if isinstance(value, dict) and "tool_call_id" in value else raw
+
+
+JSON_FORM = JsonForm(
+    decode_request=_decode_request,
+    encode_request=_encode_request,
+    unwrap_request=_unwrap_request,
+    decode_event=_decode_event,
+    noun="a request in protobuf",
+    command="toolglot warp decode",
+    own_members=frozenset({"task_context", "mcp_context"}),
+    tools=("mcp_context", "tools"),
+    results=("input", "user_inputs", "inputs"),
+    before=0,
+    history=("task_context", "input"),
+    wrap_result=_wrap_result,
+)
+"""Tools are those of `mcp_context`, the conversation is `task_context` with `input`, and results are inputs."""

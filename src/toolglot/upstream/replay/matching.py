@@ -24,9 +24,9 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
-from toolglot.dialects import DIALECTS, ByDialect, find
-from toolglot.dialects.warp.native import NAME as WARP
+from toolglot.dialects import DIALECTS, ByDialect
 from toolglot.errors import DecodeError, MissingExtraError
+from toolglot.json_forms import find_json_form
 from toolglot.recordings.changing import Changing, without
 from toolglot.recordings.holes import firmness, fits_text, with_holes
 from toolglot.recordings.marks import HINT, steady_with_holes
@@ -88,18 +88,12 @@ def operation(url: str) -> str:
 
 
 def document(dialect: str, body: bytes) -> Any:
-    """The request as JSON, Warp's too; where it is none, or none that can be read here, its bytes as text."""
+    """The request as JSON, or in its JSON form; where it has none that can be read here, its bytes as text."""
     try:
-        return _warp(body) if dialect == WARP else json.decode(body)
+        form = find_json_form(dialect)
+        return json.decode(body) if form is None else form.decode_request(body)
     except (DecodeError, MissingExtraError):
         return body.decode("utf-8", "backslashreplace")
-
-
-def _warp(body: bytes) -> Any:
-    find(WARP)
-    from toolglot.dialects.warp import bridge  # needs an extra
-
-    return bridge.decode(body, "Request").value
 
 
 def telling(dialect: str, value: Any) -> Any:
