@@ -34,6 +34,12 @@ COUNTS: list[tuple[str, Any, dict[str, int]]] = [
         {"output_tokens": 9, "reasoning_tokens": 9},
     ),
     ("openai_chat", {"prompt_tokens_details": None, "completion_tokens_details": {}}, {}),
+    # mlx-vlm
+    (
+        "openai_chat",
+        {"input_tokens": 11, "output_tokens": 5, "total_tokens": 16},
+        {"input_tokens": 11, "output_tokens": 5},
+    ),
     ("openai_responses", {}, {}),
     ("openai_responses", {"input_tokens": 9}, {"input_tokens": 9}),
     ("openai_responses", {"output_tokens": 9}, {"output_tokens": 9}),

@@ -222,7 +222,7 @@ class _Run:
             self._changed.update(run.numbers)
 
 
-_SIGNS = frozenset({"$redacted", "reasoning_details", "thinking_blocks", "extra_content"})
+_SIGNS = frozenset({"$redacted", "reasoning_details", "thinking_blocks", "reasoning_summary", "extra_content"})
 """What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
 
 

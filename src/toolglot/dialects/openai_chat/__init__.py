@@ -17,6 +17,7 @@ MANIFEST = Manifest(
             "$part": is_true,
             "reasoning_details": is_list_of_objects,
             "thinking_blocks": is_list_of_objects,
+            "reasoning_summary": is_list_of_objects,
             "extra_content": is_object,
         },
         calls={"extra_content": is_object},

@@ -14,6 +14,7 @@ from toolglot.dialects.openai_chat.borrowed_parts import (
     encode_source,
     read_source,
 )
+from toolglot.dialects.openai_chat.details import SUMMARY, is_details, summary_text
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.sloppy_calls import nest_function, rename_parameters
 from toolglot.dialects.openai_chat.wire import (
@@ -32,6 +33,7 @@ from toolglot.dialects.openai_chat.wire import (
     ImageUrl,
     ModelMessage,
     Part,
+    ReasoningPart,
     RefusalPart,
     ResultPart,
     SourcePart,
@@ -171,6 +173,13 @@ def _decode_thinking(part: ThinkingPart) -> Block:
     return Thinking(text=text, native=keep_members(NAME, rest, part=True if usual else items, thinking=beside or None))
 
 
+def _decode_reasoning(part: ReasoningPart) -> Block:
+    if not is_details(part.summary):
+        return Opaque(NAME, as_json(part))
+    rest = members_without(part, "summary")
+    return Thinking(text=summary_text(part.summary), native={NAME: {**rest, SUMMARY: part.summary}})
+
+
 def _decode_document(part: DocumentPart) -> Media:
     rest = members_without(part, "document_url")
     name = take(rest, "document_name")
@@ -183,14 +192,20 @@ def _thinking_items(text: str) -> list[dict[str, Any]]:
 
 
 def _encode_thinking(block: Thinking) -> dict[str, Any]:
+    members = own(block)
+    if (entries := members.pop(SUMMARY, None)) is not None:
+        same = not block.text or summary_text(entries) == block.text
+        summary = entries if same else [{"type": "summary_text", "text": block.text}]
+        return {"type": "reasoning", "summary": summary, **members}
     noted = native_of(block, NAME)["$part"]
     same = isinstance(noted, list) and thinking_of(noted) == block.text
     return {"type": "thinking", "thinking": noted if same else _thinking_items(block.text), **own(block)}
 
 
 def is_thinking_part(block: Block) -> bool:
-    """Does this reasoning stand among the parts of the content, as Mistral has it?"""
-    return isinstance(block, Thinking) and bool(native_of(block, NAME).get("$part"))
+    """Does this reasoning stand among the parts of the content, as Mistral and Databricks have it?"""
+    notes = native_of(block, NAME) if isinstance(block, Thinking) else {}
+    return bool(notes.get("$part") or notes.get(SUMMARY))
 
 
 IMAGES = "images"
@@ -282,6 +297,7 @@ _PART_DECODERS: dict[type[Part], Callable[[Any], Block]] = {
     FilePart: _decode_file,
     DocumentPart: _decode_document,
     ThinkingPart: _decode_thinking,
+    ReasoningPart: _decode_reasoning,
     CallPart: _decode_call_part,
     ResultPart: _decode_result_part,
     SourcePart: _decode_source,

@@ -1,4 +1,4 @@
-"""Reasoning state beside the text of the reasoning: `reasoning_details` and `thinking_blocks`.
+"""Reasoning state beside the text of the reasoning: `reasoning_details`, `thinking_blocks`, and Databricks' `summary`.
 
 OpenRouter introduced the first field (https://openrouter.ai/docs/use-cases/reasoning-tokens), LiteLLM the second one,
 which holds Claude's thinking blocks. Their entries hold what the model behind the server wants back (signatures,
@@ -17,10 +17,18 @@ from toolglot.ir import Thinking, native_of, with_native
 FIELD = "reasoning_details"
 BLOCKS = "thinking_blocks"
 STATE_FIELDS = (FIELD, BLOCKS)
+SUMMARY = "reasoning_summary"
+"""The native key of the entries of a content part of the type `reasoning`, as Databricks has it: their texts are the
+reasoning, and they hold its signature."""
 _MOVED = "provider_specific_fields"
 """Where LiteLLM puts the members of a whole answer that it does not know, and sends them back from."""
 
-_IN_PIECES = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
+_IN_PIECES = {
+    "reasoning.text": "text",
+    "reasoning.summary": "summary",
+    "thinking": "thinking",
+    "summary_text": "text",
+}
 """The entries that a stream brings piece by piece, and the member that grows."""
 
 
@@ -66,6 +74,20 @@ def thinking_text(entry: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
+def summary_text(entries: Iterable[Mapping[str, Any]]) -> str:
+    """The text of the entries of `summary`."""
+    return "".join(text for entry in entries if isinstance(text := entry.get("text"), str))
+
+
+def unwrap_reasoning(value: Any) -> tuple[str, dict[str, Any]] | None:
+    """The text of reasoning that is an object, as Envoy AI Gateway has it for Bedrock, and what stands beside it."""
+    inner = value.get("reasoningText", value) if isinstance(value, dict) else None
+    if not isinstance(inner, dict) or not isinstance(inner.get("text"), str):
+        return None
+    outer = {name: beside for name, beside in value.items() if name != "reasoningText"} if inner is not value else {}
+    return inner["text"], {**outer, **{name: beside for name, beside in inner.items() if name != "text"}}
+
+
 def details_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The state on a block, by the field of a message that holds it."""
     return {field: list(fields[field]) for field in STATE_FIELDS if fields.get(field)}
@@ -108,7 +130,7 @@ class Details:
         last = self._entries[-1]
         if last.get("type") != entry["type"]:
             return False
-        if entry["type"] == "thinking":  # these have no index: a signature ends one
+        if entry["type"] in ("thinking", "summary_text"):  # these have no index: a signature ends one
             return not last.get("signature")
         return bool(entry.get("index") is not None and last.get("index") == entry["index"])
 

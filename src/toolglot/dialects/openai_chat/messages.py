@@ -25,7 +25,7 @@ from toolglot.dialects.openai_chat.blocks import (
     take_control,
 )
 from toolglot.dialects.openai_chat.borrowed_parts import CALL, RESULT, encode_call_part, encode_result_part
-from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
+from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details, unwrap_reasoning
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.wire import (
     AnyMessage,
@@ -305,6 +305,15 @@ def take_reasoning(members: dict[str, Any]) -> list[Thinking]:
         field = REASONING_FIELDS[0]
         return [Thinking(text=found[field], native={NAME: {"$field": field, "$twice": True}})]
     return [Thinking(text=text, native={NAME: {"$field": field}}) for field, text in found.items()]
+
+
+def take_wrapped_reasoning(members: dict[str, Any]) -> list[Thinking]:
+    """The reasoning of an answer that is an object. What stands beside its text stays with it."""
+    for field in REASONING_FIELDS:
+        if (found := unwrap_reasoning(members.get(field))) is not None and found[0]:
+            del members[field]
+            return [Thinking(text=found[0], native={NAME: {"$field": field, **found[1]}})]
+    return []
 
 
 def take_refusal(members: dict[str, Any]) -> Refusal:

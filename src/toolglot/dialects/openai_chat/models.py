@@ -73,7 +73,7 @@ CAPABILITIES = Capabilities(
     further_answers="choices",
     assumed={"modalities": (["text"],), "closed": (True,)},
     noted={"include_obfuscation": "toolglot writes the client's stream, and pads nothing"},
-    reasoning_members=frozenset({"reasoning_details", "thinking_blocks"}),
+    reasoning_members=frozenset({"reasoning_details", "thinking_blocks", "reasoning_summary"}),
     cosmetic={
         "include_usage": "toolglot writes the client's stream, with its usage",
         "object": "the type of the document, which each API has its own word for",

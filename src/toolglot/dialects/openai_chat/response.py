@@ -25,7 +25,13 @@ from toolglot.dialects.openai_chat.blocks import (
 )
 from toolglot.dialects.openai_chat.details import add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
-from toolglot.dialects.openai_chat.messages import named_calls, reasoning_fields, take_reasoning, take_refusal
+from toolglot.dialects.openai_chat.messages import (
+    named_calls,
+    reasoning_fields,
+    take_reasoning,
+    take_refusal,
+    take_wrapped_reasoning,
+)
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import TIERS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
@@ -235,7 +241,8 @@ def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[s
         taken.append("role")
     rest = members_without(message, *taken, *named_calls(message))
     blocks = take_annotations(rest, decode_content(message.content))
-    blocks = (*take_details(rest, take_reasoning(rest)), *blocks, *decode_images(message))
+    reasoning = take_details(rest, take_wrapped_reasoning(rest) or take_reasoning(rest))
+    blocks = (*reasoning, *blocks, *decode_images(message))
     if message.refusal:
         blocks = (*blocks, take_refusal(rest))
     return (*blocks, *decode_calls(message)), rest

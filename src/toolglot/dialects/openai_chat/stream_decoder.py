@@ -12,7 +12,16 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.annotations import decode_annotations
 from toolglot.dialects.openai_chat.blocks import decode_image, is_thinking, thinking_of
-from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
+from toolglot.dialects.openai_chat.details import (
+    BLOCKS,
+    FIELD,
+    SUMMARY,
+    Details,
+    is_details,
+    summary_text,
+    thinking_text,
+    unwrap_reasoning,
+)
 from toolglot.dialects.openai_chat.errors import choice_error, error_event
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
@@ -283,10 +292,7 @@ class ChatStreamDecoder:
             self._add_details(BLOCKS, delta.thinking_blocks, shape)
             reasoning = reasoning or self._thinking_blocks_text(delta.thinking_blocks)
         if reasoning:
-            if isinstance(reasoning, str):
-                self._text(Thinking, reasoning, shape)
-            else:
-                self._receipt.loss("choices[0].delta.reasoning", "reasoning", "it is no text")
+            self._reasoning(reasoning, shape)
         if delta.content:
             if isinstance(delta.content, str):
                 self._text(Text, delta.content)
@@ -324,13 +330,22 @@ class ChatStreamDecoder:
             legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
             self._call(legacy, None, delta.function_call)
 
+    def _reasoning(self, reasoning: Any, shape: Native) -> None:
+        text, beside = (reasoning, {}) if isinstance(reasoning, str) else unwrap_reasoning(reasoning) or ("", reasoning)
+        self._text(Thinking, text, shape)
+        if isinstance(beside, dict) and text:
+            for name in [name for name, value in beside.items() if value]:
+                self._receipt.loss(f"choices[0].delta.reasoning.{name}", name, f"only {NAME} understands it")
+        elif beside:
+            self._receipt.loss("choices[0].delta.reasoning", "reasoning", "it is no text")
+
     def _extend(self, call: OpenCall, extra: Any) -> None:
         if call.closed:
             self._receipt.loss("choices[0].delta.tool_calls[].extra_content", "extra_content", "the call had ended")
         call.extra["extra_content"] = extra
 
     def _parts(self, parts: list[Any]) -> None:
-        """Content as a list of parts, as Mistral streams it: texts, and thinking that holds texts."""
+        """Content as a list of parts, as Mistral and Databricks stream it: texts, and thinking that holds texts."""
         for part in parts:
             fields = part if isinstance(part, dict) else {}
             if isinstance(fields.get("text"), str):
@@ -338,6 +353,9 @@ class ChatStreamDecoder:
             elif is_thinking(fields.get("thinking")):
                 self._text(Thinking, thinking_of(fields["thinking"]), _PART)
                 self._report_thinking(fields)
+            elif fields.get("type") == "reasoning" and is_details(fields.get("summary")):
+                self._add_details(SUMMARY, fields["summary"], _NOTHING)
+                self._text(Thinking, summary_text(fields["summary"]))
             else:
                 self._receipt.loss("choices[0].delta.content", "content part", "it is of an unknown type")
 

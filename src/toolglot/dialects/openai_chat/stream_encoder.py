@@ -10,7 +10,7 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.annotations import encode_annotations
 from toolglot.dialects.openai_chat.blocks import IMAGES, encode_image, is_thinking_part, own
-from toolglot.dialects.openai_chat.details import BLOCKS, details_of
+from toolglot.dialects.openai_chat.details import BLOCKS, SUMMARY, details_of
 from toolglot.dialects.openai_chat.messages import REASONING_FIELDS
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import is_legacy
@@ -105,7 +105,7 @@ class ChatStreamEncoder:
             case Text():
                 self._begin = self._length
                 self._delta_head = b'{"content":'
-            case Thinking() if is_thinking_part(block):
+            case Thinking() if is_thinking_part(block) and SUMMARY not in native_of(block, NAME):
                 self._reasoning_begins = False
                 self._delta_head = b'{"content":[{"type":"thinking","thinking":[{"type":"text","text":'
                 self._delta_tail = b"}]}]}"
@@ -127,6 +127,8 @@ class ChatStreamEncoder:
     def _add_details(self, fields: Mapping[str, Any]) -> None:
         for field, entries in details_of(fields).items():
             self._details.setdefault(field, []).extend(entries)
+        if fields.get(SUMMARY):
+            self._receipt.loss("content", "the signature of reasoning", "a Chat stream has no field for it")
 
     def _open_call(self, call: ToolCall) -> bytes:
         self._calls += 1

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.ir import Usage
 from toolglot.wire.openai_usage import usage_names
+from toolglot.wire.usage import original
 
-_NAMES = usage_names(NAME, "prompt_tokens", "completion_tokens", details_last=True)
+_INPUT, _OUTPUT = "prompt_tokens", "completion_tokens"
+_NAMES = usage_names(NAME, _INPUT, _OUTPUT, details_last=True)
+_OTHER_NAMES = usage_names(NAME, "input_tokens", "output_tokens")
+"""The names of the Responses API, which mlx-vlm and others write here (earendil-works/pi #2326)."""
 
-decode_usage = _NAMES.decode
-encode_usage = _NAMES.encode
+
+def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
+    has_others = isinstance(usage, dict) and "output_tokens" in usage and usage.keys().isdisjoint((_INPUT, _OUTPUT))
+    return (_OTHER_NAMES if has_others else _NAMES).decode(usage, where)
+
+
+def encode_usage(usage: Usage) -> dict[str, Any]:
+    return original(usage, NAME, decode_usage) or _NAMES.encode(usage)

@@ -94,6 +94,12 @@ class ThinkingPart(Wire, tag="thinking", tag_field="type", kw_only=True):
     thinking: Annotated[list[Any], OR_UNKNOWN]
 
 
+class ReasoningPart(Wire, tag="reasoning", tag_field="type", kw_only=True):
+    """Databricks': reasoning with the signatures of the model behind it."""
+
+    summary: Annotated[list[Any], OR_UNKNOWN]
+
+
 class SourcePart(CachedPart, tag="image", tag_field="type", kw_only=True):
     """An image in the form of the Messages API."""
 
@@ -101,7 +107,16 @@ class SourcePart(CachedPart, tag="image", tag_field="type", kw_only=True):
 
 
 PlainPart: TypeAlias = (
-    TextPart | RefusalPart | ImagePart | SourcePart | VideoPart | AudioPart | FilePart | DocumentPart | ThinkingPart
+    TextPart
+    | RefusalPart
+    | ImagePart
+    | SourcePart
+    | VideoPart
+    | AudioPart
+    | FilePart
+    | DocumentPart
+    | ThinkingPart
+    | ReasoningPart
 )
 """The parts that a part with a result may hold."""
 
@@ -421,7 +436,7 @@ class CallDelta(Wire):
 class MessageDelta(Wire):
     content: str | list[Any] | None = None
     role: Any = None
-    reasoning_content: str | None = None
+    reasoning_content: str | dict[str, Any] | list[Any] | None = None
     reasoning: str | dict[str, Any] | list[Any] | None = None
     reasoning_details: Any = None
     thinking_blocks: Any = None
