@@ -94,7 +94,7 @@ class Answer(Wire, kw_only=True):
     """A whole answer, or a line of a streamed one."""
 
     model: str | UnsetType = UNSET
-    created_at: str | UnsetType = UNSET
+    created_at: Any = UNSET
     message: AnswerMessage | UnsetType = UNSET
     response: str | UnsetType = UNSET
     thinking: str | UnsetType = UNSET

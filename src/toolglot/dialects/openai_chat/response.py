@@ -25,6 +25,7 @@ from toolglot.dialects.openai_chat.blocks import (
 )
 from toolglot.dialects.openai_chat.details import add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
+from toolglot.dialects.openai_chat.loose_members import put_right
 from toolglot.dialects.openai_chat.messages import (
     named_calls,
     reasoning_fields,
@@ -127,12 +128,14 @@ def decode_response(data: bytes) -> Response:
         raise UpstreamError(choice_error(in_choice["error"]))
     if (failed := failure(finish)) is not None:
         raise UpstreamError(failed)
+    if finish_reason(finish) != "tool_calls":
+        content = tuple([block for block in content if not _is_blank(block)])
     if content and finish_reason(finish) in CUT:
         content = (*content[:-1], _cut(content[-1]))
     content, logprobs = _take_logprobs(in_choice, content)
     index = take(in_choice, "index")
     groq = _take_groq(in_body)
-    usage = counts if (counts := take(in_body, "usage")) is not None else groq.get("usage")
+    usage = counts if (counts := take(in_body, "usage")) else groq.get("usage")
     fields: dict[str, Any] = {
         "id": take(in_body, "id") or "",
         "model": take(in_body, "model") or "",
@@ -175,7 +178,10 @@ def _read(data: bytes) -> Completion:
         body = RESPONSES.read(data, factor=json.ANSWER_FACTOR)
     except DecodeError:
         _raise_error(data)
-        raise
+        value = json.decode_answer(data)
+        if not put_right(value):
+            raise
+        body = RESPONSES.read(json.encode(value), factor=json.ANSWER_FACTOR)
     # The types know none of the members that errors have, but `object`.
     if body.rest is not UNSET or body.object == "error":
         _raise_error(data)
@@ -246,6 +252,11 @@ def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[s
     if message.refusal:
         blocks = (*blocks, take_refusal(rest))
     return (*blocks, *decode_calls(message)), rest
+
+
+def _is_blank(block: Block) -> bool:
+    """A call of nothing: some servers have one where the model made none."""
+    return isinstance(block, ToolCall) and not (block.id or block.name or block.arguments)
 
 
 def _cut(block: Block) -> Block:

@@ -8,7 +8,7 @@ call with its id, else to the latest call of its index, else to the latest call.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from toolglot.dialects.openai_chat.annotations import decode_annotations
 from toolglot.dialects.openai_chat.blocks import decode_image, is_thinking, thinking_of
@@ -103,6 +103,11 @@ def _call_number(index: int | str | None) -> int | None:
     return index if index is not None and index >= 0 else None
 
 
+def _says_a_call(function: FunctionDelta | None) -> TypeGuard[FunctionDelta]:
+    """Has it a name or arguments? Some servers send the object without them, whether there are calls or not."""
+    return function is not None and bool(function.name or function.arguments or function.input)
+
+
 def _is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
     """Does `function_call` say what `tool_calls` beside it says?"""
     said = (legacy.name, legacy.arguments)
@@ -124,6 +129,7 @@ class ChatStreamDecoder:
         "_frames",
         "_grown",
         "_halves",
+        "_has_blank_call",
         "_in_deltas",
         "_logprobs",
         "_named",
@@ -160,6 +166,7 @@ class ChatStreamDecoder:
         self._tier: str | None = None
         self._finish: str | None = None
         self._refused = False
+        self._has_blank_call = False  # an entry of nothing has come, before any call
         self._in_deltas = False  # a `delta` has said something
         self._budget = Budget()
         self._halves = Halves()
@@ -311,6 +318,11 @@ class ChatStreamDecoder:
         if delta.tool_calls:
             named: set[OpenCall] = set()  # by this chunk
             for place, call in enumerate(delta.tool_calls):
+                if not self._calls and not (
+                    call.id or call.extra_content or _says_a_call(call.function or call.custom)
+                ):
+                    self._has_blank_call = True
+                    continue
                 number = _call_number(call.index)
                 if number == _NO_NUMBER:
                     where = f"$.choices[0].delta.tool_calls[{place}].index"
@@ -326,7 +338,7 @@ class ChatStreamDecoder:
                 if call.extra_content:
                     self._extend(found, call.extra_content)
                 self._call(found, call.id, inner)
-        if delta.function_call is not None and not _is_repeated(delta.function_call, delta.tool_calls):
+        if _says_a_call(delta.function_call) and not _is_repeated(delta.function_call, delta.tool_calls):
             legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
             self._call(legacy, None, delta.function_call)
 
@@ -561,6 +573,9 @@ class ChatStreamDecoder:
             self._fault(failed)
             return
         self._close_text()
+        if self._has_blank_call and not self._calls and finish_reason(self._finish) == "tool_calls":
+            self._fault(malformed_call(NAMELESS))
+            return
         for call in self._calls[self._opened :]:
             if not call.name:
                 self._fault(malformed_call(NAMELESS))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolglot.dialects.openai_chat.loose_members import put_right
 from toolglot.dialects.openai_chat.sloppy_calls import nest_function, rename_parameters
 from toolglot.dialects.openai_chat.wire import (
     CallDelta,
@@ -53,9 +54,18 @@ def read_chunk(payload: bytes, receipt: Receipt) -> Chunk | ErrorFrame:
         return ErrorFrame(value)
     _take_strange(value, receipt)
     try:
-        return msgspec.convert(value, Chunk)
+        return _convert(value)
     except (msgspec.ValidationError, RecursionError) as error:
         raise json.explain(payload, error) from None
+
+
+def _convert(value: Any) -> Chunk:
+    try:
+        return msgspec.convert(value, Chunk)
+    except msgspec.ValidationError:
+        if not put_right(value):
+            raise
+        return msgspec.convert(value, Chunk)
 
 
 def _error_or_chunk(value: Any, chunk: Chunk) -> Chunk | ErrorFrame:
@@ -122,7 +132,7 @@ def _take_strange(chunk: Any, receipt: Receipt) -> None:
 def _take_from_delta(delta: dict[str, Any], where: str, receipt: Receipt) -> None:
     _take(delta, MessageDelta, where, receipt)
     _take(delta.get("function_call"), FunctionDelta, f"{where}function_call.", receipt)
-    if isinstance(delta.get("tool_calls"), dict):  # Text Generation Inference
+    if delta.get("tool_calls") and isinstance(delta["tool_calls"], dict):  # Text Generation Inference
         delta["tool_calls"] = [delta["tool_calls"]]
     for call in _objects(delta, "tool_calls"):
         nest_function(call)
