@@ -91,6 +91,8 @@ LATER_SYSTEM = next(_bit)
 DEVELOPER = next(_bit)
 ODD_ROLE = next(_bit)
 SYSTEM_MEDIA = next(_bit)
+INLINE = next(_bit)
+"""System text at the beginning that did not stand in the client's place for it."""
 
 # Tools and settings
 TOOLS = next(_bit)
@@ -344,6 +346,8 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
             if key[:1] == "$":
                 if key == "$piece":
                     bits |= PIECES
+                elif key == "$inline":
+                    bits |= INLINE
                 elif key == UNREAD or key in can.containers:
                     bits |= FOREIGN
             else:

@@ -17,10 +17,13 @@ INLINE = "$inline"
 
 
 def _triggers(context: Context) -> int:
-    if context.source == context.target:
-        return features.ANY if context.aliased else 0
-    later = 0 if context.can.system == "anywhere" else features.LATER_SYSTEM
-    return features.ODD_ROLE | features.SYSTEM_MEDIA | later | (0 if context.can.developer_role else features.DEVELOPER)
+    own = context.source == context.target
+    if own and not context.aliased:
+        return 0
+    bits = features.SYSTEM_MEDIA | (0 if own else features.ODD_ROLE)
+    if context.can.system != "anywhere":
+        bits |= features.LATER_SYSTEM | features.INLINE
+    return bits if context.can.developer_role else bits | features.DEVELOPER
 
 
 @runs_on(_triggers, adds=features.NEIGHBOURS, keeps_messages=True)

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -296,16 +297,16 @@ def _decode_format(wanted: TextFormat | JsonObjectFormat | JsonSchemaFormat) -> 
 
 def _encode_text(request: Request, rest: Any, receipt: Receipt) -> dict[str, Any] | None:
     wanted = request.response_format
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {} if request.verbosity is None else {"verbosity": request.verbosity}
     if wanted is not None:
         named = {"name": wanted.name} if wanted.name is not None else filled(wanted, name="response")
-        fields["format"] = {
+        shape = {
             "type": _FORMAT_NAMES[wanted.kind],
             **(named if wanted.kind == "json_schema" else {}),
             **present(description=wanted.description, schema=wanted.schema, strict=_strict(wanted, receipt)),
             **own(wanted),
         }
-    fields |= present(verbosity=request.verbosity)
+        fields = {"format": shape, **fields}
     if isinstance(rest, dict):
         return {**rest, **fields}
     return fields if fields or native_of(request, NAME).get("$text") else None
@@ -328,7 +329,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     for name, value in zip(_UNWRITABLE, _unwritable_of(request), strict=True):
         if value is not None and value != ():
             receipt.loss(name, name, "the Responses API has no such parameter")
-    instructions, messages = _split_instructions(request)
+    instructions, start = _split_instructions(request)
     fields: dict[str, Any] = {"model": request.model} if request.model else {}
     if instructions is not None:
         fields["instructions"] = instructions
@@ -360,11 +361,16 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         others["include"] = include
     elif others.get("include"):
         del others["include"]
-    return {**fields, **others, **_encode_input(request, messages, receipt)}
+    return {**fields, **others, **_encode_input(request, start, receipt)}
 
 
 def _included(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+@lru_cache(maxsize=256)
+def _reasons(model: str) -> bool:
+    return _REASONS.search(model) is not None
 
 
 def _encode_include(request: Request, own: Any) -> Any:
@@ -373,7 +379,7 @@ def _encode_include(request: Request, own: Any) -> Any:
     if own is not None and not isinstance(own, list):
         return own
     wanted = [value for value in _included(own) if value != LOGPROBS or request.logprobs]
-    if NAME not in request.native and _REASONS.search(request.model):
+    if NAME not in request.native and _reasons(request.model):
         wanted.append("reasoning.encrypted_content")
     if request.logprobs and LOGPROBS not in wanted:
         wanted.append(LOGPROBS)
@@ -390,35 +396,34 @@ def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
     return {"safety_identifier": identifier(user, receipt), **legacy}
 
 
-def _split_instructions(request: Request) -> tuple[str | None, list[tuple[int, Message]]]:
-    """The text for `instructions`, and the messages that stand in `input`, with their places."""
-    messages = list(enumerate(request.messages))
+def _split_instructions(request: Request) -> tuple[str | None, int]:
+    """The text for `instructions`, and the number of the first message that stands in `input`."""
+    messages = request.messages
     if not messages:
-        return None, []
-    first = messages[0][1]
+        return None, 0
+    first = messages[0]
     marked = native_of(first, NAME).get("$from") == "instructions"
     free = "$input" not in native_of(request, NAME) and first.role == "system"
     if (marked or free) and len(first.content) == 1 and is_plain(first.content[0]):
         block = first.content[0]
         assert isinstance(block, Text)
-        return block.text, messages[1:]
-    return None, messages
+        return block.text, 1
+    return None, 0
 
 
-def _encode_input(request: Request, messages: list[tuple[int, Message]], receipt: Receipt) -> dict[str, Any]:
-    shape = native_of(request, NAME).get("$input")
-    if shape == "absent" and not messages:
+def _encode_input(request: Request, start: int, receipt: Receipt) -> dict[str, Any]:
+    shape, messages = native_of(request, NAME).get("$input"), request.messages
+    count = len(messages) - start
+    if shape == "absent" and not count:
         return {}
-    if shape == "string" and len(messages) == 1:
-        content = messages[0][1].content
+    if shape == "string" and count == 1:
+        content = messages[start].content
         if len(content) == 1 and isinstance(content[0], Text) and is_plain(content[0]):
             return {"input": content[0].text}
     foreign = NAME not in request.native
-    items = [
-        item
-        for index, message in messages
-        for item in encode_message(message, f"messages[{index}]", receipt, foreign=foreign)
-    ]
+    items: list[dict[str, Any]] = []
+    for index in range(start, len(messages)):
+        items += encode_message(messages[index], f"messages[{index}]", receipt, foreign=foreign)
     return {"input": items}
 
 
