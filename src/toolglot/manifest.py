@@ -47,6 +47,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """Its `Marks`, by which its documents are recognized."""
     lint: str = ""
     """Its `LintRules`, what clients demand of its streams."""
+    remedies: str = ""
+    """Its `Remedies`, for refusals that its servers alone have."""
     json_form: str = ""
     """Its `JsonForm`, where its wire is not JSON."""
     output_schema: str = ""

@@ -53,8 +53,6 @@ ALLOWED = {
     "cli/warp.py": "the command `toolglot warp`",
     # Still to be moved to the dialects' folders.
     "gateway/admission.py": "the paths whose requests take the shortest way",
-    "upstream/mend.py": "refusals that only one API has",
-    "upstream/mends.py": "refusals that only one API has",
 }
 """Modules that name a dialect, each with the reason."""
 

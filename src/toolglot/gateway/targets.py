@@ -33,7 +33,7 @@ from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.exchange import Told
-from toolglot.upstream.mend import mend
+from toolglot.upstream.remedies import mend
 from toolglot.upstream.replay import labels
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 from toolglot.upstream.transport import Call, Reply, Transport, TransportError

@@ -13,6 +13,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.anthropic.dialect:ANTHROPIC",
     marks="toolglot.dialects.anthropic.marks:MARKS",
     lint="toolglot.dialects.anthropic.lint:LINT",
+    remedies="toolglot.dialects.anthropic.remedies:REMEDIES",
     # Claude Code tells its device and its session there.
     volatile=("model", "metadata"),
     state=StateFields(

@@ -10,6 +10,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.gemini.dialect:GEMINI",
     marks="toolglot.dialects.gemini.marks:MARKS",
     lint="toolglot.dialects.gemini.lint:LINT",
+    remedies="toolglot.dialects.gemini.remedies:REMEDIES",
     volatile=("model", "labels"),
     output_schema="responseJsonSchema",
     state=StateFields(

@@ -10,6 +10,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.openai_chat.dialect:OPENAI_CHAT",
     marks="toolglot.dialects.openai_chat.marks:MARKS",
     lint="toolglot.dialects.openai_chat.lint:LINT",
+    remedies="toolglot.dialects.openai_chat.remedies:REMEDIES",
     volatile=("model", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
     state=StateFields(
         thinking={

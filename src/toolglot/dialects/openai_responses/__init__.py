@@ -10,6 +10,7 @@ MANIFEST = Manifest(
     record="toolglot.dialects.openai_responses.dialect:OPENAI_RESPONSES",
     marks="toolglot.dialects.openai_responses.marks:MARKS",
     lint="toolglot.dialects.openai_responses.lint:LINT",
+    remedies="toolglot.dialects.openai_responses.remedies:REMEDIES",
     # Codex tells its installation, its session and its turn in `client_metadata`.
     volatile=(
         "model",

@@ -28,7 +28,7 @@ from toolglot.ir import replace
 from toolglot.passes.reasoning import UNSIGNED
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
-from toolglot.upstream.mend import ROWS, Mended, mend
+from toolglot.upstream.remedies import GENERAL, VALIDATORS, Mended, mend, remedies_of
 from toolglot.wire import json
 
 
@@ -360,7 +360,8 @@ def test_the_same_refusal_runs_out_of_remedies() -> None:
 )
 def test_long_errors_are_read_fast(text: str) -> None:
     request = DIALECTS["openai_chat"].decode_request(json.encode(CHAT))
-    for _, pattern, _ in ROWS:
+    own = [remedy for name in DIALECTS for remedy in remedies_of(name).refusals]
+    for pattern, _ in (*VALIDATORS, *GENERAL, *own):
         assert sum(1 for _ in pattern.finditer(text[:8000])) < 8000
     mend(request, "openai_chat", ApiError(kind="bad_request", message=text))
 

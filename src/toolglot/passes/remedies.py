@@ -1,36 +1,33 @@
-"""The remedies for refused requests: one function each, from what was refused to the request to send instead.
+"""Fixes for refused requests: one function each, from what was refused to the request to send instead.
 
-A remedy that has nothing to do returns the request as it is. Most narrow what the target is thought to be able to and
-leave the rest to the pass that knows how to live with that.
+A fix that has nothing to do returns the request as it is. Most narrow what the target is thought to be able to and
+leave the rest to the pass that knows how to live with that. What only one API refuses is in `remedies.py` of its
+dialect.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from toolglot.errors import ApiError
 from toolglot.ir import (
     Message,
     PromptCache,
     Request,
-    Text,
     Thinking,
     Tool,
-    ToolCall,
     ToolChoice,
-    native_of,
     replace,
-    with_native,
 )
 from toolglot.passes import Context, RequestPass, choice, effort, formats, parameters, refused, system, turns
-from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, leading, rewrite_messages
-from toolglot.passes.reasoning import UNSIGNED
-from toolglot.upstream.native_fields import without_native, without_native_anywhere
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, leading
+from toolglot.passes.native_fields import without_native_anywhere
 from toolglot.wire.efforts import BUDGETS, SCALE
 
-CHAT = "openai_chat"
 BUDGET = BUDGETS["medium"]
 LEAST_LIMIT = 16
 
@@ -41,10 +38,40 @@ class Refusal(NamedTuple):
     error: ApiError
     match: re.Match[str]
     context: Context
+    remedies: Remedies
+    """Those of the dialect."""
 
     def narrowed(self, **changes: Any) -> Context:
         """The context with what the target turned out to be able to."""
         return _with(self.context, **changes)
+
+
+Fix = Callable[[Refusal], Request]
+
+
+class Remedy(NamedTuple):
+    """A refusal that reads like `pattern` is mended by `fix`."""
+
+    pattern: re.Pattern[str]
+    fix: Fix
+
+
+def remedy(pattern: str, fix: Fix) -> Remedy:
+    return Remedy(re.compile(pattern, re.IGNORECASE | re.DOTALL), fix)
+
+
+class Remedies(Struct, frozen=True, kw_only=True):
+    """What is known of refusals on one dialect's wire alone."""
+
+    refusals: tuple[Remedy, ...] = ()
+    """In order: the first that fits and changes something."""
+    fields: Mapping[str, Callable[[Refusal, str], Request]] = {}
+    """How to leave out a field, where no pass knows it."""
+    named_fields: Mapping[str, Fix] = {}
+    """What is done about a field that a validator names, where leaving it out is not the best that can be done."""
+
+
+NO_REMEDIES = Remedies()
 
 
 def _with(context: Context, **changes: Any) -> Context:
@@ -54,17 +81,8 @@ def _with(context: Context, **changes: Any) -> Context:
 # Reasoning in the history
 
 
-def think_no_more(refusal: Refusal) -> Request:
-    """The turn went on with a call before which the model did not think: it may not think until the turn ends."""
-    request, wanted = refusal.request, refusal.request.reasoning
-    if wanted is None or wanted.mode == "off":
-        return request
-    refusal.context.receipt.loss("reasoning", "thinking", "this turn has tool calls without it; it is off this once")
-    return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget_tokens=None))
-
-
 def forget_reasoning(refusal: Refusal) -> Request:
-    """The history without reasoning, and without the ids that tie other items to it."""
+    """The history without reasoning."""
     messages: list[Message] = []
     for number, message in enumerate(refusal.request.messages):
         content = tuple(block for block in message.content if not isinstance(block, Thinking))
@@ -74,67 +92,7 @@ def forget_reasoning(refusal: Refusal) -> Request:
             messages.append(replace(message, content=content))
     if not refusal.context.receipt:
         return refusal.request
-    request = replace(refusal.request, messages=tuple(messages))
-    if refusal.dialect == "openai_responses":
-        request = _without_item_ids(request)
-    budgeted = refusal.dialect == "anthropic" and refusal.context.can.reasoning_budget
-    return think_no_more(refusal._replace(request=request)) if budgeted and _amid_calls(request) else request
-
-
-def _without_item_ids(request: Request) -> Request:
-    """An item with an id is taken for the stored one, which wants its reasoning before it."""
-    owner = "openai_responses"
-
-    def rewrite(message: Message, number: int) -> Message:
-        if message.role != "assistant":
-            return message
-        content = tuple(
-            without_native(block, owner, "id") if isinstance(block, (ToolCall, Text)) else block
-            for block in message.content
-        )
-        return replace(without_native(message, owner, "id"), content=content)
-
-    return rewrite_messages(request, rewrite)
-
-
-def _amid_calls(request: Request) -> bool:
-    """Does the conversation end with results, so that the turn in which they were asked for goes on?"""
-    return bool(request.messages) and has_results(request.messages[-1])
-
-
-def add_empty_reasoning(refusal: Refusal) -> Request:
-    """DeepSeek demands the field on every message with calls, and takes an empty one for reasoning that is lost."""
-
-    def rewrite(message: Message, number: int) -> Message:
-        calls = any(isinstance(block, ToolCall) for block in message.content)
-        if not calls or any(isinstance(block, Thinking) for block in message.content):
-            return message
-        refusal.context.receipt.note(str(Place(number)), "no reasoning", "the upstream wants the field, if only empty")
-        return with_native(message, CHAT, reasoning_content="")
-
-    return rewrite_messages(refusal.request, rewrite)
-
-
-def mark_calls(refusal: Refusal) -> Request:
-    """Gemini: every step's first call marked as another model's; a signature that is not valid goes with it."""
-    invalid = "missing" not in refusal.match[0].lower()
-
-    def rewrite(message: Message, number: int) -> Message:
-        first = next((index for index, block in enumerate(message.content) if isinstance(block, ToolCall)), None)
-        if message.role != "assistant" or first is None:
-            return message
-        call = message.content[first]
-        assert isinstance(call, ToolCall)
-        if native_of(call, "gemini").get("thoughtSignature") and not invalid:
-            return message
-        marked = with_native(call, "gemini", thoughtSignature=UNSIGNED)
-        if marked == call:
-            return message
-        tell = refusal.context.receipt.loss if invalid else refusal.context.receipt.note
-        tell(str(Place(number, first)), "thought signature", "marked as another model's call")
-        return replace(message, content=(*message.content[:first], marked, *message.content[first + 1 :]))
-
-    return rewrite_messages(refusal.request, rewrite)
+    return replace(refusal.request, messages=tuple(messages))
 
 
 # How much to think
@@ -197,26 +155,6 @@ def choose_freely(refusal: Refusal) -> Request:
 
 
 # How much to write
-
-
-def limit_as(name: str) -> Callable[[Refusal], Request]:
-    """The output limit under the other of its two names in Chat Completions."""
-
-    def change(refusal: Refusal) -> Request:
-        request = refusal.request
-        if request.max_output_tokens is None:
-            return request
-        refusal.context.receipt.note("max_output_tokens", "the output limit", f"the upstream wants it as {name}")
-        return _noted(request, **{"$max": name})
-
-    return change
-
-
-def _noted(request: Request, **notes: Any) -> Request:
-    """A note of this dialect, without turning off what is written for requests that came from another one."""
-    if request.stream and CHAT not in request.native:
-        notes["stream_options"] = {"include_usage": True}
-    return with_native(request, CHAT, **notes)
 
 
 def write_less(refusal: Refusal) -> Request:
@@ -303,8 +241,9 @@ def fix_fields(refusal: Refusal) -> Request:
 
 def _fix_field(refusal: Refusal, path: list[str], choices: re.Match[str] | None) -> Request:
     for name in reversed(path):
-        if name in _FIXES:
-            return _FIXES[name](refusal)
+        fix = refusal.remedies.named_fields.get(name) or _FIXES.get(name)
+        if fix is not None:
+            return fix(refusal)
         if FIELDS.get(name) == "effort" and choices is not None:
             return nearest_effort(refusal._replace(match=choices))
         if name not in NEVER and (changed := without(name)(refusal)) != refusal.request:
@@ -395,7 +334,8 @@ def _without(refusal: Refusal, name: str) -> Request:
     request, context = refusal.request, refusal.context
     field = FIELDS.get(re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower())
     if field is not None:
-        changed = _REMOVERS.get(field, _by_passes)(refusal, field)
+        remove = refusal.remedies.fields.get(field) or _REMOVERS.get(field, _by_passes)
+        changed = remove(refusal, field)
         if changed != request:
             return changed
     changed = without_native_anywhere(request, refusal.dialect, name)
@@ -470,20 +410,6 @@ def _without_strict(refusal: Refusal, field: str) -> Request:
     return replace(refusal.request, tools=tools)
 
 
-def _without_stream_options(refusal: Refusal, field: str) -> Request:
-    request = refusal.request
-    if refusal.dialect != CHAT or not request.stream or native_of(request, CHAT).get("stream_options"):
-        return request
-    refusal.context.receipt.loss("stream_options", "usage at the end of the stream", "the upstream cannot be asked")
-    return with_native(request, CHAT, **{"$stream": True})
-
-
-def _without_output_config(refusal: Refusal, field: str) -> Request:
-    """Anthropic's object for the effort, the format of the answer and whatever comes next."""
-    request = without("effort", "response_format")(refusal)
-    return without_native(request, refusal.dialect, field)
-
-
 def _without_cache_setting(refusal: Refusal, field: str) -> Request:
     """One of the settings of a prompt cache (`prompt_cache_key` and the like)."""
     settings, setting = refusal.request.prompt_cache, field.removeprefix("prompt_cache_")
@@ -498,17 +424,14 @@ _REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
     "prompt_cache_key": _without_cache_setting,
     "prompt_cache_retention": _without_cache_setting,
     "prompt_cache_options": _without_cache_setting,
-    "output_config": _without_output_config,
     "effort": _without_effort,
     "summary": _without_summary,
     "tool_choice": _without_choice,
     "strict": _without_strict,
-    "stream_options": _without_stream_options,
 }
 
 _FIXES: dict[str, Callable[[Refusal], Request]] = {
     "reasoning_content": forget_reasoning,
     "tool_choice": choose_freely,
-    "max_completion_tokens": limit_as("max_tokens"),
 }
 """What is done about a field that a validator names, where leaving it out is not the best that can be done."""

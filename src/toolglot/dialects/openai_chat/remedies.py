@@ -1,0 +1,72 @@
+"""Refusals that servers of Chat Completions alone has, and what is sent instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolglot.dialects.openai_chat.native import NAME
+from toolglot.ir import Message, Request, Thinking, ToolCall, native_of, with_native
+from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy
+
+
+def add_empty_reasoning(refusal: Refusal) -> Request:
+    """DeepSeek demands the field on every message with calls, and takes an empty one for reasoning that is lost."""
+
+    def rewrite(message: Message, number: int) -> Message:
+        calls = any(isinstance(block, ToolCall) for block in message.content)
+        if not calls or any(isinstance(block, Thinking) for block in message.content):
+            return message
+        refusal.context.receipt.note(str(Place(number)), "no reasoning", "the upstream wants the field, if only empty")
+        return with_native(message, NAME, reasoning_content="")
+
+    return rewrite_messages(refusal.request, rewrite)
+
+
+def limit_as(name: str) -> Callable[[Refusal], Request]:
+    """The output limit under the other of its two names."""
+
+    def change(refusal: Refusal) -> Request:
+        request = refusal.request
+        if request.max_output_tokens is None:
+            return request
+        refusal.context.receipt.note("max_output_tokens", "the output limit", f"the upstream wants it as {name}")
+        return _noted(request, **{"$max": name})
+
+    return change
+
+
+def _noted(request: Request, **notes: Any) -> Request:
+    """A note of this dialect, without turning off what is written for requests that came from another one."""
+    if request.stream and NAME not in request.native:
+        notes["stream_options"] = {"include_usage": True}
+    return with_native(request, NAME, **notes)
+
+
+def _without_stream_options(refusal: Refusal, field: str) -> Request:
+    request = refusal.request
+    if not request.stream or native_of(request, NAME).get("stream_options"):
+        return request
+    refusal.context.receipt.loss("stream_options", "usage at the end of the stream", "the upstream cannot be asked")
+    return with_native(request, NAME, **{"$stream": True})
+
+
+REMEDIES = Remedies(
+    refusals=(
+        remedy(r"reasoning_content.{1,60}must be passed back|missing `?reasoning_content", add_empty_reasoning),
+        remedy(
+            r"property '(reasoning|reasoning_content)' is unsupported|(assistant|messages).{1,40}reasoning(_content)?\W"
+            r".{0,40}extra inputs",
+            forget_reasoning,
+        ),
+        remedy(r"max_tokens\W.{1,60}not supported.{1,40}max_completion_tokens", limit_as("max_completion_tokens")),
+        remedy(
+            r"max_completion_tokens\W{1,3}[^\n]{0,40}(is not supported|not permitted|is unsupported)",
+            limit_as("max_tokens"),
+        ),
+        remedy(r"(unknown|unrecognized).{1,60}max_completion_tokens", limit_as("max_tokens")),
+    ),
+    fields={"stream_options": _without_stream_options},
+    named_fields={"max_completion_tokens": limit_as("max_tokens")},
+)
