@@ -96,6 +96,11 @@ MESSAGES: list[tuple[str, Counts]] = [
     ),
     ("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", (131393, None, 131040)),
     ("Input length (265330) exceeds model's maximum context length (262144).", (265330, None, 262144)),
+    (
+        "The maximum context length of DeepSeek-V3-0324 is 32768. However, answering your request will take 39732 tokens.",
+        (39732, None, 32768),
+    ),
+    ("Request length 71599 + 2048 is greater than max_seq_len 65536", (71599, 2048, 65536)),
     ("Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)", (5152, None, 2048)),
     (
         "Too many input tokens. Max input tokens: 8192, request input token count: 9001 ",

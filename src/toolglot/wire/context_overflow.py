@@ -92,6 +92,11 @@ OVERFLOW_PATTERNS: tuple[OverflowPattern, ...] = (
     _pattern(
         "OpenAI's imitators", r"input length \(<input>\) exceeds (?:the )?model'?s maximum context length \(<limit>\)"
     ),
+    _pattern(
+        "SambaNova",
+        r"maximum context length of \S{1,200} is <limit>\. however, answering your request will take <total>",
+    ),
+    _pattern("TabbyAPI", r"(?:request|prompt) length <input>(?: \+ <output>)? is greater than max_seq_len <limit>"),
     _pattern("Atlas", r"prompt too long: <input> tokens exceeds max_seq_len <limit>"),
     _pattern("llama.cpp", r"\(<input> tokens\) exceeds the available context size \(<limit> tokens\)"),
     _pattern("llama.cpp", r"exceeds the available context size|context size has been exceeded"),
