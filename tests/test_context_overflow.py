@@ -97,7 +97,8 @@ MESSAGES: list[tuple[str, Counts]] = [
     ("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", (131393, None, 131040)),
     ("Input length (265330) exceeds model's maximum context length (262144).", (265330, None, 262144)),
     (
-        "The maximum context length of DeepSeek-V3-0324 is 32768. However, answering your request will take 39732 tokens.",
+        "The maximum context length of DeepSeek-V3-0324 is 32768. However, answering your request will take 39732"
+        " tokens. Please reduce the length of the messages",
         (39732, None, 32768),
     ),
     ("Request length 71599 + 2048 is greater than max_seq_len 65536", (71599, 2048, 65536)),
