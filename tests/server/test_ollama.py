@@ -99,6 +99,7 @@ def test_models_are_listed_and_shown_as_open_webui_and_vs_code_want_them(running
     listed = running.call("GET", "/api/tags").json()["models"]
     assert {"seeing", "demo"} <= {entry["model"] for entry in listed}
     assert all(entry["name"] == entry["model"] for entry in listed)
+    assert len({entry["digest"][:12] for entry in listed}) == len(listed)  # `ollama list` shows that much
     shown = running.call("POST", "/api/show", json.dumps({"model": name}).encode()).json()
     assert "tools" in shown["capabilities"]
     architecture = shown["model_info"]["general.architecture"]

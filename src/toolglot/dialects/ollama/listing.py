@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -37,7 +38,8 @@ def _entry(model: ModelInfo) -> dict[str, Any]:
         "model": model.name,
         "modified_at": _modified(model),
         "size": 0,
-        "digest": "",
+        # Ollama's command line shows the first twelve characters, and ends in a panic where there are fewer.
+        "digest": hashlib.sha256(model.name.encode(errors="replace")).hexdigest(),
         "details": _details(),
         "capabilities": _abilities(model),
     }
