@@ -179,7 +179,7 @@ def running(workers: int, effort: Effort, programs: Path = CACHE / "bin") -> Ite
             peer = TOOLGLOT._replace(launch=partial(launch, workers=count))
             place = folder / f"{count}"
             gateways.append(stack.enter_context(started(peer, upstream.port, place, place, tools.cores.gateway)))
-            warm_up(tools, gateways[-1], effort.warm_up)
+            warm_up(tools, gateways[-1], (ANTHROPIC_TO_CHAT, RESPONSES_TO_CHAT), effort.warm_up)
         yield Bench(tools, upstream, effort, gateways)
 
 

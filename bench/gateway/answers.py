@@ -1,4 +1,4 @@
-"""What the upstream of the benchmark answers, in three dialects: a text and a call of one tool.
+"""What the upstream of the benchmark answers, in four dialects: a text and a call of one tool.
 
 The texts have marks, which the upstream fills in (`bench/native/common.h`): the number in a mark's time is its place.
 A stream is a list of chunks, each of which goes out in a write of its own when there is a pace.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-Dialect = Literal["anthropic", "openai_chat", "openai_responses"]
+Dialect = Literal["anthropic", "openai_chat", "openai_responses", "gemini"]
 
 TEXT_CHUNKS = 187
 """Chunks of a stream that carry text, and with it a mark: these are what is counted."""
@@ -24,7 +24,7 @@ PIECES = ('{"fi', "le_pa", 'th":', '"/tm', "p/so", "me/fi", "le_na", "me.tx", 't
 CALL_ID = "call_abc123XYZ456"
 SENTENCE = "Let me read the file and see what it says about the configuration of the server before I change it."
 OUTPUT_TOKENS = 200
-INPUT_TOKENS: dict[Dialect, int] = {"openai_chat": 1234, "anthropic": 1235, "openai_responses": 1236}
+INPUT_TOKENS: dict[Dialect, int] = {"openai_chat": 1234, "anthropic": 1235, "openai_responses": 1236, "gemini": 1237}
 """Each API has a number of its own, which tells by which one a gateway has asked."""
 
 STREAMS = {"stream": TEXT_CHUNKS, "brief": BRIEF_CHUNKS}
@@ -71,6 +71,7 @@ def plain_answers() -> dict[Dialect, dict[str, Any]]:
             "usage": {"input_tokens": INPUT_TOKENS["anthropic"], "output_tokens": OUTPUT_TOKENS},
         },
         "openai_responses": _response("completed", [_message(said), _call()]),
+        "gemini": _gemini([{"text": said}, _GEMINI_CALL], finished=True),
     }
 
 
@@ -144,6 +145,21 @@ def _response(status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
         "tool_choice": "auto",
         "tools": [],
         "usage": usage if status == "completed" else None,
+    }
+
+
+_GEMINI_CALL = {"functionCall": {"name": TOOL, "args": ARGUMENTS}}
+
+
+def _gemini(parts: list[dict[str, Any]], *, finished: bool) -> dict[str, Any]:
+    """An answer, or a chunk of one: both have the same shape."""
+    usage = {"promptTokenCount": INPUT_TOKENS["gemini"], "totalTokenCount": INPUT_TOKENS["gemini"] + OUTPUT_TOKENS}
+    candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    return {
+        "candidates": [candidate | ({"finishReason": "STOP"} if finished else {})],
+        "usageMetadata": usage | {"candidatesTokenCount": OUTPUT_TOKENS},
+        "modelVersion": "gemini-2.5-flash",
+        "responseId": "AbCdEfGhIjKlMnOpQrSt",
     }
 
 
@@ -234,12 +250,19 @@ def _responses_stream(length: int) -> Iterator[str]:
         yield _events(*numbered)
 
 
+def _gemini_stream(length: int) -> Iterator[str]:
+    for place in range(length):
+        yield f"data: {_compact(_gemini([{'text': text(place)}], finished=False))}\r\n\r\n"
+    yield f"data: {_compact(_gemini([_GEMINI_CALL], finished=True))}\r\n\r\n"
+
+
 def streams(length: int = TEXT_CHUNKS) -> dict[Dialect, list[str]]:
     """The chunks of each dialect's stream, as many of them with text."""
     return {
         "openai_chat": list(_chat_stream(length)),
         "anthropic": list(_anthropic_stream(length)),
         "openai_responses": list(_responses_stream(length)),
+        "gemini": list(_gemini_stream(length)),
     }
 
 

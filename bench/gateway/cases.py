@@ -15,7 +15,12 @@ stream that is over soon."""
 PACE = 10
 """Milliseconds between the chunks of a paced stream."""
 
-WORDS: dict[Dialect, str] = {"anthropic": "anthropic", "openai_chat": "chat", "openai_responses": "responses"}
+WORDS: dict[Dialect, str] = {
+    "openai_chat": "chat",
+    "openai_responses": "responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
 
 
 class Route(NamedTuple):
@@ -34,6 +39,10 @@ CHAT_TO_CHAT = Route("openai_chat", "openai_chat")
 CHAT_TO_ANTHROPIC = Route("openai_chat", "anthropic")
 RESPONSES_TO_CHAT = Route("openai_responses", "openai_chat")
 ROUTES = (ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, CHAT_TO_ANTHROPIC, RESPONSES_TO_CHAT)
+"""Those on which other gateways are compared, case by case."""
+PAIRS = tuple(Route(client, upstream) for client in WORDS for upstream in WORDS)
+"""All of them."""
+UNTRANSLATED = tuple(route for route in PAIRS if route.client == route.upstream)
 
 
 class Case(NamedTuple):
@@ -63,35 +72,42 @@ _BURST: tuple[Manner, Size] = ("burst", "small")
 _PACED: tuple[Manner, Size] = ("paced", "small")
 _BRIEF: tuple[Manner, Size] = ("brief", "small")
 
-_CHOSEN: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...] = (
+Chosen = tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...]
+
+_OF_PAIRS: Chosen = (
+    (PAIRS, _PLAIN, (64,)),
+    (PAIRS, _BURST, (8,)),
+    (PAIRS, _PACED, (64, 256)),
+)
+_CHOSEN: Chosen = (
+    *_OF_PAIRS,
     ((ANTHROPIC_TO_CHAT,), _PLAIN, ALL_CONNECTIONS),
     ((ANTHROPIC_TO_CHAT,), _LARGE, (1, 8, 64)),
     ((ANTHROPIC_TO_CHAT,), _BURST, ALL_CONNECTIONS),
     ((ANTHROPIC_TO_CHAT,), _PACED, ALL_CONNECTIONS),
     ((ANTHROPIC_TO_CHAT,), _BRIEF, (8, 64)),
-    (ROUTES[1:], _PLAIN, (8, 64)),
+    (ROUTES[1:], _PLAIN, (8,)),
     (ROUTES[1:], _LARGE, (8,)),
-    (ROUTES[1:], _BURST, (8, 64)),
-    (ROUTES[1:], _PACED, (64,)),
+    (ROUTES[1:], _BURST, (64,)),
     (ROUTES[1:], _BRIEF, (8,)),
 )
-_CHOSEN_QUICKLY: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...] = (
-    ((ANTHROPIC_TO_CHAT,), _PLAIN, (8, 64)),
+_CHOSEN_QUICKLY: Chosen = (
+    *_OF_PAIRS,
+    ((ANTHROPIC_TO_CHAT,), _PLAIN, (8,)),
     ((ANTHROPIC_TO_CHAT,), _LARGE, (8,)),
-    ((ANTHROPIC_TO_CHAT,), _BURST, (8,)),
-    ((ANTHROPIC_TO_CHAT,), _PACED, (64,)),
     ((ANTHROPIC_TO_CHAT,), _BRIEF, (8,)),
-    (ROUTES[1:], _PLAIN, (64,)),
-    (ROUTES[1:], _BURST, (8,)),
 )
 
 
-def _cases(chosen: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...]) -> tuple[Case, ...]:
+def _cases(chosen: Chosen) -> tuple[Case, ...]:
+    """Each once, however often it was chosen."""
     return tuple(
-        Case(route, manner, size, connections)
-        for routes, (manner, size), counts in chosen
-        for route in routes
-        for connections in counts
+        dict.fromkeys(
+            Case(route, manner, size, connections)
+            for routes, (manner, size), counts in chosen
+            for connections in counts
+            for route in routes
+        )
     )
 
 

@@ -31,7 +31,12 @@ class Answer(NamedTuple):
     """Kinds of parts that were not in the upstream's answer."""
 
 
-STOPS: dict[Dialect, str] = {"anthropic": "tool_use", "openai_chat": "tool_calls", "openai_responses": "completed"}
+STOPS: dict[Dialect, str] = {
+    "anthropic": "tool_use",
+    "openai_chat": "tool_calls",
+    "openai_responses": "completed",
+    "gemini": "STOP",
+}
 
 
 class UselessError(Exception):
@@ -62,11 +67,12 @@ def _faults_of_answer(gateway: Gateway, route: Route, *, streamed: bool) -> list
 def ask(gateway: Gateway, route: Route, *, streamed: bool) -> tuple[int, bytes]:
     peer, place = gateway.peer, gateway.place
     client = peer.client(route)
-    request = body(client, "small", model=peer.model(route, model_name(route.upstream)), streamed=streamed)
+    model = peer.model(route, model_name(route.upstream))
+    request = body(client, "small", model=model, streamed=streamed).replace(NUMBER.encode(), b"N%010d" % ASKED)
     headers = {"content-type": "application/json", **HEADERS[client], **peer.headers(route, place)}
     connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=PATIENCE)
     try:
-        connection.request("POST", peer.paths[client], request.replace(NUMBER.encode(), b"N%010d" % ASKED), headers)
+        connection.request("POST", peer.path(client, model, streamed=streamed), request, headers)
         reply = connection.getresponse()
         return reply.status, reply.read()
     finally:
@@ -96,6 +102,7 @@ def _usage(value: dict[str, Any] | None, names: tuple[str, str]) -> tuple[int | 
 
 _TOKENS = ("input_tokens", "output_tokens")
 _CHAT_TOKENS = ("prompt_tokens", "completion_tokens")
+_GEMINI_TOKENS = ("promptTokenCount", "candidatesTokenCount")
 
 
 def _read_anthropic(answer: dict[str, Any]) -> Answer:
@@ -132,10 +139,15 @@ def _read_responses(answer: dict[str, Any]) -> Answer:
     )
 
 
+def _read_gemini(answer: dict[str, Any]) -> Answer:
+    return _stream_gemini([answer])
+
+
 READERS: dict[Dialect, Callable[[dict[str, Any]], Answer]] = {
     "anthropic": _read_anthropic,
     "openai_chat": _read_chat,
     "openai_responses": _read_responses,
+    "gemini": _read_gemini,
 }
 
 
@@ -192,8 +204,23 @@ def _stream_responses(events: list[dict[str, Any]]) -> Answer:
     return _read_responses(last)._replace(text=text)
 
 
+def _stream_gemini(events: list[dict[str, Any]]) -> Answer:
+    candidates = [candidate for event in events for candidate in event.get("candidates", ())]
+    parts = [part for candidate in candidates for part in candidate.get("content", {}).get("parts", ())]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    usages = [event["usageMetadata"] for event in events if event.get("usageMetadata")]
+    return Answer(
+        "".join(part.get("text", "") for part in parts),
+        [(call["name"], json.dumps(call["args"])) for call in calls],
+        next((candidate["finishReason"] for candidate in candidates if candidate.get("finishReason")), None),
+        _usage(usages[-1] if usages else None, _GEMINI_TOKENS),
+        [name for part in parts for name in part if name not in ("text", "functionCall", "thoughtSignature")],
+    )
+
+
 STREAM_READERS: dict[Dialect, Callable[[list[dict[str, Any]]], Answer]] = {
     "anthropic": _stream_anthropic,
     "openai_chat": _stream_chat,
     "openai_responses": _stream_responses,
+    "gemini": _stream_gemini,
 }

@@ -1,4 +1,4 @@
-"""What the clients of the benchmark ask: a coding agent's request, small or of a usual size, in three dialects.
+"""What the clients of the benchmark ask: a coding agent's request, small or of a usual size, in four dialects.
 
 The last user message holds the number that the load generator changes with every request, so that no two are alike.
 """
@@ -21,10 +21,11 @@ WORDS = tuple(VOCABULARY.split())
 
 MODELS: dict[Dialect, str] = {
     "openai_chat": "gpt-4o-mini",
-    "openai_responses": "gpt-4o-mini",
+    "openai_responses": "gpt-4.1-mini",
     "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-2.5-flash",
 }
-"""The model of an upstream that speaks this."""
+"""The model of an upstream that speaks this. Each upstream has its own, so that a gateway knows where to send it."""
 
 PACES = (10, 100, 2000)
 """Milliseconds between chunks that a model's name may ask for."""
@@ -181,16 +182,47 @@ def _item(role: str, kind: str, said: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": said}]}
 
 
+def _gemini(asked: Conversation) -> dict[str, Any]:
+    contents: list[dict[str, Any]] = [_content("user", {"text": asked.question})]
+    for said, _, given, result in asked.turns:
+        contents.append(_content("model", {"text": said}, {"functionCall": {"name": "Read", "args": given}}))
+        response = {"name": "Read", "response": {"result": result}}
+        contents.append(_content("user", {"functionResponse": response}))
+    contents.append(_content("user", {"text": asked.last}))
+    return {
+        "systemInstruction": {"parts": [{"text": asked.system}]},
+        "contents": contents,
+        "tools": [{"functionDeclarations": [_declaration(tool) for tool in asked.tools]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+        "generationConfig": {"maxOutputTokens": 1024},
+    }
+
+
+def _content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": list(parts)}
+
+
+def _declaration(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"name": tool["name"], "description": tool["description"], "parametersJsonSchema": tool["input_schema"]}
+
+
 WRITERS: dict[Dialect, Callable[[Conversation], dict[str, Any]]] = {
     "anthropic": _anthropic,
     "openai_chat": _chat,
     "openai_responses": _responses,
+    "gemini": _gemini,
 }
+
+
+def _with_model(client: Dialect, request: dict[str, Any], model: str, *, streamed: bool) -> dict[str, Any]:
+    """The request with its model, and whether it asks for a stream. Gemini has both in the path."""
+    if client == "gemini":
+        return request
+    options = {"stream_options": {"include_usage": True}} if client == "openai_chat" and streamed else {}
+    return {"model": model} | request | {"model": model, "stream": streamed, **options}
 
 
 def body(client: Dialect, size: Size, *, model: str, streamed: bool) -> bytes:
     """A request in the client's dialect."""
-    request = {"model": model, **WRITERS[client](conversation(size)), "stream": streamed}
-    if streamed and client == "openai_chat":
-        request["stream_options"] = {"include_usage": True}
+    request = _with_model(client, WRITERS[client](conversation(size)), model, streamed=streamed)
     return json.dumps(request, separators=(",", ":")).encode()

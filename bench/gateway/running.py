@@ -27,6 +27,8 @@ EXPECTED: dict[tuple[Dialect, bool], tuple[str, ...]] = {
     ("openai_chat", True): ("tool_calls", "[DONE]"),
     ("openai_responses", False): ("function_call", "file_name.txt"),
     ("openai_responses", True): ("function_call_arguments.delta", "response.completed"),
+    ("gemini", False): ("functionCall", "file_name.txt"),
+    ("gemini", True): ("functionCall", "finishReason"),
 }
 """What an answer must have in it, by the client's dialect and whether it is streamed."""
 
@@ -67,9 +69,11 @@ def started(peer: Peer, upstream: int, home: Path, folder: Path, cores: Collecti
 WARMING_CONNECTIONS = 8
 
 
-def warm_up(tools: Tools, gateway: Gateway, seconds: float) -> None:
-    """Asks a new gateway a while for everything: a compiler at run time has then seen it, and caches are filled."""
-    for route, manner in itertools.product(gateway.peer.routes, ("plain", "burst")):
+def warm_up(tools: Tools, gateway: Gateway, routes: Collection[Route], seconds: float) -> None:
+    """Asks a new gateway a while on each of the routes that it serves: a compiler at run time has then seen them, and
+    caches are filled."""
+    served = [route for route in gateway.peer.routes if route in routes]
+    for route, manner in itertools.product(served, ("plain", "burst")):
         asked = load_options(gateway, route, "small", streamed=manner == "burst", pace=0)
         with tools.load([*asked, f"--connections={WARMING_CONNECTIONS}", f"--seconds={seconds}"]) as load:
             load.wait_for_window()
@@ -131,7 +135,7 @@ def load_options(
     path.write_bytes(body(client, size, model=model, streamed=streamed))
     headers = HEADERS[client] | peer.headers(route, place)
     return [
-        *("--port", str(place.port), "--path", peer.paths[client], "--body", str(path)),
+        *("--port", str(place.port), "--path", peer.path(client, model, streamed=streamed), "--body", str(path)),
         *(f"--header={name}: {value}" for name, value in headers.items()),
         *(f"--expect={text}" for text in EXPECTED[client, streamed]),
         *("--marks", str(chunks if streamed else 1)),

@@ -129,7 +129,8 @@ class Session:
     @contextlib.contextmanager
     def _start_warm(self, tools: Tools, peer: Peer, upstream: Upstream) -> Iterator[Gateway]:
         with self._start(peer, upstream) as gateway:
-            warm_up(tools, gateway, self.wishes.effort.warm_up)
+            routes = {case.route for case in self.wishes.cases}
+            warm_up(tools, gateway, routes, self.wishes.effort.warm_up)
             yield gateway
 
     def _start_all(self, tools: Tools, upstream: Upstream, stack: contextlib.ExitStack) -> list[Keeper]:

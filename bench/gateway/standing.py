@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from statistics import median
 from typing import NamedTuple
 
-from bench.gateway.cases import Route
+from bench.gateway.cases import ROUTES, Route
 from bench.gateway.native import Tools
 from bench.gateway.processes import status_of
 from bench.gateway.results import Held, Standing
@@ -45,7 +45,7 @@ def stand(
         session = gateway.process.session if gateway.process else None
         time.sleep(SETTLING)
         idle = memory(session) if session else None
-        warm_up(tools, gateway, WARMING)
+        warm_up(tools, gateway, ROUTES, WARMING)
         time.sleep(SETTLING)
         warm = memory(session) if session else None
         held = [hold(tools, gateway, route, plan) for plan in plans]

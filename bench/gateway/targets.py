@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench.gateway.cases import ANTHROPIC_TO_CHAT, Case, Manner
+from bench.gateway.cases import ANTHROPIC_TO_CHAT, PAIRS, Case, Manner
 from bench.gateway.measured import Measured
 from bench.gateway.requests import Size
 from bench.gateway.results import Results, ratio
 from bench.gateway.tables import MISSING, Table, number
 
-OURS, LIMIT, SLOWEST, DIRECT = "toolglot", "nginx", "litellm", "direct"
+OURS, BASE, LIMIT, SLOWEST, DIRECT = "toolglot", "base", "nginx", "litellm", "direct"
 SLOW_STREAMS = 1000
 
 Figure = Callable[[Measured], float | None]
@@ -81,6 +81,34 @@ def _cpu_targets() -> Iterator[Target]:
                 yield Target(f"{named}: LiteLLM takes", under_slowest, "x", value, at_least=True)
 
 
+def _worst_pair(manner: Manner, connections: int, figure: Figure) -> Callable[[Results], float | None]:
+    """How many times as much this gateway takes on its slowest pair as the base does from Anthropic to Chat. None
+    unless every pair was measured."""
+
+    def value(results: Results) -> float | None:
+        costs = [_figure(results, OURS, Case(route, manner, "small", connections), figure) for route in PAIRS]
+        known = [cost for cost in costs if cost is not None]
+        base = _figure(results, BASE, Case(ANTHROPIC_TO_CHAT, manner, "small", connections), figure)
+        return ratio(max(known), base) if len(known) == len(PAIRS) else None
+
+    return value
+
+
+def _base_targets() -> Iterator[Target]:
+    plain = Case(ANTHROPIC_TO_CHAT, "plain", "small", 64)
+    yield Target(
+        "CPU of a plain request, 64 connections: of the base's", 1, "x", _compared(OURS, BASE, plain, cpu_of_request)
+    )
+    wanted: tuple[tuple[str, Manner, int, Figure, float], ...] = (
+        ("CPU of a plain request, 64 connections", "plain", 64, cpu_of_request, 1.3),
+        ("CPU of chunks sent at once, 8 connections", "burst", 8, cpu_of_chunks, 1.5),
+        ("CPU of chunks 10 ms apart, 64 connections", "paced", 64, cpu_of_chunks, 1.1),
+        ("CPU of chunks 10 ms apart, 256 connections", "paced", 256, cpu_of_chunks, 1.1),
+    )
+    for title, manner, count, figure, limit in wanted:
+        yield Target(f"{title}, slowest pair: of the base's", limit, "x", _worst_pair(manner, count, figure))
+
+
 def _added_to_first_byte(results: Results) -> float | None:
     case = Case(ANTHROPIC_TO_CHAT, "brief", "small", 8)
     ours, direct = (_figure(results, name, case, lambda found: found.first_byte_p50) for name in (OURS, DIRECT))
@@ -117,6 +145,7 @@ def _health(results: Results) -> float | None:
 
 TARGETS: tuple[Target, ...] = (
     *_cpu_targets(),
+    *_base_targets(),
     Target("time to the first byte of a stream, over direct", 1, " ms", _added_to_first_byte),
     Target("memory, idle", 45, " MB", _idle_memory),
     Target(

@@ -7,6 +7,8 @@ static Dialect dialects[] = {
     {.path_part = "/chat/completions", .name = "openai_chat"},
     {.path_part = "/messages", .name = "anthropic"},
     {.path_part = "/responses", .name = "openai_responses"},
+    {.path_part = ":generateContent", .name = "gemini"},
+    {.path_part = ":streamGenerateContent", .name = "gemini", .streams = 1},
 };
 enum { DIALECTS = sizeof dialects / sizeof *dialects, CHUNK_END = 0x1e };
 

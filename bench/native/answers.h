@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
   const char *path_part; // requests whose path has this in it
   const char *name;      // of the files
+  int streams;           // every answer, whatever the request says
   Answer plain, stream, brief;
 } Dialect;
 

@@ -1,7 +1,7 @@
 // upstream PORT FOLDER: a model server that answers at once, or at the pace that the model's name asks for.
 //
-// It speaks OpenAI's Chat Completions and Responses and Anthropic's Messages, with the answers in FOLDER (answers.h). A
-// stream goes out in one piece, or, for a model whose name ends in -d10, a chunk every ten milliseconds; it is short if
+// It speaks OpenAI's Chat Completions and Responses, Anthropic's Messages and Gemini, with the answers in FOLDER
+// (answers.h). A stream goes out in one piece, or, for a model whose name ends in -d10, a chunk every ten milliseconds; it is short if
 // the name has -brief in it. The number in the request (N and ten digits) goes into every mark of the answer. Port 0
 // takes a free one; the port is printed. One thread, epoll.
 #define _GNU_SOURCE
@@ -145,20 +145,28 @@ static int begin_stream(Connection *connection, const Answer *answer, uint64_t n
   return flush(connection);
 }
 
-// The text behind a key, past the colon and white space; NULL if there is no such key.
+// The value of a member of the document itself, not of an object within; NULL if there is none. `key` has its quotes.
 static const char *value_of(const char *body, size_t length, const char *key) {
-  const char *end = body + length, *at = memmem(body, length, key, strlen(key));
-  if (!at) return NULL;
-  for (at += strlen(key); at < end && (*at == ' ' || *at == ':'); at++) {}
-  return at;
+  int depth = 0;
+  for (const char *at = body, *end = body + length; at < end; at++) {
+    if (*at == '{' || *at == '[') depth++;
+    if (*at == '}' || *at == ']') depth--;
+    if (*at != '"') continue;
+    const char *start = at++;
+    for (; at < end && *at != '"'; at++) at += *at == '\\';
+    if (depth != 1 || (size_t)(at + 1 - start) != strlen(key) || memcmp(start, key, strlen(key))) continue;
+    const char *value = at + 1 + strspn(at + 1, " ");
+    if (*value == ':') return value + 1 + strspn(value + 1, " ");
+  }
+  return NULL;
 }
 
-// The rest of the model's name from this text on; NULL if the name does not have it.
-static const char *in_model(const char *body, size_t length, const char *text) {
+// The rest of the model's name from this text on; NULL if the name does not have it. Gemini has the model in the path.
+static const char *in_model(const char *path, const char *body, size_t length, const char *text) {
   const char *model = value_of(body, length, "\"model\"");
-  if (!model || *model != '"') return NULL;
-  const char *end = memchr(model + 1, '"', length - (size_t)(model + 1 - body));
-  return end ? memmem(model, (size_t)(end - model), text, strlen(text)) : NULL;
+  if (!model && (model = strstr(path, "/models/"))) model += strlen("/models");
+  if (!model) return NULL;
+  return memmem(model, 1 + strcspn(model + 1, "\": \r"), text, strlen(text));
 }
 
 static uint64_t number_of_request(const char *body, size_t length) {
@@ -186,9 +194,9 @@ static int answer_request(Connection *connection, const char *head, size_t head_
   }
   const char *streamed = value_of(body, length, "\"stream\"");
   uint64_t number = number_of_request(body, length);
-  if (!streamed || *streamed != 't') return answer_at_once(connection, &dialect->plain, number);
-  const Answer *stream = in_model(body, length, "-brief") ? &dialect->brief : &dialect->stream;
-  const char *pace = in_model(body, length, "-d");
+  if (!dialect->streams && (!streamed || *streamed != 't')) return answer_at_once(connection, &dialect->plain, number);
+  const Answer *stream = in_model(head, body, length, "-brief") ? &dialect->brief : &dialect->stream;
+  const char *pace = in_model(head, body, length, "-d");
   if (!pace) return answer_at_once(connection, stream, number);
   return begin_stream(connection, stream, number, strtoull(pace + 2, NULL, 10) * 1000000ull);
 }

@@ -6,7 +6,7 @@ from bench.gateway.cases import FULL, Case
 from bench.gateway.measured import Measured
 from bench.gateway.results import About, Held, Results, Row, Standing
 
-COSTS = {"direct": 0.0, "nginx": 1.0, "toolglot": 2.0, "litellm": 1000.0}
+COSTS = {"direct": 0.0, "nginx": 1.0, "base": 1.6, "toolglot": 2.0, "litellm": 1000.0}
 """How many times nginx's figures a gateway's are."""
 
 

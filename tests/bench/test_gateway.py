@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from bench.gateway.answers import Dialect
-from bench.gateway.cases import ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, ROUTES, Case, Manner, Route
+from bench.gateway.cases import ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, PAIRS, Case, Manner, Route
 from bench.gateway.checks import ask, faults
 from bench.gateway.native import Tools, UpstreamEndedError
 from bench.gateway.peers import PEERS
 from bench.gateway.peers.record import Launch, Place, Program
 from bench.gateway.processes import cores
-from bench.gateway.requests import Size
+from bench.gateway.requests import WRITERS, Size
 from bench.gateway.results import Results
 from bench.gateway.running import Effort, Gateway, load_options, measure, started
 from bench.gateway.session import Session, Wishes
@@ -58,17 +58,17 @@ def direct(upstream: int, tmp_path: Path) -> Gateway:
     return Gateway(PEERS["direct"], Place(upstream, upstream, tmp_path, tmp_path), None, 0.0)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize("route", PAIRS, ids=lambda route: route.name)
 def test_the_gateway_says_what_the_upstream_said(gateway: Gateway, route: Route) -> None:
     assert faults(gateway, route) == []
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
-def test_the_upstream_speaks_three_dialects(direct: Gateway, dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", list(WRITERS))
+def test_the_upstream_speaks_every_dialect(direct: Gateway, dialect: Dialect) -> None:
     assert faults(direct, Route(dialect, dialect)) == []
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize("route", PAIRS, ids=lambda route: route.name)
 @pytest.mark.parametrize(
     ("manner", "size"), [("plain", "large"), ("burst", "small"), ("paced", "small"), ("brief", "small")]
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bench.__main__ import options, output, wishes
 from bench.gateway.answers import CHUNK_END, TEXT_CHUNKS, Dialect, mark, plain_answers, streams, write_answers
-from bench.gateway.cases import FULL, QUICK, ROUTES, Case, matching
+from bench.gateway.cases import FULL, PAIRS, QUICK, ROUTES, Case, Route, matching
 from bench.gateway.checks import READERS, STREAM_READERS, differences, events
 from bench.gateway.installing import InstallError, install
 from bench.gateway.measured import middle
@@ -36,7 +36,7 @@ def test_a_request_is_one_of_its_dialect_and_has_one_number(dialect: Dialect, si
         assert least < len(content) < most
         assert content.count(NUMBER.encode()) == 1
         request = find(dialect).decode_request(content)
-        assert request.stream is streamed
+        assert request.stream is (streamed and dialect != "gemini")  # which says so in its path
         assert NUMBER in repr(request.messages[-1])
 
 
@@ -74,7 +74,9 @@ def test_cases_have_names_of_their_own_and_the_quick_ones_are_among_them() -> No
     names = [case.name for case in FULL]
     assert len(set(names)) == len(names)
     assert set(QUICK) <= set(FULL)
-    assert {case.route for case in FULL} == set(ROUTES)
+    assert {case.route for case in FULL} == set(PAIRS)
+    pairs = {case[1:] for case in FULL if case.route == Route("gemini", "openai_responses")}
+    assert pairs == {("plain", "small", 64), ("burst", "small", 8), ("paced", "small", 64), ("paced", "small", 256)}
     assert {case.connections for case in FULL} == {1, 8, 64, 256, 1000}
     assert matching(FULL, ("chat->anthropic/plain/8",)) == (Case(ROUTES[2], "plain", "small", 8),)
     assert matching(FULL, ()) == FULL
@@ -87,7 +89,7 @@ def test_cases_have_names_of_their_own_and_the_quick_ones_are_among_them() -> No
         (["--quick"], 3, len(QUICK), 2, "part"),
         (["--only", "nginx,toolglot", "--cases", "memory"], 2, 0, 5, "part"),
         (["--quick", "--cases", "chat->chat/plain/8,memory"], 3, 1, 2, "part"),
-        (["--cases", "/burst/", "--repeat", "1", "--output", "elsewhere"], len(PEERS), 11, 0, "elsewhere"),
+        (["--cases", "/burst/", "--repeat", "1", "--output", "elsewhere"], len(PEERS), 23, 0, "elsewhere"),
     ],
 )
 def test_options_choose_what_is_measured_and_where_it_is_written(

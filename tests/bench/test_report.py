@@ -56,10 +56,13 @@ def test_targets_are_met_by_round_numbers() -> None:
     found = {verdict.target.title: verdict for verdict in verdicts(results())}
     assert len(found) == len(TARGETS)
     missed = {title: round(verdict.missed_by or 0, 2) for title, verdict in found.items() if not verdict.met}
-    # Twice nginx's cost, a five hundredth of LiteLLM's, half of the chunks on time.
+    # Twice nginx's cost, 1.25 times the base's, a five hundredth of LiteLLM's, half of the chunks on time.
     assert missed == {
         "CPU of chunks 10 ms apart, 64 connections: of nginx's": 1.33,
         "CPU of chunks 10 ms apart, 256 connections: of nginx's": 1.33,
+        "CPU of a plain request, 64 connections: of the base's": 1.25,
+        "CPU of chunks 10 ms apart, 64 connections, slowest pair: of the base's": 1.14,
+        "CPU of chunks 10 ms apart, 256 connections, slowest pair: of the base's": 1.14,
         "1,000 slow streams: chunks on time": 1.98,
     }
 
@@ -85,10 +88,43 @@ def test_costs_are_told_beside_nginx_and_litellm() -> None:
     cells = {line[0]: line[1] for line in table.rows}
     assert cells == {
         "NGINX": "0.020",
+        "BASE": "0.032 (1.60x)",
         "TOOLGLOT": "0.040 (2.00x)",
         "LITELLM": "20.0 (1,000x)",
         "LITELLM / TOOLGLOT": "500x",
     }
+
+
+PAIR_TABLES = (
+    ("All pairs: CPU milliseconds of a plain request, 64 connections", "0.040 (1.25x)"),
+    ("All pairs: CPU seconds for 100,000 chunks at once, 8 connections", "0.200 (1.25x)"),
+    ("All pairs: CPU seconds for 100,000 chunks 10 ms apart, 64 streams", "0.200 (1.25x)"),
+    ("All pairs: CPU seconds for 100,000 chunks 10 ms apart, 256 streams", "0.200 (1.25x)"),
+)
+
+
+@pytest.mark.parametrize(("title", "cell"), PAIR_TABLES)
+def test_every_pair_is_compared_with_the_base_from_anthropic_to_chat(title: str, cell: str) -> None:
+    table = next(table for table in tables(results()) if table.title == title)
+    assert table.head == ("", "NGINX", "BASE", "TOOLGLOT", "LITELLM")
+    assert [line[0] for line in table.rows][:5] == [
+        *("chat -> chat", "chat -> responses", "chat -> anthropic", "chat -> gemini"),
+        "responses -> chat",
+    ]
+    assert [line[3] for line in table.rows] == [cell] * 16
+
+
+def test_a_pair_that_a_version_cannot_serve_is_missing_and_not_zero() -> None:
+    found = results()
+    found.rows = [row for row in found.rows if row.gateway == "toolglot" or "gemini" not in row.route]
+    table = next(table for table in tables(found) if table.title == PAIR_TABLES[0][0])
+    cells = {line[0]: line[1:] for line in table.rows}
+    assert cells["gemini -> chat"] == ("-", "-", "0.040 (1.25x)", "-")
+    found.rows = [row for row in found.rows if row.gateway != "base"]
+    table = next(table for table in tables(found) if table.title == PAIR_TABLES[0][0])
+    assert (table.head[2], table.rows[0][2]) == ("TOOLGLOT", "0.040")
+    worst = [verdict for verdict in verdicts(found) if "slowest pair" in verdict.target.title]
+    assert {verdict.met for verdict in worst} == {None}
 
 
 def test_added_times_are_those_above_direct() -> None:
@@ -98,6 +134,7 @@ def test_added_times_are_those_above_direct() -> None:
     assert table.head[-1] == "first byte, 64"
     assert {line[0]: line[-1] for line in table.rows} == {
         "NGINX": "0.200 / 1.00",
+        "BASE": "0.320 / 1.60",
         "TOOLGLOT": "0.400 / 2.00",
         "LITELLM": "200 / 1,000",
     }
@@ -133,7 +170,8 @@ def test_the_plot_is_an_image_with_a_bar_for_every_gateway_that_has_a_number() -
     assert len(widths) == 6 * (len(COSTS) - 1)
     assert all(width > 0 for width in widths)
     # The cheapest first, on every panel.
-    assert all(widths[start] < widths[start + 1] < widths[start + 2] for start in range(0, len(widths), 3))
+    panel_widths = [widths[start : start + len(COSTS) - 1] for start in range(0, len(widths), len(COSTS) - 1)]
+    assert all(sorted(each) == each for each in panel_widths)
 
 
 def test_a_plot_of_nothing_is_an_image_too() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from bench.gateway.cases import ROUTES
+from bench.gateway.cases import ROUTES, UNTRANSLATED
 from bench.gateway.peers.record import Launch, Peer, Place, Program
 
 _NGINX = """\
@@ -63,7 +63,7 @@ DIRECT = Peer(
 NGINX = Peer(
     name="nginx",
     title="nginx, untranslated",
-    routes=ROUTES,
+    routes=tuple(dict.fromkeys((*ROUTES, *UNTRANSLATED))),
     launch=_nginx,
     install=Program("nginx", ("nginx", "-v")),
     ready="/health",

@@ -16,11 +16,15 @@ PATHS: dict[Dialect, str] = {
     "anthropic": "/v1/messages",
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/{model}:{method}",
 }
+METHODS = {False: "generateContent", True: "streamGenerateContent?alt=sse"}
+"""What Gemini's path ends with, by whether the answer is streamed."""
 HEADERS: dict[Dialect, dict[str, str]] = {
     "anthropic": {"x-api-key": KEY, "anthropic-version": "2023-06-01"},
     "openai_chat": {"authorization": f"Bearer {KEY}"},
     "openai_responses": {"authorization": f"Bearer {KEY}"},
+    "gemini": {"x-goog-api-key": KEY},
 }
 
 
@@ -127,3 +131,6 @@ class Peer(NamedTuple):
 
     def client(self, route: Route) -> Dialect:
         return route.client if self.translates else route.upstream
+
+    def path(self, client: Dialect, model: str, *, streamed: bool) -> str:
+        return self.paths[client].format(model=model, method=METHODS[streamed])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import toolglot
-from bench.gateway.cases import ROUTES
+from bench.gateway.cases import PAIRS
 from bench.gateway.peers.record import KEY, Here, Launch, Peer, Place
 
 _CONFIG = """\
@@ -21,13 +21,25 @@ workers = {workers}
 dialect = "openai_chat"
 base_url = "{upstream}/v1"
 key = "{key}"
-models = ["gpt-*"]
+models = ["gpt-4o*"]
+
+[upstreams.responses]
+dialect = "openai_responses"
+base_url = "{upstream}/v1"
+key = "{key}"
+models = ["gpt-4.1*"]
 
 [upstreams.messages]
 dialect = "anthropic"
 base_url = "{upstream}"
 key = "{key}"
 models = ["claude-*"]
+
+[upstreams.gemini]
+dialect = "gemini"
+base_url = "{upstream}"
+key = "{key}"
+models = ["gemini-*"]
 
 [limits]
 connections = 20000
@@ -53,7 +65,7 @@ def launch(place: Place, workers: int = 1) -> Launch:
 TOOLGLOT = Peer(
     name="toolglot",
     title="toolglot",
-    routes=ROUTES,
+    routes=PAIRS,
     launch=launch,
     install=Here("toolglot"),
     ready="/ready",
