@@ -12,6 +12,7 @@ from msgspec import Struct
 import toolglot.dialects
 import toolglot.events
 import toolglot.passes
+from toolglot.dialect import Dialect
 
 # What is filled while something is read, and what msgspec fills from a frame that lives as long as one event.
 CHANGING = {
@@ -56,3 +57,7 @@ def test_a_record_is_frozen_unless_it_says_why_not(record: type[Struct]) -> None
 
 def test_the_list_of_changing_records_names_records() -> None:
     assert set(map(named, records())) >= CHANGING
+
+
+def test_the_record_of_a_dialect_groups_its_facts() -> None:
+    assert len(Dialect.__struct_fields__) <= 25

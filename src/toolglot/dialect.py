@@ -331,11 +331,25 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     """What an image costs, as the vendor publishes it: for estimates."""
 
 
+class UnsignedCall(Struct, frozen=True, kw_only=True):
+    """A call to an upstream that needs a signature over what is sent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    key: str | None
+    """The upstream's credential."""
+
+
 class HeaderRules(Struct, frozen=True, kw_only=True):
     """Headers that this dialect's servers and clients give a meaning. Names in lower case."""
 
     key: str = "authorization"
     """The header in which an upstream expects its credential (`authorization` with `Bearer` before it)."""
+    sign: Callable[[UnsignedCall], Mapping[str, str]] | None = None
+    """Makes the headers that sign a call, for APIs that want a signature over each request in place of a credential.
+    Called anew for each attempt."""
     sent: Mapping[str, str] = {}
     """Sent to every upstream of this dialect, unless the client says otherwise."""
     of_requests: frozenset[str] = frozenset()
@@ -435,6 +449,7 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
     answering: Callable[[Dialect, Request], Dialect] | None = None
     """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
+    demand: HistoryDemand = NO_DEMAND
     usual_history: Mapping[str, Any] = {}
     """Limits of the history that servers are sent, unless they are configured: fields of `HistoryPolicy`."""
 
@@ -463,7 +478,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     answer: AnswerShape = AnswerShape()
     stream: StreamShape = StreamShape()
     state: StateSlots = StateSlots()
-    demand: HistoryDemand = NO_DEMAND
     upstream: UpstreamRules = UpstreamRules()
     listing: Listing
     counting: Counting | None = None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 
+from toolglot.dialect import UnsignedCall
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.lanes import is_plain
 from toolglot.ir import replace
 from toolglot.routing import Target
 from toolglot.upstream import exchange
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.exchange import NOTHING_TOLD, Exchanges, Told
+from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.upstream import Upstream, address
 
 UPSTREAM = Upstream(
@@ -70,3 +75,19 @@ def test_exchanges_of_one_kind_are_made_alike_and_others_are_not(monkeypatch: py
     for number in range(5):
         kind(target=replace(TARGET, asked=str(number)))
     assert len(exchanges._made) <= 2
+
+
+def test_a_dialect_that_signs_its_calls_sends_the_signature_in_place_of_the_credential() -> None:
+    def sign(call: UnsignedCall) -> dict[str, str]:
+        signed = f"{call.method} {call.url} {call.headers['content-type']} {call.body.decode()} {call.key}"
+        return {"x-signature": sha256(signed.encode()).hexdigest()}
+
+    dialect = DIALECTS["openai_chat"]
+    signing = replace(UPSTREAM, dialect=replace(dialect, headers=replace(dialect.headers, sign=sign)))
+    headers = signing.call("/v1/chat/completions", b"{}").headers
+    signed = "POST http://u.test/v1/chat/completions application/json {} sk-0123456789abcdef"
+    assert headers["x-signature"] == sha256(signed.encode()).hexdigest()
+    assert "authorization" not in headers
+    client, transport = DIALECTS["anthropic"], HttpTransport(1, {})
+    assert is_plain(client, replace(UPSTREAM, transport=transport), TARGET)
+    assert not is_plain(client, replace(signing, transport=transport), TARGET)  # whose heads are written once

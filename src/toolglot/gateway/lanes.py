@@ -245,6 +245,7 @@ def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:
         client.direct is not None
         and client.direct.read_request is not None
         and upstream.dialect.direct is not None
+        and upstream.dialect.headers.sign is None
         and isinstance(upstream.transport, HttpTransport)
         and upstream.tokens is None
         and not target.mcp

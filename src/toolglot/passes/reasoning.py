@@ -31,7 +31,7 @@ ON_CALLS = STATE | {"extra_content"}
 
 def _demand_of(context: Context) -> HistoryDemand:
     """What the target demands of a history whose reasoning is not its own."""
-    return DIALECTS[context.target].demand if context.target in DIALECTS else NO_DEMAND
+    return DIALECTS[context.target].upstream.demand if context.target in DIALECTS else NO_DEMAND
 
 
 def _triggers(context: Context) -> int:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from toolglot.config.schema import BreakerConfig, Retries, WarpHistory
 from toolglot.config.secrets import header_secrets
-from toolglot.dialect import Dialect
+from toolglot.dialect import Dialect, UnsignedCall
 from toolglot.errors import ApiError
 from toolglot.ir import replace
 from toolglot.passes import CacheMarks
@@ -65,19 +65,13 @@ class Upstream(Struct, frozen=True, kw_only=True):
 
     def call(self, path: str, body: bytes = b"", headers: Mapping[str, str] = {}, method: str = "POST") -> Call:
         """A call to a path of the dialect, with this upstream's credential."""
-        return Call(
-            method=method,
-            url=address(self.base_url, path),
-            headers={
-                "content-type": "application/json",
-                **self.dialect.headers.sent,
-                **headers,
-                **self.headers,
-                **self.credential(),
-            },
-            body=body,
-            timeouts=self.timeouts,
-        )
+        url, rules = address(self.base_url, path), self.dialect.headers
+        sent = {"content-type": "application/json", **rules.sent, **headers, **self.headers}
+        if rules.sign is None:
+            sent |= self.credential()
+        else:
+            sent |= rules.sign(UnsignedCall(method=method, url=url, headers=sent, body=body, key=self.key))
+        return Call(method=method, url=url, headers=sent, body=body, timeouts=self.timeouts)
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from toolglot.dialect import (
     RequestShape,
     StateSlots,
     StreamShape,
+    UpstreamRules,
     capabilities,
 )
 from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
@@ -76,7 +77,7 @@ ANTHROPIC = Dialect(
     ),
     stream=StreamShape(last_event=MESSAGE_STOP, broken="cut", text_of_frame=text_of_frame),
     state=StateSlots(slot="signature"),
-    demand=DEMAND,
+    upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,
     counting=COUNTING,
     served=SERVED,

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
+from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape, UpstreamRules
 from toolglot.dialects.gemini.counting import COUNTING, image_tokens
 from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode_error
 from toolglot.dialects.gemini.history_demand import DEMAND
@@ -57,7 +57,7 @@ GEMINI = Dialect(
     ),
     stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True),
     state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
-    demand=DEMAND,
+    upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,
     counting=COUNTING,
 )

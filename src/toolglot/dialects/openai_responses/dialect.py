@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
+from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape, UpstreamRules
 from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
 from toolglot.dialects.openai_responses.direct import DIRECT
 from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_error, encode_error
@@ -46,7 +46,7 @@ OPENAI_RESPONSES = Dialect(
     ),
     stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True),
     state=StateSlots(slot="encrypted_content"),
-    demand=DEMAND,
+    upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,
     counting=COUNTING,
     served=SERVED,
