@@ -53,7 +53,7 @@ def rewrite_blocks(request: Request, rewrite: Rewrite, *kinds: type[Block]) -> R
 
 
 def rewrite_messages(request: Request, rewrite: Callable[[Message, int], Message]) -> Request:
-    messages = tuple(rewrite(message, number) for number, message in enumerate(request.messages))
+    messages = tuple([rewrite(message, number) for number, message in enumerate(request.messages)])
     return with_messages(request, messages)
 
 

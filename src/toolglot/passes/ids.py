@@ -7,7 +7,7 @@ and appending a turn changes none of them (prompt caches live on that). Results 
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 
@@ -120,8 +120,8 @@ class Pairing:
         self._overdue: dict[tuple[str, ...], list[_Call]] = {}
         self._latest: dict[str, _Call] = {}
         # By the ids that the client sent: calls of the batch without a result, and results that are still to come.
-        self._unanswered: Counter[str] = Counter()
-        self._named: Counter[str] = Counter()
+        self._unanswered: defaultdict[str, int] = defaultdict(int)
+        self._named: defaultdict[str, int] = defaultdict(int)
 
     def over(self, messages: Iterable[Message]) -> Iterator[Message]:
         """The messages of a conversation of any length, each seen once."""
@@ -129,8 +129,9 @@ class Pairing:
         answers: list[tuple[int, Message]] = []
         for number, message in enumerate(messages):
             if message.role == "assistant":
-                yield from self._answered(answers)
-                answers = []
+                if answers:
+                    yield from self._answered(answers)
+                    answers = []
                 self._next_turn(new_batch=before != "assistant")
             if message.role != "assistant" and (answers or _has_result_without_id(message)):
                 answers.append((number, message))
@@ -145,8 +146,11 @@ class Pairing:
     def _answered(self, messages: Sequence[tuple[int, Message]]) -> Iterator[Message]:
         """The messages from a result without an id on. Ids are worth more than names and order, so a call that a later
         one of these results names is not given to one without an id."""
-        blocks = (block for _, message in messages for block in message.content)
-        self._named = Counter(block.call_id for block in blocks if type(block) is ToolResult and block.call_id)
+        self._named = defaultdict(int)
+        for _, message in messages:
+            for block in message.content:
+                if type(block) is ToolResult and block.call_id:
+                    self._named[block.call_id] += 1
         for number, message in messages:
             yield rewrite_message(message, number, self._pair, ToolCall, ToolResult)
 
@@ -158,7 +162,7 @@ class Pairing:
                 if left := [call for call in reversed(queue) if not call.answered]:
                     self._overdue.setdefault(key, []).extend(left)
             self._waiting = {}
-            self._unanswered = Counter()
+            self._unanswered = defaultdict(int)
 
     def _pair(self, block: Block, place: Place) -> tuple[Block, ...]:
         if isinstance(block, ToolCall):
@@ -172,8 +176,11 @@ class Pairing:
         self.seen.add(new)
         self._ordinal += 1
         entry = _Call(new, call.id, call.name, call.kind)
-        for key in (("id", call.id), ("id", call.id, call.name), ("name", call.name), ("any",)):
-            self._waiting.setdefault(key, deque()).append(entry)
+        by_id: tuple[tuple[str, ...], ...] = (("id", call.id), ("id", call.id, call.name)) if call.id else ()
+        for key in (*by_id, ("name", call.name), ("any",)):
+            if key not in self._waiting:
+                self._waiting[key] = deque()
+            self._waiting[key].append(entry)
         self._unanswered[call.id] += 1
         self._latest[call.id] = entry
         return call if new == call.id else replace(call, id=new)

@@ -14,7 +14,7 @@ from toolglot.dialect import NO_DEMAND, HistoryDemand
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_messages, with_messages
+from toolglot.passes.blocks import Place, with_messages
 from toolglot.plan import runs_on
 
 UNSIGNED = "skip_thought_signature_validator"
@@ -48,7 +48,9 @@ def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     settled = request
     if context.features & _state_features(context):
-        settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
+        numbered = enumerate(request.messages)
+        messages = tuple([_settle_message(message, number, context) for number, message in numbered])
+        settled = with_messages(request, messages)
         if () in [message.content for message in settled.messages]:
             context.features |= features.BLANK
     done = _demand_of(context).apply(settled, context, request.messages)
