@@ -188,6 +188,7 @@ STATES: list[tuple[str, str, Any, Any]] = [
     ("openai_chat", "$field", "thinking_blocks", "images"),
     ("openai_chat", "$part", True, [{}]),
     ("openai_chat", "thinking_blocks", [{"type": "thinking", "signature": "s"}], [1]),
+    ("openai_chat", "reasoning_summary", [{"type": "summary_text", "text": "t", "signature": "s"}], ["s"]),
     ("openai_chat", "reasoning_details", [{"type": "reasoning.encrypted", "data": "d"}], ["d"]),
     ("openai_chat", "extra_content", {"google": {"thought_signature": "c2ln"}}, "c2ln"),
 ]
