@@ -134,8 +134,7 @@ class LaneRequest(Struct, eq=False):
         """The general translation, for an answer or an error that the direct one does not know."""
         if self._general_translation is None:
             targets, lane = self._general_targets(context), self._lane
-            translate = partial(targets.translate_with, lane.upstream, lane.target, None)
-            self._general_translation = yield from await_result(context, translate)
+            self._general_translation = yield from targets.translate_with(lane.upstream, lane.target, None)
             self._general_translation.label({})
         return self._general_translation
 

@@ -31,8 +31,8 @@ from toolglot.server.taping import Tape, settings_of
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE, aside
-from toolglot.upstream.exchange import Told
+from toolglot.upstream.aside import LARGE
+from toolglot.upstream.exchange import NOTHING_TOLD, Told
 from toolglot.upstream.remedies import mend
 from toolglot.upstream.replay import labels
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
@@ -80,7 +80,12 @@ class RequestTargets:
         )
 
     def _prepare(self, upstream: Upstream, target: Target, context: FlowContext) -> Steps[ExchangeTranslation]:
-        return (yield from await_result(context, partial(self._translate, upstream, target)))
+        calling, request = self.calling, self.received.request
+        if calling.needs_lookup(upstream, target, request):
+            calls = yield from await_result(context, partial(calling.of, upstream, target, request))
+        else:
+            calls = calling.known(upstream, target, request)
+        return (yield from self.translate_with(upstream, target, calls))
 
     def prepare_as_text(
         self, upstream: Upstream, target: Target, context: FlowContext, error: ApiError
@@ -88,34 +93,28 @@ class RequestTargets:
         calls = self.calling.instead(upstream, target, self.received.request, error)
         if calls is None:
             return None
-        translate = partial(self.translate_with, upstream, target, calls, was_refused=True)
-        translation = yield from await_result(context, translate)
+        translation = yield from self.translate_with(upstream, target, calls, was_refused=True)
         why = f"the upstream does not take them: {said(error)}"
         translation.exchange.receipt.note("tools", "sent as text", why)
         return translation
 
-    async def _translate(self, upstream: Upstream, target: Target) -> ExchangeTranslation:
-        calls = await self.calling.of(upstream, target, self.received.request)
-        return await self.translate_with(upstream, target, calls)
-
-    async def translate_with(
+    def translate_with(
         self, upstream: Upstream, target: Target, text_calls: TextCalls | None, *, was_refused: bool = False
-    ) -> ExchangeTranslation:
+    ) -> Steps[ExchangeTranslation]:
         """A new exchange with the upstream's request in it. Raises what `Exchange.request_of` does."""
-        received, record = self.received, self.context.record
-        size = len(received.body)
-        known = await self.replays.told(received.client, upstream, target, received.request, text_calls, size)
-        if states := await self.states.found(received.client, upstream, target, received.request, size):
-            known = replace(known, states=states)
+        received, context = self.received, self.context
+        record, size = context.record, len(received.body)
+        known = yield from self._look_up(upstream, target, text_calls)
         exchange = self._new_exchange(upstream, target, text_calls, known)
         exchange.receipt.add(received.lines)
         self.states.watch(exchange)
         try:
-            body = await aside(size, exchange.request_of, received.request, received.body)
+            work = partial(exchange.request_of, received.request, received.body)
+            body = work() if size <= LARGE else (yield from offload(context, size, work))
         except ToolglotError:
-            self.context.exchange = exchange
+            context.exchange = exchange
             raise
-        self.context.exchange = exchange  # not before: somebody may read its receipt while it is being written
+        context.exchange = exchange  # not before: somebody may read its receipt while it is being written
         assert exchange.sent is not None
         record.upstream, record.upstream_dialect = upstream.name, upstream.dialect.name
         record.upstream_model = exchange.sent.model
@@ -127,6 +126,20 @@ class RequestTargets:
         if self.replays.keeps:
             translation.transport = _ReplayKeepingTransport(translation.transport, self.replays, exchange)
         return translation
+
+    def _look_up(self, upstream: Upstream, target: Target, text_calls: TextCalls | None) -> Steps[Told]:
+        """What is stored of the conversation, for this target."""
+        received, context = self.received, self.context
+        client, request, size = received.client, received.request, len(received.body)
+        known = NOTHING_TOLD
+        if self.replays.needs_lookup(client, upstream):
+            told = partial(self.replays.told, client, upstream, target, request, text_calls, size)
+            known = yield from await_result(context, told)
+        search = partial(self.states.search, client, upstream, target, request, size)
+        names = search() if size <= LARGE else (yield from offload(context, size, search))
+        if names and (states := (yield from await_result(context, partial(self.states.find, names)))):
+            known = replace(known, states=states)
+        return known
 
     def _new_exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None, known: Told) -> Exchange:
         received = self.received

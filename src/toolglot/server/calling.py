@@ -21,9 +21,21 @@ class Calling:
 
     async def of(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
         """How calls are written as text between this target and us; None when everything is native."""
+        if not self.needs_lookup(upstream, target, request):
+            return self.known(upstream, target, request)
+        return text_calls(upstream, target, await self._verdicts.of(upstream, target.model, self._store))
+
+    def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
+        """Whether the store has to be asked first."""
+        if self._store is None or target.tools != AUTO or not uses_tools(request):
+            return False
+        return self._verdicts.is_outdated(upstream, target.model)
+
+    def known(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
+        """The same as `of`, without asking the store."""
         if target.tools != AUTO or not uses_tools(request):
             return text_calls(upstream, target)
-        return text_calls(upstream, target, await self._verdicts.of(upstream, target.model, self._store))
+        return text_calls(upstream, target, self._verdicts.known(upstream, target.model))
 
     def instead(self, upstream: Upstream, target: Target, request: Request, error: ApiError) -> TextCalls | None:
         """How the request can be sent once more as text, when the upstream has refused it because of its tools."""

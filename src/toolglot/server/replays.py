@@ -70,6 +70,13 @@ class Replays:
         """Whether something of the next answer is kept."""
         return self._conversation is not None and self._store is not None
 
+    def needs_lookup(self, client: Dialect, upstream: Upstream) -> bool:
+        """Whether `told` has anything to look for."""
+        if upstream.dialect.name == WARP and client.name != WARP and upstream.warp_history == "replay":
+            return True
+        self._conversation = None
+        return False
+
     async def told(
         self,
         client: Dialect,
@@ -81,7 +88,7 @@ class Replays:
     ) -> Told:
         """What is known of the conversation that this request, of so many bytes, goes on with."""
         self._conversation = None
-        if upstream.dialect.name != WARP or client.name == WARP or upstream.warp_history != "replay":
+        if not self.needs_lookup(client, upstream):
             return NOTHING_TOLD
         found = await aside(size, _as_sent, client, upstream, target, request, text_calls)
         if found is None:

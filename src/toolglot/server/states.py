@@ -130,6 +130,13 @@ class States:
     ) -> Mapping[int, AnswerState]:
         """What the target wants back of this conversation, of so many bytes, and the client may not have sent: for the
         answers of these numbers."""
+        names = await aside(size, self.search, client, upstream, target, request, size)
+        return await self.find(names) if names else {}
+
+    def search(
+        self, client: Dialect, upstream: Upstream, target: Target, request: Request, size: int
+    ) -> Mapping[int, AnswerName]:
+        """The answers of this conversation, of so many bytes, for which the target's state has to be looked up."""
         self._asked = self._heard = None
         self._skipped = 0
         owner = upstream.dialect.name
@@ -143,14 +150,15 @@ class States:
             self._asked = request  # what its answers are known by is found out once there is something to keep
             return {}
         try:
-            lacking, names, self._skipped = await aside(size, _lacking, request.messages, client, owner, named=some)
+            lacking, names, self._skipped = _lacking(request.messages, client, owner, named=some)
         except (ToolglotError, RecursionError, UnicodeEncodeError):
             return {}  # whoever sends the request will say why
         if not carries or lacking:
             self._asked = request  # else the client has shown that it keeps what it is given
-        return await self._find(names) if names else {}
+        return names
 
-    async def _find(self, names: Mapping[int, _Name]) -> Mapping[int, AnswerState]:
+    async def find(self, names: Mapping[int, AnswerName]) -> Mapping[int, AnswerState]:
+        """The states of these answers that are stored, by their numbers."""
         assert self._store is not None
         newest_first = [names[number] for number in sorted(names, reverse=True)]  # where all would be too much to read
         calls = [name.calls for name in newest_first if name.calls]
@@ -223,7 +231,7 @@ def _content(exchange: Exchange) -> tuple[Block, ...]:
     return () if answer is None else answer.content
 
 
-def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -> _Name:
+def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -> AnswerName:
     calls = [block for block in content if isinstance(block, ToolCall)]
     if client.answer.omits_call_ids(asked):
         calls = [replace(call, id="") for call in calls]
@@ -233,23 +241,23 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
     return _name(calls, answered(_told(asked.messages), content).hash, before)
 
 
-class _Name(Struct, frozen=True):
+class AnswerName(Struct, frozen=True):
     """What an answer is known by. `calls` is empty where only what was said can tell it from others."""
 
     calls: str
     hash: str
 
 
-def _name(calls: Sequence[ToolCall], said: str, before: bytes) -> _Name:
+def _name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerName:
     """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` that of
     the ids of the calls that went before it, if there were any."""
     ids = [_given_id(call) for call in calls]
     if not all(ids) or not (ids or before):
-        return _Name("", said)
+        return AnswerName("", said)
     told = [(each, call.name, arguments_said(call.arguments)) for each, call in zip(ids, calls, strict=True)]
     unique = ids and all(_is_drawn(each, call.name) for each, call in zip(ids, calls, strict=True))
     marked = ascii(told if unique else (told, said, before))
-    return _Name(sha256(marked.encode("ascii")).hexdigest(), said)
+    return AnswerName(sha256(marked.encode("ascii")).hexdigest(), said)
 
 
 def _given_id(call: ToolCall) -> str:
@@ -281,13 +289,13 @@ def _with_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
 
 def _lacking(
     messages: Sequence[Message], client: Dialect, owner: str, *, named: bool
-) -> tuple[bool, dict[int, _Name], int]:
+) -> tuple[bool, dict[int, AnswerName], int]:
     """Whether every answer of a conversation may lack what its owner wants back; if they are to be `named`, the names
     of those that may; and how many of the first ones nobody looks for."""
     said = runs(messages)
     first = skipped(len(said))
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state.slot, owner)}
-    names: dict[int, _Name] = {}
+    names: dict[int, AnswerName] = {}
     before = b""
     hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking and named else {}
     count = len(said)

@@ -31,14 +31,25 @@ class Verdicts:
         self._known: OrderedDict[tuple[str, str], tuple[float, Verdict | None]] = OrderedDict()
 
     async def of(self, upstream: Upstream, model: str, store: Store | None) -> Known | None:
-        """What is known of this model; None when nothing is."""
-        key, now = (upstream.base_url, model), time()
-        looked, verdict = self._known.get(key, (0.0, None))
+        """What is known of this model, here or in the store; None when nothing is."""
+        if store is not None and self.is_outdated(upstream, model):
+            key, now = (upstream.base_url, model), time()
+            _, verdict = self._known.get(key, (0.0, None))
+            self._keep(key, now, await self._read(store, upstream, model) or verdict)
+        return self.known(upstream, model)
+
+    def is_outdated(self, upstream: Upstream, model: str) -> bool:
+        """Whether the store may know more of this model than is known here."""
         # Of a vendor whose models all take tools nothing is written down but what was refused here.
-        if store is not None and not upstream.native_tools and now - looked >= FRESH:
-            verdict = await self._read(store, upstream, model) or verdict
-            self._keep(key, now, verdict)
-        return None if verdict is None or verdict.until <= now else verdict.tools
+        if upstream.native_tools:
+            return False
+        known = self._known.get((upstream.base_url, model))
+        return known is None or time() - known[0] >= FRESH
+
+    def known(self, upstream: Upstream, model: str) -> Known | None:
+        """What is known of this model without asking the store."""
+        _, verdict = self._known.get((upstream.base_url, model), (0.0, None))
+        return None if verdict is None or verdict.until <= time() else verdict.tools
 
     async def refused(self, upstream: Upstream, model: str, store: Store | None) -> None:
         """This model did not take tools."""
