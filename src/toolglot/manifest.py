@@ -31,6 +31,8 @@ class Route(Struct, frozen=True):
     """Answered although the server has as many connections or requests as it takes: monitoring asks here."""
     function: str = ""
     """For the action `function`: a reference to the function from the request's body to the answer's JSON."""
+    streams: bool | None = None
+    """For the action `generate`: whether the answer is a stream; None where the request says so."""
     operation: str = "chat"
     """For the action `generate`: the operation's name in OpenTelemetry's conventions."""
     setting: str = ""

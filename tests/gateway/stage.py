@@ -210,7 +210,7 @@ class Stage:
             record=self.record,
             environment=Environment(lambda: self.now, lambda: 1.0, lambda: 0.0),
             is_streaming=stream,
-            keepalive=b":beat",
+            encode_keepalive=lambda: b":beat",
             encode_fault=lambda context, error: b"<%b>" % error.kind.encode(),
             describe_failure=lambda failure, record: ApiError(kind="server", message=str(failure)),
             on_failure=lambda record, name, error: self.failed.append((name, error.kind)),

@@ -9,14 +9,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from tests.gateway.stage import Stage, UpperCase
+from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.commands import Flow, Result
 from toolglot.gateway.flow import FlowContext, answer, await_result
-from toolglot.gateway.lane_request import LaneRequest
+from toolglot.gateway.known_heads import RequestHead
 from toolglot.gateway.sweep import DriverSweep
+from toolglot.manifest import Route
 from toolglot.server.failures import DRAINING
+from toolglot.server.security import Caller, Guard
 from toolglot.upstream.aside import LARGE
 from toolglot.upstream.http_client import Destination, HttpTransport, PreparedCall, Receiver, Sending
 from toolglot.upstream.transport import Timeouts, TransportError
@@ -102,8 +105,19 @@ class Prepared(UpperCase):
 
 
 class RememberingRequest:
-    """What a driver asks a request on a lane for."""
+    """What a driver asks a request for."""
 
+    head = RequestHead(
+        path="/ask",
+        route=Route("POST", "/ask", "generate"),
+        values={},
+        client=DIALECTS["openai_chat"],
+        stream_lines=b"transfer-encoding: chunked\r\n",
+        query={},
+        headers={},
+        caller=Caller("", ""),
+        guard=Guard(ServerConfig()),
+    )
     client_dialect = DIALECTS["openai_chat"]
     is_plain = True
 
@@ -140,9 +154,8 @@ class Run:
         flow = answer(context, self.stage.targets)
         if wrap is not None:
             flow = wrap(flow, context)
-        request = cast("LaneRequest", self.request)
         self.driver = CallbackDriver(
-            self.client, request, context, flow, flow.send, self.sweep, self.stage.record, 0.0, 0.0, stream
+            self.client, self.request, context, flow, flow.send, self.sweep, self.stage.record, 0.0, 0.0, stream
         )
         self.driver.start()
 
@@ -209,6 +222,19 @@ def test_an_upstream_that_does_not_end_is_given_a_moment() -> None:
         request.driver.tick(now, 15.0)
         assert request.transport.sendings[0].log == []
         request.driver.tick(now + 2.0, 15.0)
+        assert request.transport.sendings[0].log == ["abort"]
+        assert request.is_over()
+
+    run(work)
+
+
+def test_an_upstream_that_does_not_end_is_given_up_although_the_client_has_left_with_its_answer() -> None:
+    async def work() -> None:
+        request = Run(stream=True)
+        request.upstream.on_head(200, EVENTS)
+        request.upstream.on_body(b"a.")
+        request.driver.left()
+        request.driver.tick(request.client.loop.time() + 2.0, 15.0)
         assert request.transport.sendings[0].log == ["abort"]
         assert request.is_over()
 

@@ -9,9 +9,10 @@ import pytest
 
 from tests.gateway.stage import BEGUN, LATE, Stage, status, transcript, whole
 from toolglot.errors import ApiError
-from toolglot.gateway.commands import Done, Flow, Silent, Stop
+from toolglot.gateway.commands import Done, Flow, Silent, Stop, StreamEnd, Write
 from toolglot.gateway.features.carried_state import with_carried_state
 from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import answer
 from toolglot.server.states import States
 from toolglot.server.turn import Turn
@@ -95,6 +96,9 @@ class KeepingStates:
         self.kept = kept
         self.calls: list[bool] = []
 
+    def has_news(self, exchange: Exchange, *, whole: bool) -> bool:
+        return self.kept
+
     async def keep(self, exchange: Exchange, *, whole: bool) -> None:
         self.calls.append(whole)
 
@@ -133,3 +137,29 @@ def test_whether_an_answer_is_whole_is_told_to_who_keeps_it() -> None:
 
     assert asyncio.run(run(True)) == [False]
     assert asyncio.run(run(False)) == [True]
+
+
+ERROR = b"data: !\n\n!\n\n"
+
+
+def scripted(*commands: Any) -> Flow:
+    """A flow that says these things, of which the last is its result."""
+    for command in commands[:-1]:  # noqa: UP028 (outcomes are sent to it)
+        yield command
+    return commands[-1]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("commands", "outcomes", "said"),
+    [
+        ([b"a", StreamEnd(b"b" + ERROR)], [b"", Done(None)], "a | write bdata: !\n\n | await | = !\n\n"),
+        ([StreamEnd(b"b" + ERROR, upstream_headers={})], [Done(None)], "begin | write bdata: !\n\n | await | = !\n\n"),
+        ([Write(ERROR), StreamEnd(b"")], [Done(None)], "write data: !\n\n | await | write !\n\n | = "),
+        ([b"a", StreamEnd(ERROR)], [STOP], "a | = data: !\n\n!\n\n"),
+        ([b"a", StreamEnd(b"b")], [b""], "a | = b"),
+    ],
+    ids=["at the end", "at once", "in the middle", "while the server stops", "no error"],
+)
+def test_an_error_is_written_in_a_chunk_of_its_own(commands: list[Any], outcomes: list[Any], said: str) -> None:
+    flow = with_separate_error(scripted(*commands), Stage(stream=True).context, b"!")
+    assert transcript(flow, outcomes) == said

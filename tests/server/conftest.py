@@ -1,4 +1,4 @@
-"""Both ways through the gateway: what holds on the general one holds on the express lane."""
+"""All ways through the gateway: what holds on one driver, with one translation, holds on the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.server import gateway
 
-BOTH_WAYS = frozenset(
+ALL_WAYS = frozenset(
     {
         "test_backpressure",
         "test_body_budget",
@@ -37,13 +37,12 @@ BOTH_WAYS = frozenset(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
-        metafunc.fixturenames.append("lane")
-        metafunc.parametrize("lane", ["general", "express"], indirect=True)
+    if metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS:
+        metafunc.fixturenames.append("way_through")
+        metafunc.parametrize("way_through", ["awaiting", "callback", "direct"], indirect=True)
 
 
 @pytest.fixture
-def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """On the express lane every request may go that finds its model there, from the first one on."""
-    monkeypatch.setattr(gateway, "EXPRESS", request.param == "express")
+def way_through(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(gateway, "WAY", request.param)
     return str(request.param)

@@ -25,7 +25,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 
 from tests.waiting import FAILSAFE, until
 from tests.warp_server.messages import encode
@@ -272,8 +272,11 @@ class Asking:
             talk.leave()
 
 
-EXPRESS = False
-"""Requests take the express lane from the first one on; else none does."""
+Way = Literal["awaiting", "callback", "direct"]
+
+WAY: Way = "callback"
+"""How requests are answered: all by the driver that awaits; by the callback driver where it takes them; by the callback
+driver, and translated directly where that is possible, from the first one on."""
 
 
 class ClosedLanes(Lanes):
@@ -362,6 +365,8 @@ class _Server(Server):
 
     def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
         super().__init__(service, on_ready)
+        if WAY == "awaiting":
+            self.config.http.express = None  # type: ignore[union-attr]
         self.leaving = asyncio.Event()
         self.loop = asyncio.get_running_loop()
 
@@ -423,7 +428,7 @@ class _Thread(threading.Thread):
         )
         service.tapes = recording(self._config.record, metrics)
         service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-        service.gateway.lanes = EagerLanes(service.gateway) if EXPRESS else ClosedLanes()
+        service.gateway.lanes = EagerLanes(service.gateway) if WAY == "direct" else ClosedLanes()
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)

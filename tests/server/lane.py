@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects import DIALECTS
-from toolglot.gateway.admission import LaneAdmission
+from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server.guarded import GuardedProtocol, guarded
 from toolglot.server.heads import Gates
@@ -135,7 +135,7 @@ class Lane:
         metrics = Metrics()
         self.service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, observers=(metrics.observe,))
         self.service.sweep = DriverSweep(lambda: 15.0)
-        self._protocol = guarded(Gates(), LaneAdmission(self.service))
+        self._protocol = guarded(Gates(), CallbackAdmission(self.service))
         self._uvicorn = uvicorn.Config(_nobody, log_config=None, access_log=False)
         self._uvicorn.load()
         self._state = ServerState()

@@ -12,8 +12,9 @@ from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.told import error_told, frames, good_end, type_of
 from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
 from toolglot.config.schema import Retries
-from toolglot.gateway import driver
+from toolglot.gateway import flow
 from toolglot.lint import lint
+from toolglot.upstream.retry import next_wait
 
 WORDS = "Rate limit reached for gpt-5 on tokens per min (TPM). Please try again in 1.898s."
 
@@ -107,25 +108,17 @@ def test_the_wait_that_an_upstream_names_is_waited(
 ) -> None:
     waits: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
+    def note_wait(*args: Any) -> float | None:
+        wait = next_wait(*args)
+        if wait is None:
+            return None
+        waits.append(wait)
+        return 0.0
 
-    monkeypatch.setattr(driver, "asyncio", _Asyncio(sleep))
+    monkeypatch.setattr(flow, "next_wait", note_wait)
     with (
         BadServer(refusal, [expect(), stream(SOUND[upstream])]) as server,
         gateway(at(upstream, server.url, retries=Retries(attempts=2, first_wait=0))) as running,
     ):
         good_end("anthropic", running.ask("anthropic", stream=True))
     assert waits == [pytest.approx(1.898)]
-
-
-class _Asyncio:
-    """The module, but for its sleep."""
-
-    def __init__(self, sleep: Any) -> None:
-        self.sleep = sleep
-
-    def __getattr__(self, name: str) -> Any:
-        import asyncio
-
-        return getattr(asyncio, name)

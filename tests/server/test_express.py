@@ -1,6 +1,6 @@
 """The express lane: when it opens, what takes it, and how a request leaves it without anybody being asked twice.
 
-That what clients see is the same on both ways, the tests of `conftest.BOTH_WAYS` show.
+That what clients see is the same on both ways, the tests of `conftest.ALL_WAYS` show.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tests.server.gateway import LIMITS, Running, at, gateway
 from tests.server.lane import ANSWER, TALK, TOOL, Lane, asked, chunk, compact, on_lane
 from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
 from toolglot.config.schema import RecordConfig, Retries
-from toolglot.gateway.admission import PATHS
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.lanes import Lanes
 from toolglot.server.verdicts import FRESH
@@ -194,12 +193,12 @@ def test_how_much_of_a_history_was_sent_before_is_noted_on_the_lane_too() -> Non
 
 
 @pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("client", sorted(dialect.name for dialect in PATHS.values()))
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
 def test_the_usual_request_of_the_tests_takes_the_lane(
     client: str, streams: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the tests of both ways would show nothing."""
-    monkeypatch.setattr(serving, "EXPRESS", True)
+    monkeypatch.setattr(serving, "WAY", "direct")
     with each(stream(*WORDS) if streams else answer()) as server, gateway(at("openai_chat", server.url)) as running:
         assert running.ask(client, stream=streams).status == 200
         assert took(running, 1) == [True]
@@ -280,7 +279,7 @@ def test_the_limit_of_requests_counts_when_the_body_is_there() -> None:
 def test_what_is_over_a_limit_is_refused_on_the_lane_too(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "EXPRESS", True)
+    monkeypatch.setattr(serving, "WAY", "direct")
     limits = replace(LIMITS, messages=5, tools=3)
     with each(never()) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
         assert running.ask("openai_chat", body=fields).status == 400

@@ -17,12 +17,16 @@ from tests.upstream.bad_server import BadServer, Step, expect, head, reply, send
 from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.known_heads import Familiar, Head, around_length
+from toolglot.gateway.known_heads import KnownRequestHead, RequestHead, around_length
 from toolglot.gateway.lanes import Lanes
+from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
 
-HEAD = Head(
+HEAD = RequestHead(
     path="/v1/messages",
+    route=Route("POST", "/v1/messages", "generate"),
+    values={},
+    stream_lines=b"",
     client=DIALECTS["anthropic"],
     query={},
     headers={},
@@ -32,10 +36,10 @@ HEAD = Head(
 READ = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nx-api-key: k\r\n\r\nbody"
 
 
-def familiar(data: bytes = READ) -> Familiar:
+def familiar(data: bytes = READ) -> KnownRequestHead:
     around = around_length(data)
     assert around is not None
-    return Familiar(*around, HEAD)
+    return KnownRequestHead(*around, HEAD)
 
 
 def with_length(length: str, body: bytes) -> bytes:

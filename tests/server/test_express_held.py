@@ -6,6 +6,7 @@ import asyncio
 
 from tests.server.lane import STREAM_END, STREAM_HEAD, WHOLE, Lane, asked, chunk, framed, on_lane
 from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.lane_request import LaneRequest
 
 BEGIN = STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")])
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
@@ -18,10 +19,12 @@ def test_a_stream_that_has_begun_holds_neither_its_request_nor_a_parser() -> Non
         client.data_received(asked(stream=True))
         crossing = client.cycle
         assert isinstance(crossing, CallbackDriver)
-        assert crossing._request._waiting.pieces
+        request = crossing._request
+        assert isinstance(request, LaneRequest)
+        assert request._waiting.pieces
         upstream.data_received(BEGIN)
-        assert crossing._request._waiting.pieces == []
-        assert crossing._request._asked.body == b""
+        assert request._waiting.pieces == []
+        assert request._asked.body == b""
         assert client.headers == []
         assert client.parser is None
 

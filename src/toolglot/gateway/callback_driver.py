@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.gateway.commands import (
     ELAPSED,
@@ -43,7 +44,7 @@ from toolglot.gateway.commands import (
 from toolglot.gateway.driver import DRAIN_SECONDS
 from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext, is_answer
 from toolglot.server import failures
-from toolglot.server.headers import STREAM_HEADERS, header_lines
+from toolglot.server.headers import header_lines
 from toolglot.server.outcomes import ERROR_BODY_LIMIT
 from toolglot.server.record import Record
 from toolglot.upstream.aside import aside
@@ -52,11 +53,43 @@ from toolglot.upstream.transport import Call, Reply, Transport, TransportError, 
 
 if TYPE_CHECKING:
     from toolglot.gateway.client_connection import ClientConnection
-    from toolglot.gateway.lane_request import LaneRequest
+    from toolglot.gateway.known_heads import RequestHead
     from toolglot.gateway.sweep import DriverSweep
 
 _WHOLE = b"content-type: application/json\r\ncontent-length: %d\r\n"
-_STREAM = header_lines(STREAM_HEADERS) + b"transfer-encoding: chunked\r\n"
+
+
+class AnsweredRequest(Protocol):
+    """The client's request that a flow answers."""
+
+    @property
+    def head(self) -> RequestHead: ...
+    @property
+    def client_dialect(self) -> Dialect: ...
+    @property
+    def is_plain(self) -> bool:
+        """It was translated directly, and called its upstream once."""
+        ...
+
+    def hash_prefix(self) -> None:
+        """Called when the upstream has the request, and is at work."""
+        ...
+
+    def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
+        """The headers of the answer that describe the exchange."""
+        ...
+
+    def receipt_headers(self, context: FlowContext) -> dict[str, str]:
+        """The headers of an error."""
+        ...
+
+    def encode_early_failure(self, context: FlowContext, error: ApiError) -> bytes:
+        """A stream that is only this error."""
+        ...
+
+    def close(self, context: FlowContext, now: float) -> None:
+        """The request is over."""
+        ...
 
 
 class CallbackDriver(Struct, eq=False):
@@ -66,7 +99,7 @@ class CallbackDriver(Struct, eq=False):
     """
 
     _client: ClientConnection
-    _request: LaneRequest
+    _request: AnsweredRequest
     _context: FlowContext
     _flow: Flow
     _resume: Callable[[Outcome], Command]
@@ -151,7 +184,8 @@ class CallbackDriver(Struct, eq=False):
             self._call(command)
             return False
         if type(command) is BeginStream:
-            self._pending_head = self._head(_STREAM, command.upstream_headers)
+            self._client.begun()
+            self._pending_head = self._head(self._request.head.stream_lines, command.upstream_headers)
         elif type(command) is Write:
             self._write(command.data)
         elif type(command) is Wait:
@@ -422,17 +456,18 @@ class CallbackDriver(Struct, eq=False):
 
     def tick(self, now: float, keepalive: float) -> None:
         """Called now and then: tell the flow of silence, and end what is only drained."""
+        if self.response_complete:
+            if now - self._touched >= DRAIN_SECONDS:
+                self._drop()
+                self._sweep.discard(self)
+            return
         if self.disconnected:
             return
         if self.record.bytes_out != self._seen_out:
             self._seen_out, self._touched = self.record.bytes_out, now
         if self._left != self._seen_left:
             self._seen_left, self._upstream_touched = self._left, now
-        if self.response_complete:
-            if now - self._touched >= DRAIN_SECONDS:
-                self._drop()
-                self._sweep.discard(self)
-        elif self._backoff is None and not self._client.full:
+        if self._backoff is None and not self._client.full:
             silent = Silent(now - self._touched, now - self._upstream_touched)
             if silent.client >= min(keepalive, TRAILING_SECONDS):
                 self._step(silent)
@@ -463,7 +498,7 @@ class CallbackDriver(Struct, eq=False):
     def _end_stream(self, end: StreamEnd) -> None:
         head, self._pending_head = self._pending_head, b""
         if end.upstream_headers is not None:
-            head = self._head(_STREAM, end.upstream_headers)
+            head = self._head(self._request.head.stream_lines, end.upstream_headers)
         last = b"%x\r\n%b\r\n" % (len(end.data), end.data) if end.data else b""
         if end.is_cut:  # its last chunk never comes
             self.keep_alive, self.record.cut = False, True
@@ -478,7 +513,7 @@ class CallbackDriver(Struct, eq=False):
         context.note(error)
         client = self._request.client_dialect
         if context.is_streaming and failures.is_told_in_stream(client, failure):
-            self._pending_head = self._head(_STREAM, None)
+            self._pending_head = self._head(self._request.head.stream_lines, None)
             self._end_stream(StreamEnd(self._request.encode_early_failure(context, error)))
             return
         told = failures.encode_failure(client, error, record)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from random import random
 from time import time
 
+from toolglot.config.schema import Limits
 from toolglot.dialect import StreamEncoder
 from toolglot.errors import ApiError
 from toolglot.events import Fault, Start
@@ -15,7 +17,6 @@ from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import failures
-from toolglot.server.incoming import Incoming
 from toolglot.server.record import Record
 
 
@@ -30,14 +31,21 @@ def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
     return Environment(loop.time, random, time)
 
 
-def client_context(incoming: Incoming, received: ReceivedRequest) -> FlowContext:
-    """The context of an answer that goes to this client."""
-    record = incoming.record
-    context = new_context(record, is_streaming=received.request.stream)
-    context.hide = incoming.hide_in_error
-    context.describe_failure = failures.told
-    context.keepalive_seconds = incoming.gateway.config.limits.keepalive
-    return context
+def client_context(
+    record: Record, received: ReceivedRequest, limits: Limits, hide: Callable[[ApiError], ApiError]
+) -> FlowContext:
+    """The context of an answer that goes to a client."""
+    faults = FaultEncoder(received)
+    return FlowContext(
+        record=record,
+        environment=_environment(asyncio.get_running_loop()),
+        is_streaming=received.request.stream,
+        encode_keepalive=faults.encode_keepalive,
+        keepalive_seconds=limits.keepalive,
+        encode_fault=faults.encode,
+        describe_failure=failures.told,
+        hide=hide,
+    )
 
 
 def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiError) -> bytes:
@@ -48,7 +56,7 @@ def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiErro
 
 
 class FaultEncoder:
-    """Writes errors into a stream of which only keep-alives were written."""
+    """Writes keep-alives, and errors into a stream of which only keep-alives were written."""
 
     def __init__(self, received: ReceivedRequest) -> None:
         self._received = received
@@ -56,6 +64,9 @@ class FaultEncoder:
     @cached_property
     def encoder(self) -> StreamEncoder:
         return self._received.client.stream_encoder(self._received.request, Receipt())
+
+    def encode_keepalive(self) -> bytes:
+        return self.encoder.keepalive()
 
     def encode(self, context: FlowContext, error: ApiError) -> bytes:
         start = b""

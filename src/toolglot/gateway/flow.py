@@ -155,7 +155,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
     record: Record
     environment: Environment
     is_streaming: bool = False
-    keepalive: bytes = b""
+    encode_keepalive: Callable[[], bytes] = lambda: b""
     keepalive_seconds: float = 15.0
     """Silence after which the client gets a keep-alive."""
     encode_fault: Callable[[FlowContext, ApiError], bytes] = lambda context, error: b""
@@ -498,7 +498,7 @@ def break_silence(context: FlowContext, stream: Stream, silent: Silent) -> bytes
     """What is written into the silence of a stream: its end, once its upstream has named the stop reason."""
     if stream.settled and silent.upstream >= TRAILING_SECONDS:
         return stream.close()
-    return context.keepalive if silent.client >= context.keepalive_seconds else b""
+    return context.encode_keepalive() if silent.client >= context.keepalive_seconds else b""
 
 
 def keep_alive(context: FlowContext, silent: Silent) -> Steps[Outcome]:
@@ -508,7 +508,7 @@ def keep_alive(context: FlowContext, silent: Silent) -> Steps[Outcome]:
     if not context.begun:
         context.begun = True
         yield BeginStream()
-    return (yield context.keepalive)
+    return (yield context.encode_keepalive())
 
 
 def offload(context: FlowContext, size: int, work: Callable[[], T]) -> Steps[T]:

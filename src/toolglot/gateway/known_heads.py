@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
+from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
 from toolglot.upstream.http_client.known import KnownHead
 
@@ -16,12 +17,17 @@ _LARGEST = 4096
 """Bytes of a head that is kept in mind."""
 
 
-class Head(Struct, frozen=True, eq=False, kw_only=True):
+class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     """All that a request's head says, worked out. Clients send the same head with every request, but for its length:
     it is worked out once. `eq` is identity, so that others can remember things by it."""
 
     path: str
+    route: Route
+    values: Mapping[str, str]
+    """What stands in the path in the places that the route leaves open."""
     client: Dialect
+    stream_lines: bytes
+    """The headers of every streamed answer."""
     query: Mapping[str, str]
     headers: Mapping[str, str]
     caller: Caller
@@ -31,10 +37,10 @@ class Head(Struct, frozen=True, eq=False, kw_only=True):
     """Who has let it in."""
 
 
-class Familiar(KnownHead, frozen=True, eq=False):
+class KnownRequestHead(KnownHead, frozen=True, eq=False):
     """The bytes of a head that was admitted."""
 
-    head: Head
+    head: RequestHead
 
 
 def around_length(data: bytes) -> tuple[bytes, bytes, int] | None:
@@ -48,17 +54,18 @@ def around_length(data: bytes) -> tuple[bytes, bytes, int] | None:
     return data[:before], data[behind:end], before + end - behind
 
 
-class Waiting(Struct, eq=False):
-    """`left`: how many bytes more the body may have, for the direct way to take it."""
+class PendingRequest(Struct, eq=False):
+    """A request whose head has come. `left`: how many bytes more its body may have, for the callback driver to take
+    it."""
 
-    head: Head
+    head: RequestHead
     left: int
     pieces: list[bytes]
-    familiar: Familiar | None = None
-    """As which its head was known; None for one that was read."""
+    known: KnownRequestHead | None = None
+    """The known head that it has; None for one that was read."""
 
     def add(self, piece: bytes) -> bool:
-        """A piece of the body; False once there is more than the direct way takes."""
+        """A piece of the body; False once there is more than the callback driver takes."""
         self.pieces.append(piece)
         self.left -= len(piece)
         return self.left >= 0

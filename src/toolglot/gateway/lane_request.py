@@ -20,7 +20,7 @@ from toolglot.events import Fault
 from toolglot.gateway.commands import Flow, Result, Steps, WholeAnswer, WholeReply
 from toolglot.gateway.context import encode_early_failure
 from toolglot.gateway.flow import FlowContext, StoppedError, Stream, UpstreamTarget, await_result
-from toolglot.gateway.known_heads import Waiting
+from toolglot.gateway.known_heads import PendingRequest, RequestHead
 from toolglot.gateway.lanes import Lane, Passage
 from toolglot.gateway.received import ReceivedRequest, answer_id, start_of_failure
 from toolglot.gateway.targets import ExchangeTranslation, RequestTargets, early_fault
@@ -64,7 +64,7 @@ class LaneRequest(Struct, eq=False):
     _lane: Lane
     _passage: Passage
     _asked: Translated
-    _waiting: Waiting
+    _waiting: PendingRequest
     record: Record
     _hold: BodyHold | None
     body: bytes
@@ -78,6 +78,10 @@ class LaneRequest(Struct, eq=False):
     _prefix: Found | None = None
     _general: RequestTargets | None = None
     _general_translation: ExchangeTranslation | None = None
+
+    @property
+    def head(self) -> RequestHead:
+        return self._waiting.head
 
     @property
     def client_dialect(self) -> Dialect:
@@ -224,7 +228,6 @@ class LaneRequest(Struct, eq=False):
 
     def release(self) -> None:
         """Nothing is repeated any more: a stream may last, and need not hold the request all the while."""
-        self._client.begun()
         self._asked.plain, self._asked.body, self.body = _NO_REQUEST, b"", b""
         if self._general_translation is not None:
             self._general_translation.release()
@@ -241,6 +244,7 @@ class LaneRequest(Struct, eq=False):
             return self._lane.told(self._passage, self._asked, upstream_headers)
         if isinstance(translation, ExchangeTranslation) and upstream_headers is not None:
             fields = translation.client_headers(upstream_headers)
+            fields.pop("x-request-id", None)  # ours takes the place of the upstream's
         else:
             fields = self.receipt_headers(context)
         shown = self._waiting.head.shown
@@ -293,11 +297,7 @@ class LaneRequest(Struct, eq=False):
         record.ended = now
         service.in_flight -= 1
         service.receipts.keep(record, hide_in_lines(lines, shown) if shown else lines)
-        for observe in service.observers:
-            try:
-                observe(record)
-            except OSError:  # a log that cannot be written
-                continue
+        service.observe(record)
 
 
 def with_lane_state(flow: Flow, context: FlowContext, request: LaneRequest) -> Flow:

@@ -19,7 +19,7 @@ from toolglot.direct.answer import Label
 from toolglot.direct.request import DirectRequests, Learnt, Translated
 from toolglot.gateway.commands import Steps
 from toolglot.gateway.flow import FlowContext, Translation, UpstreamTarget
-from toolglot.gateway.known_heads import Head
+from toolglot.gateway.known_heads import RequestHead
 from toolglot.ir import Request
 from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
 from toolglot.passes.history_policy import settle
@@ -74,8 +74,8 @@ class Lane:
         "breaker",
         "client",
         "destination",
+        "encode_keepalive",
         "issuer",
-        "keepalive",
         "new_exchange",
         "opened",
         "requests",
@@ -112,11 +112,11 @@ class Lane:
             describe=partial(told, upstream),
         )
         self.targets = (own,)
-        self.keepalive = client.stream_encoder(Request(model=""), Receipt()).keepalive()
-        self._passages: dict[tuple[Head, str, str, bool], Passage] = {}
+        self.encode_keepalive = client.stream_encoder(Request(model=""), Receipt()).keepalive
+        self._passages: dict[tuple[RequestHead, str, str, bool], Passage] = {}
         self._told: dict[tuple[Loss, ...], bytes] = {}
 
-    def passage(self, head: Head, model: str, learnt: Learnt) -> Passage:
+    def passage(self, head: RequestHead, model: str, learnt: Learnt) -> Passage:
         """That of requests with this head and these settings, which ask for this model."""
         key = (head, learnt.path, learnt.model, learnt.sent.stream)
         known = self._passages.get(key)
@@ -126,19 +126,19 @@ class Lane:
             known = self._passages[key] = Passage(self._head(head, learnt), self._record(head, model, learnt))
         return known
 
-    def _head(self, head: Head, learnt: Learnt) -> bytes:
+    def _head(self, head: RequestHead, learnt: Learnt) -> bytes:
         client, dialect = self.client, self.upstream.dialect
         passed = headers.to_upstream(client, dialect, head.headers, stream=learnt.sent.stream)
         called = self.upstream.call(headers.with_query(learnt.path, client, dialect, head.query), b"", passed)
         return request_head(called, self.destination)
 
-    def _record(self, head: Head, model: str, learnt: Learnt) -> Record:
+    def _record(self, head: RequestHead, model: str, learnt: Learnt) -> Record:
         return Record(
             id="",
             method="POST",
             path=head.path,
             started=0.0,
-            route=head.path,
+            route=head.route.path,
             key=head.caller.label or None,
             owner=head.caller.owner,
             client=self.client.name,

@@ -7,9 +7,13 @@ from time import time
 
 from msgspec import Struct
 
+from toolglot.config.schema import Limits
 from toolglot.dialect import Dialect, StreamEncoder
+from toolglot.errors import ApiError
 from toolglot.events import Start
-from toolglot.ir import Request
+from toolglot.gateway.errors import FailedError
+from toolglot.ir import Request, replace
+from toolglot.manifest import Route
 from toolglot.receipt import Loss
 from toolglot.server.record import Record
 from toolglot.server.taping import Tape
@@ -35,6 +39,33 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
     """What the exchange is recorded on, if it is."""
     lines: tuple[Loss, ...] = ()
     """Receipt lines that are known already."""
+
+
+def decode_request(client: Dialect, body: bytes, route: Route, values: Mapping[str, str]) -> Request:
+    """The request in a body that was sent to this route, with the `values` in its path."""
+    request = client.decode_request(body)
+    if client.request.model_in_path:
+        return replace(request, model=values["model"], stream=route.streams is True)
+    return request
+
+
+def check_request(client: Dialect, request: Request, limits: Limits) -> None:
+    """Raises `FailedError` for a request that is over a limit or names no model."""
+    for what, count, limit in (
+        ("messages", len(request.messages), limits.messages),
+        ("tools", len(request.tools), limits.tools),
+    ):
+        if count > limit:
+            raise FailedError(ApiError(kind="bad_request", message=f"{what}: {count} of at most {limit}", param=what))
+    require_model(request, required=client.request.needs_model)
+
+
+def require_model(request: Request, *, required: bool) -> None:
+    """Refuse a request that names no model. Any upstream that answered it would be one that nobody chose."""
+    if required and not request.model.strip():
+        message = "model: this string is required"
+        error = ApiError(kind="bad_request", code="missing_required_parameter", message=message, param="model")
+        raise FailedError(error)
 
 
 def answer_id(record: Record) -> str:

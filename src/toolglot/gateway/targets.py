@@ -12,7 +12,7 @@ from toolglot.errors import ApiError, ToolglotError
 from toolglot.gateway.commands import Steps, WholeReply
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
 from toolglot.gateway.received import ReceivedRequest, answer_id
-from toolglot.ir import Usage, replace, used_by_both
+from toolglot.ir import Response, Usage, replace, used_by_both
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
@@ -195,6 +195,13 @@ class RequestTargets:
 
     def close(self) -> None:
         self.prefix.cancel()
+
+
+def answer_without_model(gateway: Gateway, received: ReceivedRequest, target: Target) -> Response | None:
+    """The answer to a request that no model needs to see, unless its upstream understands it."""
+    if gateway.upstreams[target.upstream].dialect.name == received.client.name:
+        return None
+    return received.client.request.answer_without_model(received.request)
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from secrets import token_hex
 
 from toolglot import __version__
@@ -68,9 +67,7 @@ class App:
             hide_in_record(record, incoming.shown)
             if incoming.tape is not None:
                 incoming.tape.end(record)
-            for observe in service.observers:
-                with suppress(OSError):  # a log that cannot be written
-                    observe(record)
+            service.observe(record)
 
     async def _answer(self, incoming: Incoming) -> None:
         match = routes.find(incoming.method, incoming.path)

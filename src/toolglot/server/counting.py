@@ -7,12 +7,11 @@ import asyncio
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.received import ReceivedRequest, require_model
 from toolglot.ir import Request, replace
 from toolglot.routing import MAX_NAME
 from toolglot.server import headers
 from toolglot.server.calling import Calling
-from toolglot.server.generate import require_model
 from toolglot.server.incoming import Incoming
 from toolglot.server.routes import Match
 from toolglot.server.service import Service

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from msgspec import Struct
-
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.events import Start, unfold
 from toolglot.gateway.commands import BeginStream, Flow, StreamEnd, WholeAnswer, Write
-from toolglot.gateway.context import FaultEncoder, client_context, encode_early_failure
+from toolglot.gateway.context import client_context, encode_early_failure
 from toolglot.gateway.driver import ClientCommand, FlowDriver
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.features.carried_state import with_carried_state
 from toolglot.gateway.features.responses_state import with_turn
-from toolglot.gateway.flow import FlowContext, answer
+from toolglot.gateway.features.separate_error import with_separate_error
+from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
-from toolglot.gateway.received import ReceivedRequest, start_of_failure
-from toolglot.gateway.targets import RequestTargets
+from toolglot.gateway.plain_answer import plain_answer
+from toolglot.gateway.received import ReceivedRequest, check_request, decode_request, start_of_failure
+from toolglot.gateway.targets import RequestTargets, answer_without_model
 from toolglot.ir import Request, Response, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
@@ -73,7 +72,7 @@ async def _stream_error(
 async def _generate(service: Service, incoming: Incoming, received: ReceivedRequest) -> None:
     record = incoming.record
     routed = incoming.gateway.router.resolve(received.request.model)
-    if (ready := _answer_without_model(incoming, received, routed[0])) is not None:
+    if (ready := answer_without_model(incoming.gateway, received, routed[0])) is not None:
         await _reply_at_once(incoming, received, ready)
         return
     turn, received = await _with_history(service, incoming, received, routed[0])
@@ -83,7 +82,7 @@ async def _generate(service: Service, incoming: Incoming, received: ReceivedRequ
         def note() -> None:
             answering.note()
             if (exchange := answering.exchange) is not None:
-                _note_unstored(exchange, turn)
+                turn.note_failure(exchange.receipt)
                 service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), incoming.shown))
 
         try:
@@ -95,13 +94,6 @@ async def _generate(service: Service, incoming: Incoming, received: ReceivedRequ
             if exchange is not None and incoming.tape is not None:
                 incoming.tape.receipt(exchange.receipt)
             let_go(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
-
-
-def _answer_without_model(incoming: Incoming, received: ReceivedRequest, target: Target) -> Response | None:
-    """The answer to a request that no model needs to see, unless its upstream understands it."""
-    if incoming.gateway.upstreams[target.upstream].dialect.name == received.client.name:
-        return None
-    return received.client.request.answer_without_model(received.request)
 
 
 async def _reply_at_once(incoming: Incoming, received: ReceivedRequest, response: Response) -> None:
@@ -117,13 +109,6 @@ async def _reply_at_once(incoming: Incoming, received: ReceivedRequest, response
     await incoming.end()
 
 
-def _note_unstored(exchange: Exchange, turn: Turn) -> None:
-    """Put into the receipt that the answer could not be stored."""
-    if turn.store_failure is not None:
-        exchange.receipt.loss("store", "store", f"the answer could not be stored: {turn.store_failure}")
-        turn.store_failure = None
-
-
 async def _answering(
     service: Service, incoming: Incoming, received: ReceivedRequest, routed: tuple[Target, ...]
 ) -> Answering:
@@ -133,19 +118,11 @@ async def _answering(
     states = States(store, record.owner)
     if lines := note_withheld_servers(gateway.config.mcp, routed[0], record.key):
         received = replace(received, lines=(*received.lines, *lines))
-    context = client_context(incoming, received)
+    context = client_context(record, received, gateway.config.limits, incoming.hide_in_error)
     serving = await serve(service, gateway, received, context, routed[0], calling, replays, states)
     if serving is not None:
         return serving
-    targets = RequestTargets(gateway, received, context, calling, replays, states)
-    if received.request.stream:
-        faults = FaultEncoder(received)
-        context.encode_fault = faults.encode
-        context.keepalive = faults.encoder.keepalive()
-    flow = answer(context, targets.build(routed))
-    if store is not None:
-        flow = with_carried_state(flow, context, states)
-    return PlainAnswer(flow, context, targets)
+    return plain_answer(RequestTargets(gateway, received, context, calling, replays, states), routed)
 
 
 class Answering(Protocol):
@@ -170,51 +147,19 @@ class Answering(Protocol):
     async def close(self) -> None: ...
 
 
-class PlainAnswer(Struct, eq=False):
-    """The answer of a model."""
-
-    flow: Flow
-    context: FlowContext
-    _targets: RequestTargets
-
-    @property
-    def exchange(self) -> Exchange | None:
-        return self.context.exchange
-
-    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        return self._targets.client_headers(upstream_headers)
-
-    def note(self) -> None:
-        self._targets.note()
-
-    async def close(self) -> None:
-        self._targets.close()
-
-
 async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedRequest:
     """The request: its body, and for Gemini what stands in its path."""
-    limits = incoming.gateway.config.limits
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
-    incoming.apart = client.stream.apart
     incoming.stream_headers = headers.stream_headers(client.stream.framing)
     request: Request | None = None
     try:
-        request = await aside(len(body), client.decode_request, body)
-        if client.request.model_in_path:
-            streams = match.route.path.endswith(":streamGenerateContent")
-            request = replace(request, model=match.values["model"], stream=streams)
+        request = await aside(len(body), decode_request, client, body, match.route, match.values)
     finally:  # what cannot be read is worth a recording too
         if service.tapes is not None:
             incoming.tape = service.tapes.begin(incoming, client.name, body, request)
-    for what, count, limit in (
-        ("messages", len(request.messages), limits.messages),
-        ("tools", len(request.tools), limits.tools),
-    ):
-        if count > limit:
-            raise FailedError(ApiError(kind="bad_request", message=f"{what}: {count} of at most {limit}", param=what))
-    require_model(request, required=client.request.needs_model)
+    check_request(client, request, incoming.gateway.config.limits)
     return ReceivedRequest(
         client=client,
         request=request,
@@ -225,14 +170,6 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedR
         can_cut=incoming.scope.get("http_version") != "1.0",
         strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _NO,
     )
-
-
-def require_model(request: Request, *, required: bool) -> None:
-    """Refuse a request that names no model. Any upstream that answered it would be one that nobody chose."""
-    if required and not request.model.strip():
-        message = "model: this string is required"
-        error = ApiError(kind="bad_request", code="missing_required_parameter", message=message, param="model")
-        raise FailedError(error)
 
 
 async def _with_history(
@@ -265,16 +202,20 @@ async def _whole(incoming: Incoming, answering: Answering, turn: Turn, note: Cal
     await incoming.reply(200, {"content-type": "application/json", **told}, result.body)
 
 
-def _driver(incoming: Incoming, answering: Answering, turn: Turn) -> FlowDriver:
-    flow = with_turn(answering.flow, answering.context, turn) if turn.is_active else answering.flow
-    record = incoming.record
+def _driver(incoming: Incoming, answering: Answering, turn: Turn, apart: bytes = b"") -> FlowDriver:
+    record, context, flow = incoming.record, answering.context, answering.flow
+    if turn.is_active:
+        flow = with_turn(flow, context, turn)
+    if apart and incoming.framing is None:
+        flow = with_separate_error(flow, context, apart)
     # A cancellation that does not come from the client comes from the server, whose time to drain is over.
-    return FlowDriver(flow, answering.context, lambda: None if record.cancelled else DRAINING)
+    return FlowDriver(flow, context, lambda: None if record.cancelled else DRAINING)
 
 
 async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Callable[[], None]) -> None:
     """Write each piece of an answer as it comes, no faster than the client reads."""
-    context, driver = answering.context, _driver(incoming, answering, turn)
+    context = answering.context
+    driver = _driver(incoming, answering, turn, find(incoming.record.client or "").stream.apart)
 
     async def begin(upstream_headers: Mapping[str, str] | None) -> None:
         await incoming.begin({**headers.STREAM_HEADERS, **answering.client_headers(upstream_headers)})

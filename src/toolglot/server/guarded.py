@@ -35,9 +35,9 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from toolglot.gateway.admission import LaneAdmission
+from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.known_heads import Familiar, Waiting
+from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest
 from toolglot.server.answer_cycle import CUT, AnswerCycle
 from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
 from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
@@ -60,7 +60,7 @@ class GuardedProtocol(PatientProtocol):
 
     __slots__ = ("_familiar", "_fields", "_probe", "_size", "_untold", "_waiting", "in_head")
 
-    express: LaneAdmission | None = None
+    express: CallbackAdmission | None = None
     throttle: LogThrottle
     spares: dict[GuardedProtocol, None]
     """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
@@ -68,8 +68,8 @@ class GuardedProtocol(PatientProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pipeline = _NO_PIPELINE
-        self._waiting: Waiting | None = None
-        self._familiar: Familiar | None = None  # as which the head of the last request would be known again
+        self._waiting: PendingRequest | None = None
+        self._familiar: KnownRequestHead | None = None  # as which the head of the last request would be known again
         self._probe: DisconnectProbe | None = None
         self.in_head = True
         self._size = 0
@@ -265,7 +265,7 @@ class GuardedProtocol(PatientProtocol):
         if self.spare:
             self.cycle.keep_alive = False
 
-    def _release(self, waiting: Waiting) -> None:
+    def _release(self, waiting: PendingRequest) -> None:
         """Let a request go the general way, with what has come of its body."""
         self._waiting = None
         self.cycle = None  # type: ignore[assignment]
@@ -385,7 +385,7 @@ class GuardedProtocol(PatientProtocol):
 
 
 def guarded(
-    gates: Gates, express: LaneAdmission | None = None, throttle: LogThrottle | None = None
+    gates: Gates, express: CallbackAdmission | None = None, throttle: LogThrottle | None = None
 ) -> type[GuardedProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
     shared: dict[str, Any] = {"gates": gates, "express": express, "throttle": throttle or LogThrottle(), "spares": {}}

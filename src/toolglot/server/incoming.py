@@ -37,10 +37,6 @@ class ClientLeftError(Exception):
     """Nobody reads what is written: the client is gone, or has stopped reading."""
 
 
-GAP = 0.05
-"""Seconds before a document that has to come alone: Node joins chunks that arrive together."""
-
-
 class Incoming:
     """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end.
 
@@ -55,7 +51,7 @@ class Incoming:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers = headers_of(scope)
-        self.query = _query_of(scope["query_string"])
+        self.query = parse_query(scope["query_string"])
         self.begun = False
         self.finished = False
         self.writing = False
@@ -66,8 +62,6 @@ class Incoming:
         """What a streamed answer is written as, when that is not server-sent events."""
         self.stream_headers: Mapping[str, str] = {}
         """The headers of a stream in the client's framing."""
-        self.apart = b""
-        """What begins a document of a stream that is written in a chunk of its own."""
         self.tape: Tape | None = None
         """What the exchange is recorded on, if it is."""
         self.hold: BodyHold | None = None
@@ -106,13 +100,6 @@ class Incoming:
 
     async def write(self, data: bytes) -> None:
         """A piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""
-        if self.apart and (end := data.find(b"\n\n" + self.apart)) >= 0:
-            await self.write(data[: end + 2])
-            data = data[end + 2 :]
-            task = asyncio.current_task()
-            is_ending = task is not None and task.cancelling() > 0  # the server waits for nothing any more
-            if self.framing is None and not is_ending:
-                await asyncio.sleep(GAP)
         await self._write(data if self.framing is None else self.framing.feed(data), more=True)
 
     async def end(self) -> None:
@@ -173,7 +160,7 @@ def hide_in_record(record: Record, shown: Sequence[str]) -> None:
         )
 
 
-def _query_of(raw: bytes) -> dict[str, str]:
+def parse_query(raw: bytes) -> dict[str, str]:
     return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
 
 

@@ -39,4 +39,4 @@ class JsonArray:
 
 def wanted(match: Match, query: Mapping[str, str]) -> bool:
     """Does this request ask for an array? Only `alt=sse` asks for events."""
-    return match.route.path.endswith(":streamGenerateContent") and query.get("alt") != "sse"
+    return match.route.streams is True and query.get("alt") != "sse"

@@ -105,10 +105,10 @@ async def expand(
     Raises:
         RefusedError: it goes on from something that is not there, or asks for what cannot be done.
     """
-    try:
-        asked, items = await aside(len(body), _read, body)
-    except DecodeError:
-        return Expanded(body=body)
+    alone = await aside(len(body), expand_alone, body, upstream_keeps_state=upstream_keeps_state, random=random)
+    if alone is not None:
+        return alone
+    asked, items = await aside(len(body), _read, body)
     previous, conversation = _links(asked)
     try:
         history = await _history(store, owner, previous, conversation)
@@ -134,6 +134,32 @@ async def expand(
         conversation=conversation,
         before=history.next if history is not None else 0,
         items=tuple(own),
+    )
+
+
+def expand_alone(body: bytes, *, upstream_keeps_state: bool = False, random: Random = urandom) -> Expanded | None:
+    """The same as `expand` for a request that names nothing stored; None for any other. Asks no store.
+
+    Raises:
+        RefusedError: it asks for what cannot be done.
+    """
+    try:
+        asked, items = _read(body)
+    except DecodeError:
+        return Expanded(body=body)
+    if _links(asked) != (None, None):
+        return None
+    if upstream_keeps_state:
+        return Expanded(body=body)
+    _refuse_background(asked)
+    if referenced(items):
+        return None
+    return Expanded(
+        body=_rewritten(body, [], items, changed=asked.store is True),
+        id=mint_id(random(24)),
+        kept=True,
+        store=asked.store is not False,
+        items=tuple(items),
     )
 
 

@@ -21,7 +21,7 @@ from toolglot.agent.host import Host
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
-from toolglot.gateway.admission import LaneAdmission
+from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 App(service),
-                http=guarded(_gates(limits), LaneAdmission(service), service.throttle),
+                http=guarded(_gates(limits), CallbackAdmission(service), service.throttle),
                 ws="none",
                 lifespan="off",
                 log_config=None,

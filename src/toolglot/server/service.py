@@ -135,6 +135,14 @@ class Service(Struct, kw_only=True):
     def __post_init__(self) -> None:
         self.bodies = BodyBudget(lambda: self.gateway.config.limits.bodies)
 
+    def observe(self, record: Record) -> None:
+        """Tell the observers of a request that is over."""
+        for observe in self.observers:
+            try:
+                observe(record)
+            except OSError:  # a log that cannot be written
+                continue
+
     def snapshot(self, now: float) -> Snapshot:
         """What was counted here, and how things are at this time of the loop's clock."""
         gateway = self.gateway

@@ -150,7 +150,7 @@ class Serving:
         self._loop = Loop(model, toolbox, limits, runner, words)
         self._encoder = received.client.stream_encoder(received.request, receipt)
         context.encode_fault = self._encode_error
-        context.keepalive = self._encoder.keepalive()
+        context.encode_keepalive = self._encoder.keepalive
         self._characters = 0
         self._begun = False
         self._cuts = received.can_cut and received.client.stream.broken == "cut"

@@ -121,6 +121,10 @@ class States:
         self._skipped = 0
 
     @property
+    def has_store(self) -> bool:
+        return self._store is not None
+
+    @property
     def kept(self) -> bool:
         """Is what the current upstream wants back of its answer kept here?"""
         return self._asked is not None
@@ -192,6 +196,14 @@ class States:
     def _listen(self) -> Callable[[Event], None]:
         self._heard = heard = Heard()
         return heard.hear
+
+    def has_news(self, exchange: Exchange, *, whole: bool) -> bool:
+        """Whether the answer may have something in it that its upstream will want back."""
+        if self._asked is None:
+            return False
+        if whole:
+            return any(type(block) is Thinking or block.native for block in _content(exchange))
+        return self._heard is not None and self._heard.has_state
 
     async def keep(self, exchange: Exchange, *, whole: bool) -> None:
         """Keep what the upstream will want back of its answer, which is all there."""

@@ -7,8 +7,17 @@ import logging
 from time import time
 
 from toolglot.dialects import STORED
-from toolglot.receipt import Loss
-from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, not_stored, settle, unstored
+from toolglot.receipt import Loss, Receipt
+from toolglot.server.responses_state import (
+    Expanded,
+    StreamTap,
+    echo,
+    expand,
+    expand_alone,
+    not_stored,
+    settle,
+    unstored,
+)
 from toolglot.store import Store, StoreError
 from toolglot.upstream.aside import aside
 
@@ -44,10 +53,22 @@ class Turn:
         expanded = await expand(body, store, owner, upstream_keeps_state=upstream_keeps_state)
         return cls(expanded, store, owner), expanded.body
 
+    @classmethod
+    def begin_alone(
+        cls, dialect: str, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
+    ) -> tuple[Turn, bytes] | None:
+        """The same for a request that says everything itself; None if the store has to be asked first."""
+        if dialect != DIALECT or (store is None and upstream_keeps_state):
+            return cls(None, None, owner), body
+        if store is None:
+            return cls(unstored(body), None, owner), body
+        expanded = expand_alone(body, upstream_keeps_state=upstream_keeps_state)
+        return None if expanded is None else (cls(expanded, store, owner), expanded.body)
+
     @property
     def is_active(self) -> bool:
         """Whether there is anything to do for this answer."""
-        return self._expanded is not None
+        return self._expanded is not None and self._expanded.echoes
 
     @property
     def withheld(self) -> tuple[Loss, ...]:
@@ -78,6 +99,12 @@ class Turn:
         assert self._tap is not None
         assert self._tap.response is not None
         return data if await self._keep(self._tap.response) else self._tap.retract(data)
+
+    def note_failure(self, receipt: Receipt) -> None:
+        """Put into the receipt that the answer could not be stored, once."""
+        if self.store_failure is not None:
+            receipt.loss("store", "store", f"the answer could not be stored: {self.store_failure}")
+            self.store_failure = None
 
     def close(self) -> bytes:
         return b"" if self._tap is None else self._tap.close()

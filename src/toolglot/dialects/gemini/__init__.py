@@ -5,6 +5,8 @@ from __future__ import annotations
 from toolglot.manifest import Manifest, Route
 from toolglot.state_fields import LENGTH, StateFields, is_length, is_text, is_true
 
+_OPERATION = "generate_content"
+
 MANIFEST = Manifest(
     name="gemini",
     record="toolglot.dialects.gemini.dialect:GEMINI",
@@ -22,8 +24,8 @@ MANIFEST = Manifest(
     aliases=("google",),
     client="Gemini     base_url = {url}",
     routes=(
-        Route("POST", "/v1beta/models/{model}:generateContent", "generate", operation="generate_content"),
-        Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate", operation="generate_content"),
+        Route("POST", "/v1beta/models/{model}:generateContent", "generate", streams=False, operation=_OPERATION),
+        Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate", streams=True, operation=_OPERATION),
         Route("POST", "/v1beta/models/{model}:countTokens", "count"),
     ),
     path_prefixes=("gemini", "google"),

@@ -13,7 +13,8 @@ from toolglot.server.states import States
 def with_carried_state(flow: Flow, context: FlowContext, states: States) -> Flow:
     result = yield from flow
     exchange = context.exchange
-    if exchange is not None and states.kept and not isinstance(result, ApiError) and context.record.error is None:
-        keep = partial(states.keep, exchange, whole=isinstance(result, WholeAnswer))
-        yield from await_result(context, keep)
+    if exchange is not None and not isinstance(result, ApiError) and context.record.error is None:
+        is_whole = isinstance(result, WholeAnswer)
+        if states.has_news(exchange, whole=is_whole):
+            yield from await_result(context, partial(states.keep, exchange, whole=is_whole))
     return result
