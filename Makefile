@@ -76,10 +76,10 @@ format: $(INSTALLED_DEV)
 
 # Needs a C compiler, taskset and nginx; peers come from the registries, with Node and Go where they are there.
 bench: $(INSTALLED_DEV)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(OPTIONS)
 
 bench-quick: $(INSTALLED_DEV)
-	$(BIN)/python -m bench --quick
+	$(BIN)/python -m bench --quick $(OPTIONS)
 
 bench-core: $(INSTALLED_DEV)
 	$(BIN)/python -m bench.core

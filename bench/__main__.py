@@ -18,6 +18,7 @@ from bench.gateway.cases import FULL, QUICK, matching
 from bench.gateway.native import NoCompilerError
 from bench.gateway.peers import PEERS
 from bench.gateway.peers import QUICK as QUICK_PEERS
+from bench.gateway.peers.toolglot import base
 from bench.gateway.processes import need_taskset, obey_interruptions
 from bench.gateway.report import tables, write_report
 from bench.gateway.results import Results
@@ -25,6 +26,7 @@ from bench.gateway.running import Effort
 from bench.gateway.session import Session, Wishes
 from bench.gateway.standing import Plan
 from bench.gateway.tables import as_text
+from bench.gateway.targets import OURS
 
 HERE = Path(__file__).parent
 CACHE = HERE / ".cache"
@@ -44,6 +46,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--cases", metavar="TEXT,...", type=_names, help="cases with one of these in their names, and `memory`"
     )
+    parser.add_argument("--base", metavar="REVISION", help="another version of this gateway beside it, from git")
     parser.add_argument("--repeat", type=int, help="how often each case is measured; the median counts")
     parser.add_argument("--seconds", type=float, help="how long each case is measured")
     parser.add_argument("--output", type=Path, help="the folder for RESULTS.md, results.json and results.svg")
@@ -59,13 +62,17 @@ def wishes(chosen: argparse.Namespace) -> Wishes:
     names = chosen.only or (QUICK_PEERS if chosen.quick else tuple(PEERS))
     if unknown := [name for name in names if name not in PEERS]:
         raise SystemExit(f"there is no gateway {unknown[0]!r}: {', '.join(PEERS)}")
+    peers = [PEERS[name] for name in names]
+    if chosen.base:
+        ours = names.index(OURS) if OURS in names else 0
+        peers.insert(ours, base(chosen.base))
     patterns = tuple(name for name in chosen.cases or () if name != MEMORY)
     # Cases that only the full run has can be asked for by name in the quick one as well.
     cases = matching(FULL if patterns else (QUICK if chosen.quick else FULL), patterns)
     with_memory = not chosen.cases or MEMORY in chosen.cases
     seconds = chosen.seconds or (0.6 if chosen.quick else 2.0)
     return Wishes(
-        peers=[PEERS[name] for name in names],
+        peers=peers,
         cases=() if chosen.cases and not patterns else cases,
         repeat=chosen.repeat or (2 if chosen.quick else 3),
         effort=Effort(seconds, warm_up=0.2 if chosen.quick else 0.7, longest=max(15.0, seconds)),

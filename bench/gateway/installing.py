@@ -1,7 +1,8 @@
-"""Peers from the registries, each in a folder of its own, which is kept for the next run."""
+"""Peers from the registries or from git, each in a folder of its own, which is kept for the next run."""
 
 from __future__ import annotations
 
+import compileall
 import importlib.metadata
 import json
 import os
@@ -9,13 +10,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.gateway.peers.record import Fetched, Go, Here, Node, Peer, Program, Python
+from bench.gateway.peers.record import Fetched, Go, Here, Node, Peer, Program, Python, Revision
 
 PATIENCE = 1200.0
+ROOT = Path(__file__).parents[2]
 
 
 class InstallError(Exception):
@@ -43,12 +47,17 @@ def install(peer: Peer, cache: Path) -> Installed:
             told = subprocess.run(command, capture_output=True, text=True, check=False)
             found = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
             return Installed(home, found[0] if found else "", Path(path).stat().st_size)
+        case Revision(name):
+            commit = _run(("git", "-C", str(ROOT), "rev-parse", "--verify", f"{name}^{{commit}}")).strip()
+            home = cache / "revisions" / commit
+            _install_once(Revision(commit), home)
+            return Installed(home, commit[:12], _folder_size(home / "src"))
         case Python() | Node() | Go() as wanted:
             _install_once(wanted, home)
             return Installed(home, _version(wanted, home), _folder_size(_content(wanted, home)))
 
 
-def _install_once(wanted: Fetched, home: Path) -> None:
+def _install_once(wanted: Fetched | Revision, home: Path) -> None:
     note = home / "installed"
     if note.exists() and note.read_text() == repr(wanted):
         return
@@ -64,10 +73,30 @@ def _install_once(wanted: Fetched, home: Path) -> None:
             _run(("npm", "install", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"))
         case Go(package, version):
             _run(("go", "install", f"{package}@{version}"), {"GOBIN": str(home / "bin"), "GOFLAGS": "-mod=mod"})
+        case Revision(commit):
+            _export(commit, home)
     note.write_text(repr(wanted))
 
 
-def _run(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> None:
+def _export(commit: str, home: Path) -> None:
+    archive = home / "source.tar"
+    _run(("git", "-C", str(ROOT), "archive", f"--output={archive}", commit, "src", "pyproject.toml"))
+    with tarfile.open(archive) as content:
+        content.extractall(home, filter="data")
+    archive.unlink()
+    compileall.compile_dir(home / "src", quiet=1)
+    needed = tomllib.loads((home / "pyproject.toml").read_text())["project"]["dependencies"]
+    if missing := [requirement for requirement in needed if not _is_here(requirement)]:
+        _run((sys.executable, "-m", "pip", "install", "--quiet", "--target", str(home / "packages"), *missing))
+
+
+def _is_here(requirement: str) -> bool:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return found is not None and any(importlib.metadata.distributions(name=found[0]))
+
+
+def _run(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> str:
+    """What the command prints."""
     if shutil.which(command[0]) is None:
         raise InstallError(f"there is no `{command[0]}` on this machine")
     try:
@@ -85,6 +114,7 @@ def _run(command: tuple[str, ...], environment: Mapping[str, str] | None = None)
     if done.returncode:
         told = (done.stderr or done.stdout).strip()
         raise InstallError(f"`{' '.join(command[:3])}` failed: {_without_addresses(told[-600:])}")
+    return done.stdout
 
 
 def _without_addresses(told: str) -> str:
@@ -142,7 +172,7 @@ def _own_sizes(name: str, seen: set[str]) -> Iterator[int]:
 
 
 def _distribution_size(distribution: importlib.metadata.Distribution) -> int:
-    source = Path(__file__).parents[2] / "src" / distribution.name
+    source = ROOT / "src" / distribution.name
     if source.is_dir():  # installed as a link to the working tree
         return _folder_size(source)
     files = [Path(str(file.locate())) for file in distribution.files or () if "__pycache__" not in file.parts]

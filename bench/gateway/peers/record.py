@@ -42,6 +42,13 @@ class Here(NamedTuple):
     distribution: str
 
 
+class Revision(NamedTuple):
+    """This project at a revision of its git repository, with the packages of the environment in which the benchmark
+    runs. Its source is in the folder `src`, and packages that this environment lacks are in `packages`."""
+
+    name: str
+
+
 class Node(NamedTuple):
     """A package in `node_modules`."""
 
@@ -68,7 +75,7 @@ class Program(NamedTuple):
 
 Fetched = Python | Node | Go
 """What comes from a registry."""
-Install = Fetched | Here | Program
+Install = Fetched | Here | Program | Revision
 
 
 class Place(NamedTuple):

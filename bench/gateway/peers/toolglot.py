@@ -1,4 +1,4 @@
-"""This gateway, from the working tree."""
+"""This gateway, from the working tree or at a revision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import toolglot
 from bench.gateway.cases import PAIRS
-from bench.gateway.peers.record import KEY, Here, Launch, Peer, Place
+from bench.gateway.peers.record import KEY, Here, Launch, Peer, Place, Revision
 
 _CONFIG = """\
 discover = false
@@ -54,6 +54,11 @@ level = "error"
 """
 
 
+def _launch_revision(place: Place) -> Launch:
+    path = f"{place.home / 'src'}:{place.home / 'packages'}"
+    return launch(place)._replace(environment={"PYTHONPATH": path})
+
+
 def launch(place: Place, workers: int = 1) -> Launch:
     # As an installation is, and the peers are: else whatever was edited is compiled in the process that is measured.
     compileall.compile_dir(Path(toolglot.__file__).parent, quiet=1)
@@ -72,3 +77,9 @@ TOOLGLOT = Peer(
     health="/health",
     settings="one process, log of errors alone, limits raised for the many streams",
 )
+
+
+def base(revision: str) -> Peer:
+    """Another version, which this one is compared with."""
+    title = f"base ({revision})"
+    return TOOLGLOT._replace(name="base", title=title, launch=_launch_revision, install=Revision(revision))
