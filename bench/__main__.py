@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.gateway.cases import FULL, QUICK, matching
+from bench.captures import captured
+from bench.gateway.cases import FULL, QUICK, Case, agent_cases, matching
 from bench.gateway.native import NoCompilerError
 from bench.gateway.peers import PEERS
 from bench.gateway.peers import QUICK as QUICK_PEERS
@@ -47,6 +48,12 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--cases", metavar="TEXT,...", type=_names, help="cases with one of these in their names, and `memory`"
     )
     parser.add_argument("--base", metavar="REVISION", help="another version of this gateway beside it, from git")
+    parser.add_argument(
+        "--agents",
+        metavar=("FOLDER", "NAME"),
+        nargs="+",
+        help="captured requests of real agents as well: those in the folder whose names begin so",
+    )
     parser.add_argument("--repeat", type=int, help="how often each case is measured; the median counts")
     parser.add_argument("--seconds", type=float, help="how long each case is measured")
     parser.add_argument("--output", type=Path, help="the folder for RESULTS.md, results.json and results.svg")
@@ -56,6 +63,16 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def agents(chosen: argparse.Namespace) -> tuple[Case, ...]:
+    if not chosen.agents:
+        return ()
+    folder, *names = chosen.agents
+    found = agent_cases(captured(Path(folder), names))
+    if not found:
+        raise SystemExit(f"there is no such captured request in {folder}")
+    return found
 
 
 def wishes(chosen: argparse.Namespace) -> Wishes:
@@ -68,7 +85,7 @@ def wishes(chosen: argparse.Namespace) -> Wishes:
         peers.insert(ours, base(chosen.base))
     patterns = tuple(name for name in chosen.cases or () if name != MEMORY)
     # Cases that only the full run has can be asked for by name in the quick one as well.
-    cases = matching(FULL if patterns else (QUICK if chosen.quick else FULL), patterns)
+    cases = matching((QUICK if chosen.quick and not patterns else FULL) + agents(chosen), patterns)
     with_memory = not chosen.cases or MEMORY in chosen.cases
     seconds = chosen.seconds or (0.6 if chosen.quick else 2.0)
     return Wishes(
@@ -93,7 +110,7 @@ def output(chosen: argparse.Namespace) -> Path:
 def main(arguments: Sequence[str] | None = None) -> None:
     chosen = options(arguments)
     if chosen.list:
-        print(*(case.name for case in FULL), sep="\n")
+        print(*(case.name for case in FULL + agents(chosen)), sep="\n")
         return
     need_taskset()
     obey_interruptions()

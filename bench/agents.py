@@ -1,6 +1,6 @@
 """`python -m bench.agents FOLDER [NAME …]`: what requests of real agents cost the core, pair by pair.
 
-FOLDER holds captured requests, one a file: `{"path": "/v1/messages", "body": {…}}`. `NAME` takes those whose file name
+FOLDER holds captured requests (`bench/captures.py`). `NAME` takes those whose file name
 begins so. Microseconds of processor time, the best of several runs: reading, passes, writing, the whole, and the
 direct way where it takes the request.
 """
@@ -11,16 +11,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-import msgspec
-
+from bench.captures import Captured, captured
 from bench.core import IN_JSON, best
 from toolglot.dialects import find
 from toolglot.direct.request import DirectRequests
 from toolglot.errors import ToolglotError
 from toolglot.receipt import Receipt
-from toolglot.server import routes
 from toolglot.translate import Exchange
 
 MODELS = {
@@ -33,33 +30,6 @@ MODELS = {
 """The model that each upstream is asked for."""
 _REPEATS = 20
 """How often a request is translated in one run."""
-
-
-class _File(msgspec.Struct):
-    path: str
-    body: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class Captured(NamedTuple):
-    name: str
-    dialect: str
-    body: bytes
-    model: str | None
-
-
-def captured(folder: Path, names: Sequence[str]) -> Iterator[Captured]:
-    """The generating requests of a folder, written as compactly as SDKs write them."""
-    for path in sorted(folder.glob("*.json")):
-        try:
-            file = msgspec.json.decode(path.read_bytes(), type=_File)
-        except msgspec.MsgspecError:
-            continue
-        match = routes.find("POST", file.path.partition("?")[0])
-        if not isinstance(match, routes.Match) or match.dialect is None or match.route.action != "generate":
-            continue
-        if not names or path.stem.startswith(tuple(names)):
-            body = msgspec.json.format(bytes(file.body), indent=-1)
-            yield Captured(path.stem, match.dialect, body, match.values.get("model"))
 
 
 def rows(request: Captured, runs: int) -> Iterator[str]:

@@ -3,17 +3,36 @@ at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from bench.captures import Captured
 from bench.gateway.answers import Dialect
-from bench.gateway.requests import Size
+from bench.gateway.requests import Asked, Size
 
-Manner = Literal["plain", "burst", "paced", "brief"]
-"""How it is answered: as a whole, as a stream that is sent at once, as a stream with 10 ms between chunks, or as such a
-stream that is over soon."""
+Manner = Literal["plain", "burst", "paced", "brief", "agent"]
 
 PACE = 10
 """Milliseconds between the chunks of a paced stream."""
+
+
+class Style(NamedTuple):
+    """How an answer comes."""
+
+    streamed: bool = True
+    pace: int = 0
+    is_brief: bool = False
+
+
+STYLES: dict[Manner, Style] = {
+    "plain": Style(streamed=False),
+    "burst": Style(),
+    "paced": Style(pace=PACE),
+    "brief": Style(pace=PACE, is_brief=True),
+    "agent": Style(streamed=False),
+}
+"""As a whole; as a stream that is sent at once; as one with a pause between chunks; as such a one that is over soon;
+and, to a request of a real agent, as a whole, so that the request is most of the cost."""
 
 WORDS: dict[Dialect, str] = {
     "openai_chat": "chat",
@@ -45,24 +64,31 @@ PAIRS = tuple(Route(client, upstream) for client in WORDS for upstream in WORDS)
 UNTRANSLATED = tuple(route for route in PAIRS if route.client == route.upstream)
 
 
+Key = tuple[str, Manner, str, int]
+"""A case in words: route, manner, request and connections."""
+
+
 class Case(NamedTuple):
     route: Route
     manner: Manner
-    size: Size
+    asked: Asked
     connections: int
 
     @property
+    def key(self) -> Key:
+        size = self.asked.name if isinstance(self.asked, Captured) else self.asked
+        return self.route.name, self.manner, size, self.connections
+
+    @property
     def name(self) -> str:
-        """As `--cases` takes it: `anthropic->chat/plain/8`, with `-large` after the manner for a large request."""
-        return f"{self.route.name}/{self.manner}{'-large' if self.size == 'large' else ''}/{self.connections}"
+        """As `--cases` takes it: `anthropic->chat/plain/8`, with `-large` or `-` and an agent's request after the
+        manner."""
+        route, manner, size, connections = self.key
+        return f"{route}/{manner}{'' if size == 'small' else f'-{size}'}/{connections}"
 
     @property
-    def streamed(self) -> bool:
-        return self.manner != "plain"
-
-    @property
-    def pace(self) -> int:
-        return PACE if self.manner in ("paced", "brief") else 0
+    def style(self) -> Style:
+        return STYLES[self.manner]
 
 
 ALL_CONNECTIONS = (1, 8, 64, 256, 1000)
@@ -113,6 +139,19 @@ def _cases(chosen: Chosen) -> tuple[Case, ...]:
 
 FULL = _cases(_CHOSEN)
 QUICK = _cases(_CHOSEN_QUICKLY)
+
+
+AGENT_CONNECTIONS = 8
+
+
+def agent_cases(requests: Iterable[Captured]) -> tuple[Case, ...]:
+    """Every request to every upstream; those of other dialects are left out."""
+    return tuple(
+        Case(route, "agent", request, AGENT_CONNECTIONS)
+        for request in requests
+        for route in PAIRS
+        if route.client == request.dialect
+    )
 
 
 def matching(cases: tuple[Case, ...], patterns: tuple[str, ...]) -> tuple[Case, ...]:

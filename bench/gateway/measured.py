@@ -48,9 +48,11 @@ def measured(figures: Figures, cpu_seconds: float, case: Case) -> Measured:
 
     return Measured(
         requests_per_second=figures.requests / figures.seconds,
-        chunks_per_second=figures.marks / figures.seconds if case.streamed else 0.0,
+        chunks_per_second=figures.marks / figures.seconds if case.style.streamed else 0.0,
         cpu_ms_per_request=1e3 * cpu_seconds / figures.requests if figures.requests else None,
-        cpu_seconds_per_100k_chunks=1e5 * cpu_seconds / figures.marks if figures.marks and case.streamed else None,
+        cpu_seconds_per_100k_chunks=1e5 * cpu_seconds / figures.marks
+        if figures.marks and case.style.streamed
+        else None,
         whole_p50=seen(figures.whole_p50),
         whole_p99=seen(figures.whole_p99),
         first_byte_p50=seen(figures.first_byte_p50),

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from bench.gateway.cases import ROUTES
-from bench.gateway.pair_tables import pair_tables
+from bench.gateway.pair_tables import agent_tables, pair_tables
 from bench.gateway.plot import plot
 from bench.gateway.results import Results, Row
 from bench.gateway.route_tables import route_tables
@@ -21,7 +21,7 @@ TROUBLE = 300
 
 def tables(results: Results) -> list[Table]:
     found = [targets_table(results), _gateways_table(results), *_faults_table(results)]
-    found += pair_tables(results)
+    found += (*pair_tables(results), *agent_tables(results))
     for route in ROUTES:
         found += route_tables(results, route.name)
     return found + _standing_tables(results)

@@ -10,9 +10,12 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from bench.captures import Captured
 from bench.gateway.answers import Dialect
 
 Size = Literal["small", "large"]
+Asked = Size | Captured
+"""A request that is made here, by its size, or one of a real agent."""
 
 NUMBER = "N0000000000"
 VOCABULARY = """the quick server reads a file and writes an edit to path config value when tool result has error line
@@ -218,11 +221,36 @@ def _with_model(client: Dialect, request: dict[str, Any], model: str, *, streame
     """The request with its model, and whether it asks for a stream. Gemini has both in the path."""
     if client == "gemini":
         return request
-    options = {"stream_options": {"include_usage": True}} if client == "openai_chat" and streamed else {}
-    return {"model": model} | request | {"model": model, "stream": streamed, **options}
+    request = {"model": model} | request | {"model": model, "stream": streamed}
+    if client == "openai_chat" and streamed:
+        return request | {"stream_options": {"include_usage": True}}
+    return {name: value for name, value in request.items() if name != "stream_options"}
 
 
-def body(client: Dialect, size: Size, *, model: str, streamed: bool) -> bytes:
-    """A request in the client's dialect."""
-    request = _with_model(client, WRITERS[client](conversation(size)), model, streamed=streamed)
+def _append(client: Dialect, request: dict[str, Any], said: str) -> None:
+    """Adds a text to the end of the conversation."""
+    match client:
+        case "anthropic":
+            last = request["messages"][-1]
+            content = last["content"]
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            last["content"] = [*parts, {"type": "text", "text": said}]
+        case "openai_chat":
+            request["messages"].append({"role": "user", "content": said})
+        case "openai_responses" if isinstance(request["input"], str):
+            request["input"] += f" {said}"
+        case "openai_responses":
+            request["input"].append(_item("user", "input_text", said))
+        case "gemini":
+            request["contents"].append(_content("user", {"text": said}))
+
+
+def body(client: Dialect, asked: Asked, *, model: str, streamed: bool) -> bytes:
+    """A request in the client's dialect. To an agent's, which must be in that dialect, the number is added."""
+    if isinstance(asked, Captured):
+        request = json.loads(asked.body)
+        _append(client, request, f"Go on with step {NUMBER}.")
+    else:
+        request = WRITERS[client](conversation(asked))
+    request = _with_model(client, request, model, streamed=streamed)
     return json.dumps(request, separators=(",", ":")).encode()

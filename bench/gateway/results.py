@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bench.gateway.cases import Case
+from bench.gateway.cases import Case, Key, Manner
 from bench.gateway.measured import Measured
 
 
@@ -28,11 +28,18 @@ class Row(msgspec.Struct, frozen=True):
 
     gateway: str
     route: str
-    manner: str
+    manner: Manner
     size: str
     connections: int
     runs: int
     measured: Measured
+    request_bytes: int | None = None
+    library_us: float | None = None
+    """Microseconds of CPU that its library takes for the request alone."""
+
+    @property
+    def key(self) -> Key:
+        return self.route, self.manner, self.size, self.connections
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -71,12 +78,12 @@ class Results(msgspec.Struct):
     rows: list[Row]
     standings: list[Standing]
 
+    def row(self, gateway: str, key: Key) -> Row | None:
+        return next((row for row in self.rows if row.gateway == gateway and row.key == key), None)
+
     def measured(self, gateway: str, case: Case) -> Measured | None:
-        key = (gateway, case.route.name, case.manner, case.size, case.connections)
-        for row in self.rows:
-            if (row.gateway, row.route, row.manner, row.size, row.connections) == key:
-                return row.measured
-        return None
+        row = self.row(gateway, case.key)
+        return row.measured if row else None
 
     def standing(self, gateway: str) -> Standing | None:
         return next((each for each in self.standings if each.gateway == gateway), None)

@@ -98,14 +98,14 @@ FORMS = (
 
 
 def route_tables(results: Results, route: str) -> Iterator[Table]:
-    rows = [row for row in results.rows if row.route == route]
+    rows = [row for row in results.rows if row.route == route and (row.manner, row.size) in LABELS]
     sheet = Sheet({(row.gateway, _column(row)): row.measured for row in rows})
     titles = {about.name: about.title for about in results.gateways}
     for form in FORMS:
         columns = [column for column in _columns(sheet) if column[0] in form.figures]
         names = [name for name in titles if any((name, column) in sheet.cells for column in columns)]
         names = [name for name in names if form.with_direct or name != DIRECT]
-        if not columns or not names:
+        if not columns or not names or (form.cell is _above_direct and DIRECT not in {name for name, _ in sheet.cells}):
             continue
         lines = [(titles[name], *_line(sheet, form, name, columns)) for name in names]
         if form.cell is _beside_nginx and {OURS, SLOWEST} <= set(names):

@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.captures import Captured
 from bench.gateway.answers import BRIEF_CHUNKS, TEXT_CHUNKS, Dialect
-from bench.gateway.cases import Case, Route
+from bench.gateway.cases import Case, Route, Style
 from bench.gateway.measured import Measured, measured
 from bench.gateway.native import Load, Tools
 from bench.gateway.peers.record import HEADERS, Peer, Place
 from bench.gateway.processes import Process, free_port, read_port, uninterrupted, wait_until_ready
-from bench.gateway.requests import Size, body, model_name
+from bench.gateway.requests import Asked, body, model_name
 from bench.gateway.usage import seconds_between, snapshot
 
 EXPECTED: dict[tuple[Dialect, bool], tuple[str, ...]] = {
@@ -73,8 +74,8 @@ def warm_up(tools: Tools, gateway: Gateway, routes: Collection[Route], seconds: 
     """Asks a new gateway a while on each of the routes that it serves: a compiler at run time has then seen them, and
     caches are filled."""
     served = [route for route in gateway.peer.routes if route in routes]
-    for route, manner in itertools.product(served, ("plain", "burst")):
-        asked = load_options(gateway, route, "small", streamed=manner == "burst", pace=0)
+    for route, streamed in itertools.product(served, (False, True)):
+        asked = load_options(gateway, route, "small", Style(streamed=streamed))
         with tools.load([*asked, f"--connections={WARMING_CONNECTIONS}", f"--seconds={seconds}"]) as load:
             load.wait_for_window()
             load.figures()
@@ -123,16 +124,15 @@ class Effort(NamedTuple):
     least_chunks: int = 2000
 
 
-def load_options(
-    gateway: Gateway, route: Route, size: Size, *, streamed: bool, pace: int, brief: bool = False
-) -> list[str]:
+def load_options(gateway: Gateway, route: Route, asked: Asked, style: Style) -> list[str]:
     """What is asked of a gateway; the body is written into its folder."""
     peer, place = gateway.peer, gateway.place
-    client = peer.client(route)
-    model = peer.model(route, model_name(route.upstream, pace, brief=brief))
-    path = place.folder / f"{client}-{size}-{'stream' if streamed else 'plain'}-{model.replace('/', '-')}.json"
-    chunks = BRIEF_CHUNKS if brief else TEXT_CHUNKS
-    path.write_bytes(body(client, size, model=model, streamed=streamed))
+    client, streamed = peer.client(route), style.streamed
+    model = peer.model(route, model_name(route.upstream, style.pace, brief=style.is_brief))
+    name = asked.name if isinstance(asked, Captured) else asked
+    path = place.folder / f"{client}-{name}-{'stream' if streamed else 'plain'}-{model.replace('/', '-')}.json"
+    chunks = BRIEF_CHUNKS if style.is_brief else TEXT_CHUNKS
+    path.write_bytes(body(client, asked, model=model, streamed=streamed))
     headers = HEADERS[client] | peer.headers(route, place)
     return [
         *("--port", str(place.port), "--path", peer.path(client, model, streamed=streamed), "--body", str(path)),
@@ -145,12 +145,11 @@ def load_options(
 @contextlib.contextmanager
 def under_load(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Iterator[Load]:
     """From the beginning of the measured time."""
-    brief = case.manner == "brief"
-    asked = load_options(gateway, case.route, case.size, streamed=case.streamed, pace=case.pace, brief=brief)
-    by_chunks = case.streamed and not brief
+    asked = load_options(gateway, case.route, case.asked, case.style)
+    by_chunks = case.style.streamed and not case.style.is_brief
     least = ("--least-marks", effort.least_chunks) if by_chunks else ("--least-requests", effort.least_requests)
     # Streams that are paced begin one after the other, so that their chunks do not all come at once.
-    ramp = effort.warm_up if case.pace else 0.0
+    ramp = effort.warm_up if case.style.pace else 0.0
     timing = {
         "--connections": case.connections,
         "--seconds": effort.seconds,

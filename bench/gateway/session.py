@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.gateway.cases import ANTHROPIC_TO_CHAT, Case, Route
 from bench.gateway.checks import UselessError, faults
 from bench.gateway.installing import Installed, InstallError, install
+from bench.gateway.library import LibraryError, library_costs
 from bench.gateway.machine import machine
 from bench.gateway.measured import Measured, middle
 from bench.gateway.native import LoadError, Tools, Upstream
 from bench.gateway.peers.record import Peer
 from bench.gateway.processes import NotReadyError, allow_many_files, cores, halted, listed
+from bench.gateway.requests import body, model_name
 from bench.gateway.results import About, Results, Row, Standing
 from bench.gateway.running import Effort, Gateway, Keeper, becomes_quiet, measure, started, warm_up
 from bench.gateway.standing import Plan, stand
@@ -65,11 +67,14 @@ class Session:
         """By the names of gateways, the routes on which they answer."""
         self.runs: dict[tuple[str, Case], list[Measured]] = {}
         """By gateway and case."""
+        self.library: dict[tuple[str, Case], float] = {}
+        """By gateway and case, microseconds of CPU for the request in the library alone."""
         self.standings: list[Standing] = []
 
     def run(self) -> Results:
         tools = Tools(self.cache / "bin", self.cores)
         self._install()
+        self._measure_libraries()
         with tools.upstream() as upstream:
             self._measure_all(tools, upstream)
             if self.wishes.starts:
@@ -83,7 +88,7 @@ class Session:
             machine=self.machine,
             settings=self._settings(),
             gateways=list(self.about.values()),
-            rows=[_row(name, case, of) for (name, case), of in self.runs.items()],
+            rows=[_row(name, case, of, self.library.get((name, case))) for (name, case), of in self.runs.items()],
             standings=list(self.standings),
         )
 
@@ -122,6 +127,18 @@ class Session:
             if installed.version:
                 self.tell(f"{peer.name} {installed.version}")
 
+    def _measure_libraries(self) -> None:
+        for peer in self._usable():
+            cases = [case for case in self.wishes.cases if case.manner in ("plain", "agent")]
+            if peer.library is None:
+                continue
+            try:
+                environment = peer.library(self.installed[peer.name].home)
+                costs = library_costs(cases, environment, self.cores.gateway)
+                self.library |= {(peer.name, case): cost for case, cost in costs.items()}
+            except LibraryError as problem:
+                self._find_fault(peer.name, f"library, not measured: {problem}")
+
     def _start(self, peer: Peer, upstream: Upstream) -> AbstractContextManager[Gateway]:
         home = self.installed[peer.name].home
         return started(peer, upstream.port, home, self.folder / peer.name, self.cores.gateway)
@@ -137,7 +154,7 @@ class Session:
         keepers: list[Keeper] = []
         for peer in self._usable():
             try:
-                keepers.append(Keeper(partial(self._start_warm, tools, peer, upstream), stack))
+                keepers.append(Keeper(functools.partial(self._start_warm, tools, peer, upstream), stack))
             except GATEWAY_TROUBLES as problem:
                 self._fail(peer.name, f"not started: {problem}")
         return keepers
@@ -171,7 +188,11 @@ class Session:
     ) -> None:
         """While the others are halted."""
         name = keeper.gateway.peer.name
-        if case.route not in self.served[name] or self.about[name].trouble is not None:
+        if (
+            case.route not in self.served[name]
+            or not keeper.gateway.peer.can_ask(case)
+            or self.about[name].trouble is not None
+        ):
             return
         others = [other.gateway.process for other in keepers if other is not keeper]
         with halted([process for process in others if process is not None]):
@@ -209,7 +230,7 @@ class Session:
             route = ANTHROPIC_TO_CHAT if ANTHROPIC_TO_CHAT in routes else routes[0]
             self.tell(f"{peer.name}: start, memory, slow streams")
             try:
-                found = stand(tools, partial(self._start, peer, upstream), route, plans, self.wishes.starts)
+                found = stand(tools, functools.partial(self._start, peer, upstream), route, plans, self.wishes.starts)
             except GATEWAY_TROUBLES as problem:
                 self._fail(peer.name, f"slow streams: {problem}")
                 continue
@@ -219,18 +240,25 @@ class Session:
             self.tell(f"  {_brief_standing(found)}")
 
 
-def _row(name: str, case: Case, runs: list[Measured]) -> Row:
-    return Row(name, case.route.name, case.manner, case.size, case.connections, len(runs), middle(runs))
+def _row(name: str, case: Case, runs: list[Measured], library_us: float | None) -> Row:
+    return Row(name, *case.key, len(runs), middle(runs), _request_bytes(case), library_us)
+
+
+@functools.cache
+def _request_bytes(case: Case) -> int:
+    model = model_name(case.route.upstream)
+    return len(body(case.route.client, case.asked, model=model, streamed=case.style.streamed))
 
 
 def _brief(found: Measured, case: Case) -> str:
     """A line for the impatient."""
-    cpu = found.cpu_seconds_per_100k_chunks if case.streamed else found.cpu_ms_per_request
-    unit = "s CPU/100k chunks" if case.streamed else "ms CPU/request"
+    by_chunks = case.manner in ("burst", "paced")
+    cpu = found.cpu_seconds_per_100k_chunks if by_chunks else found.cpu_ms_per_request
+    unit = "s CPU/100k chunks" if by_chunks else "ms CPU/request"
     wrong = f"  errors {found.errors}, bad {found.bad}: {found.first_error}" if found.errors or found.bad else ""
     if case.manner == "brief":
         return f"{found.first_byte_p50 or 0:10.3f} ms to the first byte{wrong}"
-    count, what = (found.chunks_per_second, "chunks") if case.streamed else (found.requests_per_second, "requests")
+    count, what = (found.chunks_per_second, "chunks") if by_chunks else (found.requests_per_second, "requests")
     speed = f"{count:,.0f} {what}/s"
     return f"{'-' if cpu is None else f'{cpu:.3f}':>10} {unit:18}{speed:>20}{wrong}"
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from statistics import median
 from typing import NamedTuple
 
-from bench.gateway.cases import ROUTES, Route
+from bench.gateway.cases import ROUTES, Route, Style
 from bench.gateway.native import Tools
 from bench.gateway.processes import status_of
 from bench.gateway.results import Held, Standing
@@ -53,7 +53,7 @@ def stand(
 
 
 def hold(tools: Tools, gateway: Gateway, route: Route, plan: Plan) -> Held:
-    asked = load_options(gateway, route, "small", streamed=True, pace=plan.pace)
+    asked = load_options(gateway, route, "small", Style(pace=plan.pace))
     # A stream has 187 chunks with text, so that at a slow pace every stream is in its text all the while.
     timing = {
         "--connections": plan.streams,

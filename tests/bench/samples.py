@@ -27,7 +27,7 @@ def measured(cost: float, **changed: object) -> Measured:
 
 
 def row(gateway: str, case: Case, found: Measured) -> Row:
-    return Row(gateway, case.route.name, case.manner, case.size, case.connections, 3, found)
+    return Row(gateway, *case.key, 3, found)
 
 
 def standing(gateway: str, cost: float) -> Standing:

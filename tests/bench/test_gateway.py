@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,19 +15,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from bench.captures import Captured
 from bench.gateway.answers import Dialect
-from bench.gateway.cases import ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, PAIRS, Case, Manner, Route
+from bench.gateway.cases import ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, PAIRS, Case, Manner, Route, Style
 from bench.gateway.checks import ask, faults
 from bench.gateway.native import Tools, UpstreamEndedError
+from bench.gateway.pair_tables import agent_tables
 from bench.gateway.peers import PEERS
 from bench.gateway.peers.record import Launch, Place, Program
+from bench.gateway.peers.toolglot import base
 from bench.gateway.processes import cores
-from bench.gateway.requests import WRITERS, Size
+from bench.gateway.requests import NUMBER, WRITERS, Size, body
 from bench.gateway.results import Results
 from bench.gateway.running import Effort, Gateway, load_options, measure, started
 from bench.gateway.session import Session, Wishes
 from bench.gateway.standing import Plan
 
+from tests.bench.repository import commit_all
 from tests.docs.markdown import ROOT
 from tests.needs import need
 
@@ -78,11 +83,11 @@ def test_many_requests_at_once_are_all_answered_well(
     case = Case(route, manner, size, 4)
     found = measure(tools, gateway, case, BRIEF)
     assert (found.errors, found.bad, found.first_error) == (0, 0, "")
-    assert found.chunks_per_second > 0 if case.streamed else found.requests >= 5
+    assert found.chunks_per_second > 0 if case.style.streamed else found.requests >= 5
 
 
 def load(tools: Tools, gateway: Gateway, *more: str, streamed: bool = False) -> tuple[int, int, int]:
-    asked = load_options(gateway, CHAT_TO_CHAT, "small", streamed=streamed, pace=0)
+    asked = load_options(gateway, CHAT_TO_CHAT, "small", Style(streamed=streamed))
     with tools.load([*asked, "--seconds=0.1", "--longest=30", "--least-requests=1", *more]) as running:
         running.wait_for_window()
         figures = running.figures()
@@ -168,6 +173,32 @@ def test_a_run_measures_tells_what_fails_and_leaves_nothing_behind(tmp_path: Pat
     assert (held.open, held.health_ms is None) == (20, False)
     assert held.on_time > 0
     assert any("broken: not started" in line for line in told)
+
+
+def test_another_version_and_an_agents_request_are_measured_in_the_same_run(
+    tmp_path: Path, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").symlink_to(tools.folder)
+    repository = tmp_path / "repository"
+    shutil.copytree(ROOT / "src", repository / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", repository)
+    commit_all(repository, monkeypatch)
+    content = body("gemini", "large", model="", streamed=True).replace(NUMBER.encode(), b"7")
+    agent = Case(Route("gemini", "anthropic"), "agent", Captured("cli", "gemini", content, "other"), 2)
+    wishes = Wishes([base("HEAD"), PEERS["toolglot"]], [agent], 1, BRIEF, [], starts=0)
+    results = Session(wishes, tmp_path, tmp_path / "run", lambda line: None, lambda results: None).run()
+    for name in ("base", "toolglot"):
+        row = results.row(name, agent.key)
+        assert row is not None
+        assert (row.measured.errors, row.measured.bad, row.measured.requests > 0) == (0, 0, True)
+        assert row.measured.cpu_ms_per_request is not None
+        assert row.library_us is not None
+        assert row.library_us > 0
+        assert row.request_bytes is not None
+        assert row.request_bytes > len(content)
+    (table,) = agent_tables(results)
+    assert table.head == ("", "KB", "pair", "base (HEAD)", "toolglot", "base (HEAD), library", "toolglot, library")
+    assert [line[0] for line in table.rows] == ["cli"]
 
 
 DIES_OF_LARGE_REQUESTS = """\

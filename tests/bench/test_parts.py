@@ -10,17 +10,21 @@ from pathlib import Path
 
 import pytest
 from bench.__main__ import options, output, wishes
+from bench.captures import captured
 from bench.gateway.answers import CHUNK_END, TEXT_CHUNKS, Dialect, mark, plain_answers, streams, write_answers
-from bench.gateway.cases import FULL, PAIRS, QUICK, ROUTES, Case, Route, matching
+from bench.gateway.cases import FULL, PAIRS, QUICK, ROUTES, Case, Route, agent_cases, matching
 from bench.gateway.checks import READERS, STREAM_READERS, differences, events
 from bench.gateway.installing import InstallError, install
+from bench.gateway.library import LibraryError, library_costs
 from bench.gateway.measured import middle
 from bench.gateway.peers import PEERS
 from bench.gateway.peers.record import Go, Program
+from bench.gateway.peers.toolglot import base
 from bench.gateway.processes import Process, cores, read_port
-from bench.gateway.requests import NUMBER, WRITERS, body
+from bench.gateway.requests import NUMBER, WRITERS, body, model_name
 from bench.gateway.usage import Snapshot, connections, members, memory, seconds_between, snapshot
 
+from tests.bench.repository import commit_all
 from tests.bench.samples import measured
 from tests.needs import need
 from toolglot.dialects import find
@@ -85,6 +89,7 @@ def test_cases_have_names_of_their_own_and_the_quick_ones_are_among_them() -> No
 @pytest.mark.parametrize(
     ("arguments", "peers", "cases", "starts", "folder"),
     [
+        (["--only", "toolglot", "--base", "HEAD~3", "--cases", "chat->chat/plain/8"], 2, 1, 0, "part"),
         ([], len(PEERS), len(FULL), 5, "bench"),
         (["--quick"], 3, len(QUICK), 2, "part"),
         (["--only", "nginx,toolglot", "--cases", "memory"], 2, 0, 5, "part"),
@@ -99,6 +104,66 @@ def test_options_choose_what_is_measured_and_where_it_is_written(
     wanted = wishes(chosen)
     assert (len(wanted.peers), len(wanted.cases), wanted.starts) == (peers, cases, starts)
     assert output(chosen).name == folder
+
+
+CAPTURES = {
+    "claude-1": ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}),
+    "claude-2": ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]}),
+    "claude-count": ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "Hello"}]}),
+    "chat": (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "Hello"}], "stream": True, "stream_options": {"include_usage": True}},
+    ),
+    "codex": ("/v1/responses", {"input": [{"role": "user", "content": "Hello"}], "stream": True, "model": "other"}),
+    "responses": ("/v1/responses", {"input": "Hello"}),
+    "gemini": (
+        "/v1beta/models/other:streamGenerateContent?alt=sse",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+    ),
+}
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    for name, (path, content) in CAPTURES.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"path": path, "body": content}))
+    return tmp_path
+
+
+def test_requests_of_agents_are_asked_of_every_upstream_with_a_number_and_the_upstreams_model(captures: Path) -> None:
+    cases = wishes(options(["--agents", str(captures), "--cases", "/agent-"])).cases
+    assert len(cases) == (len(CAPTURES) - 1) * 4
+    for case in cases:
+        client, upstream = case.route
+        content = body(client, case.asked, model=model_name(upstream), streamed=case.style.streamed)
+        request = find(client).decode_request(content)
+        said = [repr(message) for message in request.messages]
+        assert "Hello" in said[0]
+        assert NUMBER in said[-1]
+        assert content.count(NUMBER.encode()) == 1
+        assert request.model == ("" if client == "gemini" else model_name(upstream))
+        assert b"stream_options" not in content
+
+
+def test_names_choose_some_of_the_agents_requests(captures: Path) -> None:
+    chosen = ["--quick", "--agents", str(captures), "claude", "codex"]
+    names = [case.name for case in wishes(options(chosen)).cases if case not in QUICK]
+    assert len(names) == 3 * 4
+    assert names[0] == "anthropic->chat/agent-claude-1/8"
+    with pytest.raises(SystemExit, match="there is no such captured request in "):
+        wishes(options(["--agents", str(captures), "no-such-agent"]))
+
+
+def test_an_agents_request_is_asked_of_nginx_only_where_nothing_is_translated(captures: Path) -> None:
+    cases = agent_cases(captured(captures, ["claude-1"]))
+    asked = {name: [case.route.name for case in cases if PEERS[name].can_ask(case)] for name in ("nginx", "toolglot")}
+    assert asked["nginx"] == ["anthropic->anthropic"]
+    assert len(asked["toolglot"]) == 4
+
+
+def test_the_base_stands_beside_this_gateway() -> None:
+    peers = wishes(options(["--quick", "--base", "HEAD"])).peers
+    assert [peer.name for peer in peers] == ["direct", "nginx", "base", "toolglot"]
 
 
 def test_an_unknown_gateway_is_named() -> None:
@@ -168,6 +233,48 @@ def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InstallError, match="there is no `go` on this machine"):
         install(bifrost._replace(install=Go("example.invalid/program", "latest")), tmp_path)
+
+
+PROJECT = '[project]\nname = "toolglot"\ndependencies = ["msgspec>=0.19"]\n'
+SLOW_EXCHANGE = """\
+class Exchange:
+    def __init__(self, client, upstream, *, model):
+        if upstream == "gemini":
+            raise ValueError("no such dialect")
+    def request(self, body, *, model):
+        return body
+"""
+
+
+def test_a_revision_is_exported_and_its_library_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("taskset")
+    files = {
+        "pyproject.toml": PROJECT,
+        "src/toolglot/__init__.py": "",
+        "src/toolglot/translate.py": SLOW_EXCHANGE,
+    }
+    repository = tmp_path / "repository"
+    for name, content in files.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(content)
+    commit_all(repository, monkeypatch)
+    peer = base("HEAD")
+    installed = install(peer, tmp_path / "cache")
+    assert len(installed.version) == 12
+    assert (installed.home / "src" / "toolglot" / "translate.py").read_text() == SLOW_EXCHANGE
+    assert install(peer, tmp_path / "cache") == installed
+    assert peer.library is not None
+    cases = [
+        case for case in FULL if case.name in ("chat->chat/plain/8", "chat->chat/plain/64", "chat->gemini/plain/64")
+    ]
+    costs = library_costs(cases, peer.library(installed.home), cores().gateway)
+    assert sorted(case.name for case in costs) == ["chat->chat/plain/64", "chat->chat/plain/8"]
+    assert len(set(costs.values())) == 1
+    with pytest.raises(InstallError, match="failed: fatal: Needed a single revision"):
+        install(base("no-such-revision"), tmp_path / "cache")
+    (installed.home / "src" / "toolglot" / "translate.py").write_text("raise ImportError('too old')")
+    with pytest.raises(LibraryError, match="too old"):
+        library_costs(cases, peer.library(installed.home), cores().gateway)
 
 
 def test_the_size_of_an_installation_counts_what_it_needs(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from bench.gateway.cases import ANTHROPIC_TO_CHAT, Case
+from bench.captures import Captured
+from bench.gateway.cases import ANTHROPIC_TO_CHAT, Case, agent_cases
 from bench.gateway.plot import panels, plot
 from bench.gateway.report import markdown, tables, write_report
 from bench.gateway.results import About, Results, ratio
@@ -125,6 +126,21 @@ def test_a_pair_that_a_version_cannot_serve_is_missing_and_not_zero() -> None:
     assert (table.head[2], table.rows[0][2]) == ("TOOLGLOT", "0.040")
     worst = [verdict for verdict in verdicts(found) if "slowest pair" in verdict.target.title]
     assert {verdict.met for verdict in worst} == {None}
+
+
+def test_requests_of_agents_are_compared_with_the_base_and_the_library() -> None:
+    found = results()
+    (case,) = agent_cases([Captured("codex-3", "openai_responses", b"{}", None)])[2:3]
+    ours, base = (row(name, case, measured(COSTS[name])) for name in ("toolglot", "base"))
+    found.rows += [
+        msgspec.structs.replace(ours, request_bytes=41_000, library_us=405.4),
+        msgspec.structs.replace(base, request_bytes=41_000),
+    ]
+    table = next(table for table in tables(found) if table.title == "Agents' requests: CPU milliseconds")
+    assert table.head == ("", "KB", "pair", "BASE", "TOOLGLOT", "TOOLGLOT, library")
+    assert table.rows == [
+        ("codex-3", "41.0", "responses -> anthropic", "0.032 (1.00x)", "0.040 (1.25x)", "405"),
+    ]
 
 
 def test_added_times_are_those_above_direct() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.captures import Captured
 from bench.gateway.answers import Dialect
-from bench.gateway.cases import Route
+from bench.gateway.cases import Case, Route
 
 KEY = "bench"
 """What clients show to gateways, and gateways to the upstream."""
@@ -133,11 +134,17 @@ class Peer(NamedTuple):
     chooses_port: bool = False
     """It takes a free port itself, and writes it into the file `port`."""
     start_patience: float = 60.0
+    library: Callable[[Path], Mapping[str, str]] | None = None
+    """Of a version of this project installed here, the environment in which Python imports it."""
     settings: str = ""
     """What is set for speed, or else than by default; for the report."""
 
     def client(self, route: Route) -> Dialect:
         return route.client if self.translates else route.upstream
+
+    def can_ask(self, case: Case) -> bool:
+        """An agent's request can only be asked in its own dialect."""
+        return not isinstance(case.asked, Captured) or self.client(case.route) == case.route.client
 
     def path(self, client: Dialect, model: str, *, streamed: bool) -> str:
         return self.paths[client].format(model=model, method=METHODS[streamed])

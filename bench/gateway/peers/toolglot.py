@@ -54,9 +54,12 @@ level = "error"
 """
 
 
+def _path_of_revision(home: Path) -> dict[str, str]:
+    return {"PYTHONPATH": f"{home / 'src'}:{home / 'packages'}"}
+
+
 def _launch_revision(place: Place) -> Launch:
-    path = f"{place.home / 'src'}:{place.home / 'packages'}"
-    return launch(place)._replace(environment={"PYTHONPATH": path})
+    return launch(place)._replace(environment=_path_of_revision(place.home))
 
 
 def launch(place: Place, workers: int = 1) -> Launch:
@@ -75,6 +78,7 @@ TOOLGLOT = Peer(
     install=Here("toolglot"),
     ready="/ready",
     health="/health",
+    library=lambda home: {},
     settings="one process, log of errors alone, limits raised for the many streams",
 )
 
@@ -82,4 +86,10 @@ TOOLGLOT = Peer(
 def base(revision: str) -> Peer:
     """Another version, which this one is compared with."""
     title = f"base ({revision})"
-    return TOOLGLOT._replace(name="base", title=title, launch=_launch_revision, install=Revision(revision))
+    return TOOLGLOT._replace(
+        name="base",
+        title=title,
+        launch=_launch_revision,
+        install=Revision(revision),
+        library=_path_of_revision,
+    )
