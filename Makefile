@@ -15,7 +15,7 @@ help:
 	@echo "make test-all all rows, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
-	@echo "make bench    measure the gateway beside others (40 minutes); bench-quick: beside nginx alone (two minutes)"
+	@echo "make bench    measure the gateway beside others (an hour); bench-quick: beside nginx alone (five minutes)"
 	@echo "make bench-core  measure the core; bench-workers: one worker beside two (two minutes)"
 	@echo "make mutants  break the code in 200 places and see whether the tests notice"
 	@echo "make clean    remove what make has made"

@@ -42,7 +42,7 @@ MEMORY = "memory"
 
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure this gateway beside others.")
-    parser.add_argument("--quick", action="store_true", help="under two minutes: this gateway and nginx alone")
+    parser.add_argument("--quick", action="store_true", help="under five minutes: this gateway and nginx alone")
     parser.add_argument("--only", metavar="NAME,...", type=_names, help=f"gateways: {', '.join(PEERS)}")
     parser.add_argument(
         "--cases", metavar="TEXT,...", type=_names, help="cases with one of these in their names, and `memory`"
