@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_fallbacks import GOOD
+from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer, Gate, expect, pause, stream
 from toolglot.config.schema import BreakerConfig, Limits, ModelConfig, Retries
 from toolglot.upstream.transport import Timeouts
@@ -35,7 +36,7 @@ def test_a_full_pool_is_a_503_of_our_own_and_no_upstream_rests_for_it() -> None:
         for client in CLIENTS:
             answer = running.ask(client)
             assert answer.status == (529 if client == "anthropic" else 503)
-            assert answer.json()["error"]["message"] == "toolglot has all 1 connections to upstreams in use"
+            assert error_told(client, answer).message == "toolglot has all 1 connections to upstreams in use"
             if client != "gemini":  # whose clients look into the body for it
                 assert answer.headers["retry-after"] == "1"
             record = running.record()

@@ -171,6 +171,13 @@ def _body(client: str) -> dict[str, Any]:
                 "tools": [{"name": "f", "description": ALL, "input_schema": tool}],
                 "unheard_of": ALL,
             }
+        case "ollama":
+            return {
+                "messages": [{"role": "system", "content": ALL}, {"role": "user", "content": ALL}],
+                "tools": [{"type": "function", "function": {"name": "f", "description": ALL, "parameters": tool}}],
+                "options": {"stop": [ALL]},
+                "unheard_of": ALL,
+            }
         case _:
             return {
                 "systemInstruction": {"parts": [{"text": ALL}]},
@@ -235,9 +242,9 @@ def test_no_canary_is_in_any_recording_log_metric_receipt_or_error(tmp_path: Pat
             running.signal(signal.SIGTERM)
             running.wait()
             log = running.log.encode()
-    assert [answer.status for answer in answers] == [200] * 9
+    assert [answer.status for answer in answers] == [200] * (2 * len(CLIENTS) + 1)
     recorded = {path.name: path.read_bytes() for path in (tmp_path / "recorded").iterdir()}
-    assert len(recorded) == 9
+    assert len(recorded) == len(answers)
     for name, data in recorded.items():
         recording = read_recording(data)
         assert recording.whole, name

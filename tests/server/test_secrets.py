@@ -144,6 +144,7 @@ def _named(client: str, key: str) -> Iterator[dict[str, Any]]:
             "openai_responses": [{"type": "function", **tool, "parameters": schema}, {"type": key}],
             "anthropic": [{"name": key, "input_schema": schema}, {"type": key, "name": key}],
             "gemini": [{"functionDeclarations": [{"name": key, "parameters": schema}]}, {key: {}}],
+            "ollama": [{"type": "function", "function": {**tool, "parameters": schema}}, {"type": key}],
         }[client],
     }
     yield {**body, "messages": key, "input": [{"type": key}], "contents": {key: key}}
