@@ -27,7 +27,7 @@ from tests.server.lane import (
 )
 
 FIFTH = 1.2
-REQUEST_CALLS = 350
+REQUEST_CALLS = 342
 TEXT_CALLS = 1
 TEXT_CALLS_ALONE = 28
 ARGUMENT_CALLS = 1

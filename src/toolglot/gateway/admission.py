@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from random import random
 from secrets import token_bytes
@@ -192,6 +191,8 @@ class CallbackAdmission:
             body=whole,
             headers=head.headers,
             query=head.query,
+            shown=head.shown,
+            call_heads=head.call_heads,
             can_cut=True,
             strict=gateway.config.strict,
             lines=(*turn.withheld, *note_withheld_servers(gateway.config.mcp, routed[0], label)),
@@ -290,7 +291,7 @@ class CallbackAdmission:
             lane.transport,
             limit,
         )
-        context = copy(passage.context or self._new_context(gateway, lane, passage, head))
+        context = (passage.context or self._new_context(gateway, lane, passage, head)).__copy__()  # type: ignore[attr-defined]
         context.record, context.prepared = record, request
         flow = answer(context, request.targets(context))
         if request.keeps_state:

@@ -247,10 +247,10 @@ class CallbackDriver(Struct, eq=False):
         if not isinstance(call, PreparedCall):
             try:
                 destination = transport.destination(call.url)
+                call = PreparedCall(destination, request_head(call, destination), call.body, call.timeouts)
             except TransportError as error:
                 self._client.loop.call_soon(self._hear, Failed(error))
                 return
-            call = PreparedCall(destination, request_head(call, destination), call.body, call.timeouts)
         self._sending = transport.begin(call.destination, call.head, call.body, call.timeouts, self)
         if self._sending is None:
             self._task = asyncio.create_task(self._connect(transport, call))
@@ -539,7 +539,9 @@ class CallbackDriver(Struct, eq=False):
             self._cancel()
         self.response_complete = True
         self._resume = _ignore
-        self.record.express = self._request.is_plain and self.record.error is None
+        record = self.record
+        if record.error is None:
+            record.express, record.is_simple = self._request.is_plain, record.has_one_call
         now = self._touched
         self._leave(now)
         if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on

@@ -47,7 +47,7 @@ class ClientRequest(Struct, eq=False):
         return False
 
     def hash_prefix(self) -> None:
-        """Each translation hashes its own request."""
+        _ = self._targets.prefix.found
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         """The headers of the answer that describe the exchange."""

@@ -20,7 +20,7 @@ everything that it starts has to be cancellable at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, final
 
 from msgspec import Struct
 
@@ -69,12 +69,14 @@ class Offload(Struct, frozen=True, eq=False):
 # Outcomes
 
 
+@final
 class ReplyBegun(Struct, frozen=True, eq=False):
     """The head of an answer whose body comes next, piece by piece."""
 
     headers: Mapping[str, str]
 
 
+@final
 class WholeReply(Struct, frozen=True, eq=False):
     status: int
     headers: Mapping[str, str]
@@ -100,6 +102,7 @@ class Silent(Struct, frozen=True, eq=False):
     upstream: float
 
 
+@final
 class Stop(Struct, frozen=True, eq=False):
     error: ApiError
 
@@ -122,6 +125,7 @@ ELAPSED: Final = Signal("ELAPSED")
 # Results
 
 
+@final
 class WholeAnswer(Struct, frozen=True, eq=False):
     body: bytes
     upstream_headers: Mapping[str, str] = {}

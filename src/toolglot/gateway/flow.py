@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, final
 
 from msgspec import Struct
 
@@ -187,6 +187,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
         self.record.error, self.record.message = error.kind, error.message
 
 
+@final
 class BegunStream(Struct, eq=False):
     """The first streamed answer of any target, up to its first bytes."""
 
@@ -204,9 +205,6 @@ class BegunStream(Struct, eq=False):
 
 Failure: TypeAlias = ApiError | TransportError
 
-_ANSWERS = (WholeAnswer, BegunStream)
-_REPLIES = (ReplyBegun, WholeReply)
-
 
 # The flow
 
@@ -219,7 +217,9 @@ def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
     try:
         found = yield from find_answer(context, targets)
         targets = ()  # a stream may last, and need not hold those that it did not need
-        if isinstance(found, BegunStream):
+        if type(found) is WholeAnswer:
+            return found
+        if type(found) is BegunStream:
             return (yield from relay_stream(context, found))
         if isinstance(found, ApiError) and context.begun:
             return StreamEnd(context.fail(found))
@@ -250,13 +250,13 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
             except BaseException:
                 breaker.leave(ticket)
                 raise
-            if isinstance(outcome, WholeAnswer):
+            if type(outcome) is WholeAnswer:
                 breaker.settle(ticket, None, 0.0)
                 return outcome
-            if isinstance(outcome, BegunStream):
+            if type(outcome) is BegunStream:
                 breaker.answer(ticket)
                 return outcome
-            if isinstance(outcome, Stop):
+            if type(outcome) is Stop:
                 breaker.leave(ticket)
                 return outcome.error
             failure = outcome
@@ -284,8 +284,8 @@ def ask_target(
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
-        if isinstance(outcome, _ANSWERS):
-            if isinstance(outcome, WholeAnswer) and translation.wants_again is not None:
+        if type(outcome) is WholeAnswer or type(outcome) is BegunStream:
+            if type(outcome) is WholeAnswer and translation.wants_again is not None:
                 attempt, body = 0, (yield from ask_again(context, translation, None))
                 continue
             context.translation = translation
@@ -328,41 +328,42 @@ def call_once(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, body: bytes
 ) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
     """One call, up to a whole answer or the first bytes of a streamed one."""
-    reply = yield from call_upstream(context, translation, body)
-    if not isinstance(reply, _REPLIES):
-        return reply
-    answered: WholeAnswer | BegunStream | Failure | Stop | None = None
-    try:
-        if isinstance(reply, ReplyBegun):
-            answered = yield from begin_stream(context, target, translation, ticket, reply)
-        else:
-            decoded = translation.decode_at_once(reply.body)
-            if decoded is None:
-                decoded = yield from translation.decode_answer(context, reply.body)
-            answered = WholeAnswer(decoded, reply.headers)
-        return answered
-    except UpstreamError as error:
-        return error.error
-    except UpstreamDecodeError as error:
-        return unreadable(error)
-    finally:
-        if not isinstance(answered, _ANSWERS):
-            translation.discard()
-
-
-def call_upstream(
-    context: FlowContext, translation: Translation, body: bytes
-) -> Steps[ReplyBegun | WholeReply | Failure | Stop]:
-    """One call, up to a reply that is an answer."""
     outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
     while type(outcome) is Silent:
         outcome = yield from keep_alive(context, outcome)
-    if not isinstance(outcome, _REPLIES):
-        return unanswered(outcome)
+    reply = read_reply(translation, outcome)
+    try:
+        if type(reply) is WholeReply:
+            decoded = translation.decode_at_once(reply.body)
+            if decoded is None:
+                decoded = yield from translation.decode_answer(context, reply.body)
+            return WholeAnswer(decoded, reply.headers)
+        if type(reply) is not ReplyBegun:
+            return reply
+        begun = yield from begin_stream(context, target, translation, ticket, reply)
+        if type(begun) is not BegunStream:
+            translation.discard()
+        return begun
+    except UpstreamError as error:
+        translation.discard()
+        return error.error
+    except UpstreamDecodeError as error:
+        translation.discard()
+        return unreadable(error)
+    except BaseException:
+        translation.discard()
+        raise
+
+
+def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | WholeReply | Failure | Stop:
+    """The reply to a call that is an answer; else why there is none."""
+    if type(outcome) is not WholeReply:
+        if type(outcome) is not ReplyBegun:
+            return unanswered(outcome)
+        translation.label(outcome.headers)
+        return outcome
     translation.label(outcome.headers)
-    if isinstance(outcome, WholeReply) and not is_answer(outcome.status, outcome.headers):
-        return translation.decode_error(outcome)
-    return outcome
+    return outcome if is_answer(outcome.status, outcome.headers) else translation.decode_error(outcome)
 
 
 def unanswered(outcome: Outcome) -> TransportError | Stop:
@@ -478,7 +479,10 @@ def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[byt
     while True:
         attempt += 1
         context.record.count_call(target.name)
-        reply = yield from call_upstream(context, translation, body)
+        outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
+        while type(outcome) is Silent:
+            outcome = yield from keep_alive(context, outcome)
+        reply = read_reply(translation, outcome)
         if isinstance(reply, ReplyBegun):
             return b"", False, None
         assert not isinstance(reply, WholeReply)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolglot.dialect import Dialect
+from toolglot.gateway.received import CallHead
 from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
 from toolglot.upstream.http_client.known import KnownHead
@@ -33,6 +34,8 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     caller: Caller
     shown: tuple[str, ...] = ()
     """The credentials in it."""
+    call_heads: dict[tuple[str, str, bool], CallHead] = field(default_factory=dict)
+    """The heads of calls to upstreams for such requests (`ReceivedRequest.call_heads`)."""
     guard: Guard
     """Who has let it in."""
 

@@ -120,6 +120,7 @@ class LaneRequest(Struct, eq=False):
                 body=body,
                 headers=head.headers,
                 query=head.query,
+                shown=head.shown,
                 can_cut=True,
                 strict=self._lane.strict,
             )

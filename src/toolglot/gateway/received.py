@@ -18,6 +18,16 @@ from toolglot.receipt import Loss
 from toolglot.server.record import Record
 from toolglot.server.taping import Tape
 from toolglot.translate import Exchange
+from toolglot.upstream.http_client import Destination
+from toolglot.upstream.upstream import Upstream
+
+
+class CallHead(Struct, frozen=True, eq=False):
+    """Everything of a call to an upstream but its body."""
+
+    upstream: Upstream
+    destination: Destination
+    lines: bytes
 
 
 class ReceivedRequest(Struct, frozen=True, kw_only=True):
@@ -28,6 +38,11 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
     body: bytes
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
+    shown: tuple[str, ...] = ()
+    """The credentials in headers and query."""
+    call_heads: dict[tuple[str, str, bool], CallHead] | None = None
+    """The heads of calls for requests with these headers, by upstream, path and whether it streams; None where calls
+    are sent in another way than by callbacks."""
     strict: bool = False
     can_cut: bool = False
     """The client can tell a connection that is cut from an answer that has ended."""

@@ -11,14 +11,14 @@ from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.gateway.commands import Steps, WholeReply
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
-from toolglot.gateway.received import ReceivedRequest, answer_id
+from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
 from toolglot.ir import Response, Usage, replace, used_by_both
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.calling import Calling
-from toolglot.server.credentials import also_hiding, shown_credentials
+from toolglot.server.credentials import also_hiding
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.outcomes import decode_error_reply, said, told
@@ -33,6 +33,7 @@ from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE
 from toolglot.upstream.exchange import NOTHING_TOLD, Told
+from toolglot.upstream.http_client import HttpTransport, PreparedCall, request_head
 from toolglot.upstream.remedies import mend
 from toolglot.upstream.replay import labels
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
@@ -62,7 +63,7 @@ class RequestTargets:
         self.calling = calling if calling is not None else Calling()
         self.replays = replays if replays is not None else Replays()
         self.states = states if states is not None else States()
-        self.prefix = PrefixHashing()
+        self.prefix = PrefixHashing(gateway.prefixes)
         self._repeats: dict[int, bool] = {}
         context.on_failure = log_failure
 
@@ -161,8 +162,8 @@ class RequestTargets:
             prefix_repeats=self._prefix_repeats(upstream, target),
             serves=received.serves,
         )
-        if shown := tuple(shown_credentials(received.headers, received.query)):
-            exchange.hide = also_hiding(exchange.hide, shown)
+        if received.shown:
+            exchange.hide = also_hiding(exchange.hide, received.shown)
         return exchange
 
     def _prefix_repeats(self, upstream: Upstream, target: Target) -> bool:
@@ -216,6 +217,15 @@ def early_fault(stream: Stream, upstream: str) -> ApiError | None:
 def log_failure(record: Record, name: str, error: ApiError) -> None:
     if error.code != NO_RECORDING:  # which is long, and the request's own line says it
         log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
+
+
+def _head_of(call: Call, upstream: Upstream, transport: HttpTransport) -> CallHead:
+    destination = transport.destination(call.url)
+    return CallHead(upstream, destination, request_head(call, destination))
+
+
+MOST_CALL_HEADS = 64
+"""Clients choose the names of models, which stand in some paths."""
 
 
 class ExchangeTranslation:
@@ -274,12 +284,32 @@ class ExchangeTranslation:
         self.spent: Usage | None = None
         """What a first answer cost, after which the model was asked once more."""
 
-    def call(self, body: bytes) -> Call:
-        upstream, exchange, received = self.upstream, self.exchange, self._received
-        assert exchange.sent is not None
+    def call(self, body: bytes) -> Call | PreparedCall:
+        upstream, exchange = self.upstream, self.exchange
         if body is self._hash_next:
             self._hash_next = None
-            self._prefix.begin(self._record.owner, upstream, exchange, body)
+            self._prefix.begin(self._record, upstream, exchange, body)
+        heads, transport = self._received.call_heads, upstream.transport
+        if heads is None or self.transport is not transport or not isinstance(transport, HttpTransport):
+            return self._new_call(body)
+        if upstream.tokens is not None or upstream.dialect.headers.sign is not None:
+            return self._new_call(body)
+        assert exchange.sent is not None
+        key = (upstream.name, exchange.path, exchange.sent.stream)
+        head = heads.get(key)
+        if head is None or head.upstream is not upstream:
+            try:
+                head = _head_of(self._new_call(b""), upstream, transport)
+            except TransportError:
+                return self._new_call(body)  # whoever sends it finds out
+            if len(heads) >= MOST_CALL_HEADS:
+                heads.clear()
+            heads[key] = head
+        return PreparedCall(head.destination, head.lines, body, upstream.timeouts)
+
+    def _new_call(self, body: bytes) -> Call:
+        upstream, exchange, received = self.upstream, self.exchange, self._received
+        assert exchange.sent is not None
         dialect = upstream.dialect
         path = headers.with_query(exchange.path, received.client, dialect, received.query)
         passed = headers.to_upstream(received.client, dialect, received.headers, stream=exchange.sent.stream)

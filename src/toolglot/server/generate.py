@@ -166,6 +166,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedR
         body=body,
         headers=incoming.headers,
         query=incoming.query,
+        shown=incoming.shown,
         tape=incoming.tape,
         can_cut=incoming.scope.get("http_version") != "1.0",
         strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _NO,

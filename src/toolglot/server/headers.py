@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import islice
 
 from toolglot import __version__
@@ -92,11 +93,11 @@ def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) ->
 
 def of_receipt(receipt: Receipt) -> dict[str, str]:
     """The receipt in one short header: how much was lost and changed, and where the first losses are."""
-    parts = [f"losses={receipt.loss_count}", f"notes={receipt.note_count}"]
-    if receipt.loss_count:
-        losses = islice((line.where for line in receipt if line.severity == "loss"), _NAMED_LOSSES)
-        parts.append(f"lost={','.join(dict.fromkeys(losses))}")
-    return {"x-toolglot-receipt": _printable("; ".join(parts))}
+    counts = f"losses={receipt.loss_count}; notes={receipt.note_count}"
+    if not receipt.loss_count:
+        return {"x-toolglot-receipt": counts}
+    losses = islice((line.where for line in receipt if line.severity == "loss"), _NAMED_LOSSES)
+    return {"x-toolglot-receipt": _printable(f"{counts}; lost={','.join(dict.fromkeys(losses))}")}
 
 
 _UNPRINTABLE = re.compile("[^ -~]")
@@ -118,6 +119,11 @@ def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str], record:
     }
 
 
+@lru_cache(1024)
+def _target(upstream: str | None, model: str | None) -> str:
+    return _printable(f"{upstream}/{model}")
+
+
 def of_target(upstream: str | None, model: str | None) -> dict[str, str]:
     """Who answers, in one header."""
-    return {"x-toolglot-upstream": _printable(f"{upstream}/{model}")}
+    return {"x-toolglot-upstream": _target(upstream, model)}

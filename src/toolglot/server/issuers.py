@@ -12,8 +12,22 @@ _TENANTS = re.compile(r"organi[sz]ation|project|tenant|account", re.IGNORECASE)
 """Headers that say on whose behalf a credential is shown."""
 
 
+_known: dict[tuple[int, str], tuple[Upstream, str]] = {}
+_MOST_KNOWN = 1000
+
+
 def issuer(upstream: Upstream, model: str = "") -> str:
     """A hash, as it is stored: of the server, and of all that says on whose behalf it is asked."""
+    key = (id(upstream), model)
+    known = _known.get(key)
+    if known is None or known[0] is not upstream:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = (upstream, _hash(upstream, model))
+    return known[1]
+
+
+def _hash(upstream: Upstream, model: str) -> str:
     shown = {name.lower(): value for name, value in upstream.headers.items() if _counts(name, upstream)}
     # A token is renewed all the time; what it is renewed with tells whose it is.
     key = upstream.key if upstream.tokens is None else upstream.tokens.origin[:3]

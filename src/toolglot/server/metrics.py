@@ -21,7 +21,7 @@ TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 
 TOGETHER = 64
-"""Requests of the express lane that are counted in one go."""
+"""Simple requests that are counted in one go."""
 
 Labels = tuple[str, ...]
 
@@ -100,8 +100,8 @@ class Histogram:
             yield f"{self.name}_count{_labels(self.labels, labels)} {below}"
 
 
-class _Express(Struct):
-    """Where the requests of one kind that go on the express lane are counted."""
+class _SimpleCells(Struct):
+    """Where the simple requests of one kind are counted."""
 
     requests: list[float]
     express: list[float]
@@ -169,27 +169,27 @@ class Metrics:
             SECONDS,
         )
 
-        self._express_cells: dict[Labels, _Express] = {}
+        self._simple_cells: dict[Labels, _SimpleCells] = {}
         self._uncounted: list[Record] = []
 
     def _all(self) -> list[Counter | Histogram]:
-        self._count_express()
+        self._count_simple()
         return [metric for metric in vars(self).values() if isinstance(metric, (Counter, Histogram))]
 
-    def _count_express(self) -> None:
+    def _count_simple(self) -> None:
         """Count those that were put off: to count many in a row is cheaper than to count each when it comes."""
         uncounted, self._uncounted = self._uncounted, []
         for record in uncounted:
-            self._observe_express(record)
+            self._observe_simple(record)
 
-    def _observe_express(self, record: Record) -> None:
-        """The same as `observe` for a request that went well on the express lane."""
+    def _observe_simple(self, record: Record) -> None:
+        """The same as `observe` for a simple request."""
         key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
-        cells = self._express_cells.get(key)
+        cells = self._simple_cells.get(key)
         if cells is None:
-            cells = self._express_cells[key] = self._cells_of(key)
+            cells = self._simple_cells[key] = self._cells_of(key)
         cells.requests[0] += 1
-        cells.express[0] += 1
+        cells.express[0] += record.express
         cells.calls[0] += 1
         cells.bytes_in[0] += record.bytes_in
         cells.bytes_out[0] += record.bytes_out
@@ -225,9 +225,9 @@ class Metrics:
             if amount:
                 self.lines.add((record.client or "", record.upstream_dialect or "", severity), amount)
 
-    def _cells_of(self, key: Labels) -> _Express:
+    def _cells_of(self, key: Labels) -> _SimpleCells:
         route, *path = key
-        return _Express(
+        return _SimpleCells(
             requests=self.requests.cell((*key, "200")),
             express=self.express.cell(tuple(path)),
             bytes_in=self.bytes.cell((route, "in")),
@@ -237,10 +237,10 @@ class Metrics:
         )
 
     def observe(self, record: Record) -> None:
-        if record.express and record.error is None:
+        if record.is_simple:
             self._uncounted.append(record)
             if len(self._uncounted) >= TOGETHER:
-                self._count_express()
+                self._count_simple()
             return
         route = record.route or "(none)"
         upstream = record.upstream or ""

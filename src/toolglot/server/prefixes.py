@@ -14,7 +14,7 @@ import asyncio
 import re
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Dialect
 from toolglot.direct.plain import Words
-from toolglot.ir import Message, Request
+from toolglot.ir import Message
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE, aside
@@ -33,8 +33,7 @@ from toolglot.wire.large import PIECE, Irregular, Reading, contains, drop, is_la
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
-"""Requests on lanes that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as
-much."""
+"""Requests that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as much."""
 ONE_IN = 16
 MOST_A_SECOND = 200
 """Of these too: one conversation may be most of what there is."""
@@ -72,16 +71,24 @@ class Prefixes:
         self._second, self._noted = 0, 0
 
     def hash_plain(self, record: Record, upstream: Upstream, words: Words, model: str, body: bytes) -> Found | None:
-        """The hashes of a request on a lane whose user began with these words; None if it is not sampled."""
+        """The hashes of a request whose user began with these words; None if it is not sampled."""
+        said = (words,) if isinstance(words, str) else words
+        if not self.samples(record, said):
+            return None
+        prefix = prefix_of(upstream.dialect, model, body)
+        return None if prefix is None else (_key(record.owner, upstream.name, said), prefix)
+
+    def samples(self, record: Record, said: Sequence[str]) -> bool:
+        """Whether this request, whose user began with these words, is looked at."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
-        said = (words,) if isinstance(words, str) else words
-        if self._noted >= NOTED_A_SECOND and (self._noted >= MOST_A_SECOND or hash(said[0]) % ONE_IN):
-            return None
+        if self._noted >= NOTED_A_SECOND:
+            first = said[0] if said else ""
+            if self._noted >= MOST_A_SECOND or hash(first) % ONE_IN:
+                return False
         self._noted += 1
-        prefix = prefix_of(upstream.dialect, model, body)
-        return None if prefix is None else (_key(record.owner, upstream.name, said), prefix)
+        return True
 
     def write(self, record: Record, upstream: str, found: Found | None) -> None:
         """An upstream has answered the request with these hashes: record how much of it a turn before had too.
@@ -114,24 +121,39 @@ class Prefixes:
 
 
 class PrefixHashing:
-    """Hashes the request that is being sent: a small one at once, a large one while it is on its way."""
+    """Hashes the request that is being sent: a large one in a thread, a small one when `found` is asked for first,
+    which is best done while the upstream is at work."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_found", "_prefixes", "_task", "_work")
+
+    def __init__(self, prefixes: Prefixes) -> None:
+        self._prefixes = prefixes
         self._task: asyncio.Task[Found | None] | None = None
-        self.found: Found | None = None
-        """The hashes of a small request."""
+        self._work: Callable[[], Found | None] | None = None
+        self._found: Found | None = None
 
-    def begin(self, owner: str, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
+    def begin(self, record: Record, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
         """Hash this request; one that was begun before was not answered, and is forgotten."""
         self.cancel()
         asked, sent = exchange.asked, exchange.sent
         if asked is None or sent is None:
             return
-        work = partial(_both, owner, upstream, asked, sent.model, body)
+        said = _first_words(asked.messages)
+        if not self._prefixes.samples(record, said):
+            return
+        work = partial(_both, record.owner, upstream, said, sent.model, body)
         if len(body) > LARGE:
             self._task = asyncio.create_task(aside(len(body), work))
         else:
-            self.found = work()
+            self._work = work
+
+    @property
+    def found(self) -> Found | None:
+        """The hashes of a small request."""
+        if self._work is not None:
+            work, self._work = self._work, None
+            self._found = work()
+        return self._found
 
     @property
     def is_running(self) -> bool:
@@ -140,7 +162,7 @@ class PrefixHashing:
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        self._task = self.found = None
+        self._task = self._work = self._found = None
 
     async def result(self) -> Found | None:
         """The hashes, once they are there."""
@@ -161,9 +183,9 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     return low
 
 
-def _both(owner: str, upstream: Upstream, asked: Request, model: str, body: bytes) -> Found | None:
+def _both(owner: str, upstream: Upstream, said: Sequence[str], model: str, body: bytes) -> Found | None:
     prefix = prefix_of(upstream.dialect, model, body)
-    return None if prefix is None else (_conversation(owner, upstream.name, asked.messages), prefix)
+    return None if prefix is None else (_key(owner, upstream.name, said), prefix)
 
 
 _NOTHING = msgspec.Raw(b"")
@@ -260,13 +282,15 @@ def _before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
     return found.start() - (2 if before == b", " else before.endswith(b","))
 
 
-def _conversation(owner: str, upstream: str, messages: Sequence[Message]) -> bytes:
-    """What a conversation is known by: whose it is, who answers, and the first words of its user."""
-    first = next((message for message in messages if message.role == "user"), None)
-    said = [] if first is None else [getattr(block, "text", "") for block in first.content]
-    return _key(owner, upstream, said)
+def _first_words(messages: Sequence[Message]) -> list[str]:
+    """The first words of the user, as a conversation is known by them."""
+    for message in messages:
+        if message.role == "user":
+            return [getattr(block, "text", "") for block in message.content]
+    return []
 
 
 def _key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
+    """What a conversation is known by: whose it is, who answers, and the first words of its user."""
     told = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
     return blake2b(told, digest_size=16).digest()

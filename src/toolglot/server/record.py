@@ -42,6 +42,8 @@ class Record(Struct, kw_only=True, gc=False):
     stream: bool = False
     express: bool = False
     """It was answered on a lane, and was plain to its end."""
+    is_simple: bool = False
+    """It was answered from the sockets' callbacks, by one call that went well: such requests are counted together."""
     status: int = 0
     error: str | None = None
     """The kind of error that the client was told, also inside a stream."""
@@ -79,6 +81,11 @@ class Record(Struct, kw_only=True, gc=False):
     @property
     def attempts(self) -> int:
         return sum(self.calls.values())
+
+    @property
+    def has_one_call(self) -> bool:
+        """One upstream was called, once, with the request as it was translated first."""
+        return not (self.fallbacks or self.mended or self.asked_again) and self.calls is _once(self.upstream or "")
 
     def count_call(self, upstream: str) -> None:
         # Most are called once: those share one mapping.
