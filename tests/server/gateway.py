@@ -42,7 +42,7 @@ from toolglot.config.schema import (
     UpstreamConfig,
 )
 from toolglot.dialects import DIALECTS
-from toolglot.gateway.lanes import Lane, Lanes
+from toolglot.gateway.direct_routes import DirectRoute, DirectRoutes
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.ir import Message, Request, Text
 from toolglot.receipt import Receipt
@@ -279,19 +279,19 @@ WAY: Way = "callback"
 driver, and translated directly where that is possible, from the first one on."""
 
 
-class ClosedLanes(Lanes):
-    def find(self, client: str, model: str, now: float) -> Lane | None:
+class NoDirectRoutes(DirectRoutes):
+    def find(self, client: str, model: str, now: float) -> DirectRoute | None:
         return None
 
 
-class EagerLanes(Lanes):
+class AllDirectRoutes(DirectRoutes):
     """Open for every model that has nothing out of the ordinary."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__()
         self._gateway = gateway
 
-    def find(self, client: str, model: str, now: float) -> Lane | None:
+    def find(self, client: str, model: str, now: float) -> DirectRoute | None:
         gateway = self._gateway
         try:
             target = gateway.router.resolve(model)[0]
@@ -366,7 +366,7 @@ class _Server(Server):
     def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
         super().__init__(service, on_ready)
         if WAY == "awaiting":
-            self.config.http.express = None  # type: ignore[union-attr]
+            self.config.http.admission = None  # type: ignore[union-attr]
         self.leaving = asyncio.Event()
         self.loop = asyncio.get_running_loop()
 
@@ -428,7 +428,7 @@ class _Thread(threading.Thread):
         )
         service.tapes = recording(self._config.record, metrics)
         service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-        service.gateway.lanes = EagerLanes(service.gateway) if WAY == "direct" else ClosedLanes()
+        service.gateway.direct_routes = AllDirectRoutes(service.gateway) if WAY == "direct" else NoDirectRoutes()
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)

@@ -27,7 +27,7 @@ KB = 1024
 ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 TEXT = "x" * (200 * KB)
-"""Of a request that may take the express lane."""
+"""Of a request that the callback driver may take."""
 CHAT = {"messages": [{"role": "user", "content": TEXT}]}
 JSON = {"content-type": "application/json"}
 BODIES: dict[str, dict[str, Any]] = {client: written(client, TEXT) for client in CLIENTS}

@@ -1,6 +1,6 @@
 """What a request costs that takes no short way, in calls of functions, which are the same on every machine.
 
-As in `test_express_cost.py`: each bound is what was counted when it was written and a fifth more. The translation
+As in `test_callback_cost.py`: each bound is what was counted when it was written and a fifth more. The translation
 itself is not counted, only what the server does around it. A generator that is resumed counts as called.
 """
 

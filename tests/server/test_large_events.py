@@ -12,7 +12,7 @@ import pytest
 
 from tests.exchanges import JSON_NAMES
 from tests.server.gateway import Running, at, gateway
-from tests.server.lane import ANSWER, chunk
+from tests.server.socketless import ANSWER, chunk
 from tests.upstream.bad_server import (
     LAST_CHUNK,
     BadServer,
@@ -27,7 +27,7 @@ from tests.upstream.bad_server import (
 )
 from tests.upstream.bad_server import chunk as http_chunk
 from tests.waiting import FAILSAFE
-from toolglot.gateway import lane_request
+from toolglot.gateway import direct_request
 from toolglot.streaming import StreamTranslation
 from toolglot.upstream.aside import LARGE
 
@@ -97,7 +97,7 @@ def test_a_large_event_is_translated_while_others_are_served(
         begun.open()
         held.serve_another(running)
         answer = asked.rest()
-        assert running.record().express == (way_through == "direct")
+        assert running.record().is_direct == (way_through == "direct")
     assert answer.status == 200
     said = "Well: " if first else ""
     assert deltas(answer.body) == said + (TEXT if what == "text" else json.dumps({"path": TEXT}))
@@ -179,7 +179,7 @@ def test_a_large_whole_answer_is_translated_while_others_are_served(monkeypatch:
     def refuse(*args: object) -> None:
         raise AssertionError("a large answer was read on the loop")
 
-    monkeypatch.setattr(lane_request, "answered", refuse)
+    monkeypatch.setattr(direct_request, "answered", refuse)
     document = ANSWER.replace(b"It is empty.", json.dumps(TEXT)[1:-1].encode())
     with BadServer([expect(), reply(document)]) as server, gateway(at("openai_chat", server.url)) as running:
         answer = running.ask("anthropic")

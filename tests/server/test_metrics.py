@@ -56,7 +56,12 @@ def test_each_upstream_is_counted_by_its_own_calls() -> None:
 
 def test_the_share_of_input_that_was_read_from_the_cache_is_a_histogram() -> None:
     half = Usage(input_tokens=100, cached_tokens=50)
-    entries = [record(usage=half), record(usage=half, express=True), record(usage=Usage()), record(usage=None)]
+    entries = [
+        record(usage=half),
+        record(usage=half, is_direct=True, is_simple=True),
+        record(usage=Usage()),
+        record(usage=None),
+    ]
     lines = text(*entries)
     assert 'toolglot_cache_read_ratio_bucket{upstream="local",le="0.25"} 0' in lines
     assert 'toolglot_cache_read_ratio_bucket{upstream="local",le="0.5"} 2' in lines
@@ -95,9 +100,9 @@ def test_requests_of_the_express_lane_are_counted_as_all_others_are_however_many
     fields: dict[str, Any], count: int
 ) -> None:
     plain: dict[str, Any] = {"calls": {"local": 1}, "losses": 0, **fields}
-    express, general = (text(*[record(express=way, **plain)] * count) for way in (True, False))
+    direct, general = (text(*[record(is_direct=way, is_simple=way, **plain)] * count) for way in (True, False))
     assert (
         f'toolglot_express_total{{client="anthropic",upstream_dialect="openai_chat",upstream="local"}} {count}'
-        in express
+        in direct
     )
-    assert [line for line in express if not line.startswith("toolglot_express_total{")] == general
+    assert [line for line in direct if not line.startswith("toolglot_express_total{")] == general

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.gateway import at, gateway
-from tests.server.lane import Lane, on_lane
+from tests.server.socketless import Socketless, without_sockets
 from tests.server.test_logs import record
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
@@ -140,13 +140,13 @@ def test_a_history_that_is_cut_in_steps_is_sent_again_in_most_turns() -> None:
 def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_request() -> None:
     chosen = next(words for words in map(str, itertools.count()) if hash(words) % ONE_IN == 0)
 
-    async def work(lane: Lane) -> int:
-        known, upstream, entry = Prefixes(), lane.service.gateway.upstreams["up"], record(started=1.0)
+    async def work(stage: Socketless) -> int:
+        known, upstream, entry = Prefixes(), stage.service.gateway.upstreams["up"], record(started=1.0)
         for _ in range(MOST_A_SECOND + 100):
             known.write(entry, "up", known.hash_plain(entry, upstream, chosen, "m", body(turns(1))))
         return len(entry.prefix_reuse)
 
-    assert on_lane(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with
+    assert without_sockets(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with
 
 
 def test_a_text_that_gets_a_breakpoint_is_the_text_that_it_was() -> None:

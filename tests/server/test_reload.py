@@ -88,7 +88,7 @@ def test_44_with_nohup_it_outlives_its_terminal_and_is_loaded_again_on_sighup(tm
 
 
 def test_20_a_key_that_is_taken_away_is_refused_also_on_a_connection_that_it_opened(tmp_path: Path) -> None:
-    """Requests with the same head are known again, and take the express lane after the first."""
+    """Requests with the same head are known again, and are translated directly after the first."""
     one, other = "sk-one-0123456789abcdef", "sk-other-0123456789abcdef"
     path, body = request("openai_chat", model="up/m")
     answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}

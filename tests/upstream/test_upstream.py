@@ -8,7 +8,7 @@ import pytest
 
 from toolglot.dialect import UnsignedCall
 from toolglot.dialects import DIALECTS
-from toolglot.gateway.lanes import is_plain
+from toolglot.gateway.direct_routes import is_plain
 from toolglot.ir import replace
 from toolglot.routing import Target
 from toolglot.upstream import exchange

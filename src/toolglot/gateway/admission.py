@@ -27,13 +27,13 @@ from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.client_connection import ClientConnection
 from toolglot.gateway.client_request import ClientRequest
 from toolglot.gateway.context import client_context
+from toolglot.gateway.direct_request import DirectRequest, encode_direct_fault, with_direct_state
+from toolglot.gateway.direct_routes import DirectRoute, SharedRequest
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.responses_state import with_turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import Environment, FlowContext, answer
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest, RequestHead, around_length
-from toolglot.gateway.lane_request import LaneRequest, encode_lane_fault, with_lane_state
-from toolglot.gateway.lanes import Lane, Passage
 from toolglot.gateway.plain_answer import plain_answer
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request
 from toolglot.gateway.targets import RequestTargets, answer_without_model, log_failure
@@ -75,7 +75,7 @@ class CallbackAdmission:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._heads: dict[tuple[object, ...], RequestHead | None] = {}
-        self._familiar: dict[tuple[bytes, bytes, int], KnownRequestHead] = {}
+        self._known_heads: dict[tuple[bytes, bytes, int], KnownRequestHead] = {}
         self._guard = service.gateway.guard
         self._readers: dict[str, Reader] = {}
         self._ids: list[str] = []
@@ -91,16 +91,16 @@ class CallbackAdmission:
         head = self._head(url, fields)
         return None if head is None else PendingRequest(head, min(gateway.config.limits.body, LARGEST), [])
 
-    def familiar(self, data: bytes, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> KnownRequestHead | None:
+    def known_head(self, data: bytes, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> KnownRequestHead | None:
         """How to know the next request with this head, of which `data` is all: it was admitted."""
         around, head = around_length(data), self._head(url, fields)
         if around is None or head is None:
             return None
-        found = self._familiar.get(around)
+        found = self._known_heads.get(around)
         if found is None or found.head is not head:
-            if len(self._familiar) >= _MOST_HEADS:
-                self._familiar.clear()
-            found = self._familiar[around] = KnownRequestHead(*around, head)
+            if len(self._known_heads) >= _MOST_HEADS:
+                self._known_heads.clear()
+            found = self._known_heads[around] = KnownRequestHead(*around, head)
         return found
 
     def _is_open(self) -> bool:
@@ -150,20 +150,22 @@ class CallbackAdmission:
             guard=self._guard,
         )
 
-    def known_driver(self, client: ClientConnection, familiar: KnownRequestHead, data: bytes) -> CallbackDriver | None:
+    def known_driver(
+        self, client: ClientConnection, known_head: KnownRequestHead, data: bytes
+    ) -> CallbackDriver | None:
         """The driver of a request that came in one piece and has this head; None if it has to be read."""
-        body = familiar.body(data)
+        body = known_head.body(data)
         if body is None or len(body) > LARGEST or len(body) > self.service.gateway.config.limits.body:
             return None
-        return self.driver(client, PendingRequest(familiar.head, 0, [body], familiar), body)
+        return self.driver(client, PendingRequest(known_head.head, 0, [body], known_head), body)
 
-    def driver(self, client: ClientConnection, waiting: PendingRequest, body: bytes) -> CallbackDriver | None:
+    def driver(self, client: ClientConnection, pending: PendingRequest, body: bytes) -> CallbackDriver | None:
         """The driver of a whole request; None for one that is the app's."""
-        if waiting.head.guard is not self.service.gateway.guard or not self._is_open():
+        if pending.head.guard is not self.service.gateway.guard or not self._is_open():
             return None
         try:
-            driver = self._direct_driver(client, waiting, body)
-            return self._translating_driver(client, waiting.head, body) if driver is None else driver
+            driver = self._direct_driver(client, pending, body)
+            return self._translating_driver(client, pending.head, body) if driver is None else driver
         except (ToolglotError, FailedError):
             return None  # the app tells the client
         except Exception:  # a defect of ours, which must not cost the client its answer: nothing was sent
@@ -236,9 +238,9 @@ class CallbackAdmission:
             bytes_in=size,
         )
 
-    def _direct_driver(self, client: ClientConnection, waiting: PendingRequest, body: bytes) -> CallbackDriver | None:
+    def _direct_driver(self, client: ClientConnection, pending: PendingRequest, body: bytes) -> CallbackDriver | None:
         """The driver of a request that can be translated directly."""
-        service, head = self.service, waiting.head
+        service, head = self.service, pending.head
         gateway, now = service.gateway, client.loop.time()
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
         if dialect.direct is None or gateway.config.mcp.servers:
@@ -247,71 +249,73 @@ class CallbackAdmission:
         if reader is None:
             reader = self._readers[dialect.name] = Reader(dialect.direct)
         plain = reader.read(body)
-        if plain is None or (lane := gateway.lanes.find(dialect.name, plain.model, now)) is None:
+        if plain is None or (route := gateway.direct_routes.find(dialect.name, plain.model, now)) is None:
             return None
         store = service.store
-        if lane.issuer is not None and store is not None and store.may_have_states(caller.owner, lane.issuer):
+        if route.issuer is not None and store is not None and store.may_have_states(caller.owner, route.issuer):
             return None
         if len(plain.turns) + len(plain.system) >= limits.messages:
             return None
         repeats = None
-        if lane.requests.by_marks:
+        if route.requests.by_marks:
 
             def repeats(plain: PlainRequest, tools: frozenset[str]) -> bool:
-                key = plain_prefix_key(caller.owner, lane.upstream.name, lane.target.model, plain, tools)
+                key = plain_prefix_key(caller.owner, route.upstream.name, route.target.model, plain, tools)
                 return gateway.recent_prefixes.note(key, now)
 
-        asked = lane.requests.translate_plain(plain, body, repeats)
+        asked = route.requests.translate_plain(plain, body, repeats)
         if asked is None or len(asked.learnt.asked.tools) > limits.tools:
             return None
-        passage = lane.passage(head, plain.model, asked.learnt)
-        if passage.clean is not asked.lines:
+        shared = route.shared(head, plain.model, asked.learnt)
+        if shared.clean is not asked.lines:
             if any(each in plain.model for each in head.shown) or mentions(asked.lines, head.shown):
                 return None  # a credential, which has to be hidden
-            passage.clean = asked.lines
+            shared.clean = asked.lines
         hold = _try_hold(service.bodies, body) if len(body) > SMALL else None
         if hold is None and len(body) > SMALL:
             return None  # the app waits for room
         ids = self._ids or self._more_ids()
-        record = replace(passage.record, id=ids.pop(), started=now, bytes_in=len(body))
+        record = replace(shared.record, id=ids.pop(), started=now, bytes_in=len(body))
         service.in_flight += 1
         body, limit = asked.body, limits.response
-        request = LaneRequest(
+        request = DirectRequest(
             service,
             gateway,
             client,
-            lane,
-            passage,
+            route,
+            shared,
             asked,
-            waiting,
+            pending,
             record,
             hold,
             body,
             len(body),
-            lane.transport,
+            route.transport,
             limit,
         )
-        context = (passage.context or self._new_context(gateway, lane, passage, head)).__copy__()  # type: ignore[attr-defined]
+        context = (shared.context or self._new_context(gateway, route, shared, head)).__copy__()  # type: ignore[attr-defined]
         context.record, context.prepared = record, request
         flow = answer(context, request.targets(context))
         if request.keeps_state:
-            flow = with_lane_state(flow, context, request)
+            flow = with_direct_state(flow, context, request)
         return CallbackDriver(client, request, context, flow, flow.send, service.sweep, record, now, now, record.stream)
 
-    def _new_context(self, gateway: Gateway, lane: Lane, passage: Passage, head: RequestHead) -> FlowContext:
-        passage.fallbacks = gateway.router.resolve(passage.record.model or "")[1:]
-        passage.context = FlowContext(
-            record=passage.record,
+    def _new_context(
+        self, gateway: Gateway, route: DirectRoute, shared: SharedRequest, head: RequestHead
+    ) -> FlowContext:
+        shared.fallbacks = gateway.router.resolve(shared.record.model or "")[1:]
+        shared.context = FlowContext(
+            record=shared.record,
             environment=Environment(asyncio.get_running_loop().time, random, time),
-            is_streaming=passage.record.stream,
-            encode_keepalive=lane.encode_keepalive,
+            is_streaming=shared.record.stream,
+            encode_keepalive=route.encode_keepalive,
             keepalive_seconds=gateway.config.limits.keepalive,
-            encode_fault=encode_lane_fault,
+            encode_fault=encode_direct_fault,
             describe_failure=failures.told,
             hide=partial(_hide, gateway, head.shown),
             on_failure=log_failure,
         )
-        return passage.context
+        return shared.context
 
     def _more_ids(self) -> list[str]:
         """As the app makes them, but for the system calls: randomness is fetched for many at once."""

@@ -541,7 +541,7 @@ class CallbackDriver(Struct, eq=False):
         self._resume = _ignore
         record = self.record
         if record.error is None:
-            record.express, record.is_simple = self._request.is_plain, record.has_one_call
+            record.is_direct, record.is_simple = self._request.is_plain, record.has_one_call
         now = self._touched
         self._leave(now)
         if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on

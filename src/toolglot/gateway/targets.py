@@ -378,15 +378,15 @@ class ExchangeTranslation:
     def _accept(self, context: FlowContext, before: ApiError | None, found: Found | None) -> None:
         upstream = self.upstream
         self._gateway.prefixes.write(self._record, upstream.name, found)
-        self._open_lane(context)
+        self._open_direct_route(context)
         if before is not None:
             self.exchange.receipt.note("model", f"answered by {upstream.name}", before.message)
 
-    def _open_lane(self, context: FlowContext) -> None:
-        """Later requests for the same model may be answered on a lane."""
+    def _open_direct_route(self, context: FlowContext) -> None:
+        """Later requests for the same model may be translated directly."""
         received, gateway = self._received, self._gateway
         if self._text_calls is None and self._record.fallbacks == 0 and received.encoder is None:
-            gateway.lanes.open(
+            gateway.direct_routes.open(
                 received.client,
                 received.request.model,
                 self.upstream,

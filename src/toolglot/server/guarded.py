@@ -58,9 +58,9 @@ class GuardedProtocol(PatientProtocol):
     `in_head`: no head is complete yet, of the request being received or of the next one.
     """
 
-    __slots__ = ("_familiar", "_fields", "_probe", "_size", "_untold", "_waiting", "in_head")
+    __slots__ = ("_fields", "_known_head", "_pending", "_probe", "_size", "_untold", "in_head")
 
-    express: CallbackAdmission | None = None
+    admission: CallbackAdmission | None = None
     throttle: LogThrottle
     spares: dict[GuardedProtocol, None]
     """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
@@ -68,8 +68,8 @@ class GuardedProtocol(PatientProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pipeline = _NO_PIPELINE
-        self._waiting: PendingRequest | None = None
-        self._familiar: KnownRequestHead | None = None  # as which the head of the last request would be known again
+        self._pending: PendingRequest | None = None
+        self._known_head: KnownRequestHead | None = None  # as which the head of the last request would be known again
         self._probe: DisconnectProbe | None = None
         self.in_head = True
         self._size = 0
@@ -121,7 +121,7 @@ class GuardedProtocol(PatientProtocol):
         return ZERO if cycle.chunked_encoding else b""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._waiting = None
+        self._pending = None
         self.spares.pop(self, None)
         if self._probe is not None:
             self._probe.close()
@@ -139,10 +139,10 @@ class GuardedProtocol(PatientProtocol):
             if self.cycle is not None and not self.cycle.response_complete:
                 self.cycle.keep_alive = False
                 return
-            familiar, express = self._familiar, self.express
-            if familiar is not None and express is not None and not self.full and not self.spare:
+            known_head, admission = self._known_head, self.admission
+            if known_head is not None and admission is not None and not self.full and not self.spare:
                 # Its head is the last one's, and need not be read.
-                driver = express.known_driver(self, familiar, data)
+                driver = admission.known_driver(self, known_head, data)
                 if driver is not None:
                     self._start_driver(driver)
                     return
@@ -154,11 +154,11 @@ class GuardedProtocol(PatientProtocol):
             # Most requests come in one piece, and need no watching.
             if self.in_head:
                 self._expect_head()
-            elif self._waiting is not None:
+            elif self._pending is not None:
                 # A body that is long in coming is the general way's, which knows how long it waits.
                 self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
-        elif begins and not self.receiving and self.express is not None and isinstance(self.cycle, CallbackDriver):
-            self._familiar = self.express.familiar(data, self.url, self.headers)
+        elif begins and not self.receiving and self.admission is not None and isinstance(self.cycle, CallbackDriver):
+            self._known_head = self.admission.known_head(data, self.url, self.headers)
         if self._untold > self.gates.head_bytes and not self.finished:
             self._refuse_size()
 
@@ -193,7 +193,7 @@ class GuardedProtocol(PatientProtocol):
         if not self.receiving:
             raise Refused(400, "Requests are not taken before the one before them is answered")
         self._size = self._fields = 0
-        self._familiar = None
+        self._known_head = None
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -230,20 +230,20 @@ class GuardedProtocol(PatientProtocol):
         self._untold = 0
         self.in_head = False
         self.spare = full
-        if not full and self._may_cross():
+        if not full and self._may_run_on_callbacks():
             return
         self._start()
 
-    def _may_cross(self) -> bool:
-        """Hold the request back until all of it is there, if it may take the lane."""
-        express, parser = self.express, self.parser
+    def _may_run_on_callbacks(self) -> bool:
+        """Hold the request back until all of it is there, if the callback driver may take it."""
+        admission, parser = self.admission, self.parser
         # Where a client has not taken its last answer yet the general way waits until it has.
-        if express is None or self.full or parser.get_method() != b"POST":
+        if admission is None or self.full or parser.get_method() != b"POST":
             return False
         if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
             return False
-        self._waiting = express.admit(self.url, self.headers)
-        return self._waiting is not None
+        self._pending = admission.admit(self.url, self.headers)
+        return self._pending is not None
 
     def _start(self) -> None:
         """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
@@ -265,43 +265,43 @@ class GuardedProtocol(PatientProtocol):
         if self.spare:
             self.cycle.keep_alive = False
 
-    def _release(self, waiting: PendingRequest) -> None:
+    def _release(self, pending: PendingRequest) -> None:
         """Let a request go the general way, with what has come of its body."""
-        self._waiting = None
+        self._pending = None
         self.cycle = None  # type: ignore[assignment]
         self._start()
-        for piece in waiting.pieces:
+        for piece in pending.pieces:
             super().on_body(piece)
 
     def on_body(self, body: bytes) -> None:
         self._untold = 0
-        waiting = self._waiting
-        if waiting is None:
+        pending = self._pending
+        if pending is None:
             super().on_body(body)
-        elif not waiting.add(body):
-            self._release(waiting)
+        elif not pending.add(body):
+            self._release(pending)
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return
         self._untold = 0
         self.receiving = False
-        waiting, express = self._waiting, self.express
-        if waiting is not None and express is not None:
+        pending, admission = self._pending, self.admission
+        if pending is not None and admission is not None:
             self._clear_deadline()
-            driver = express.driver(self, waiting, waiting.body())
+            driver = admission.driver(self, pending, pending.body())
             if driver is not None:
-                self._waiting = None
+                self._pending = None
                 self._start_driver(driver)
                 return
-            self._release(waiting)
+            self._release(pending)
         super().on_message_complete()
 
     # What a callback driver asks for
 
     def put(self, data: bytes) -> None:
         if not self.finished:
-            busy = self.express is not None and self.express.service.in_flight > 1
+            busy = self.admission is not None and self.admission.service.in_flight > 1
             self._outbox.put(self.loop, self.transport, data, busy)
 
     def greeting(self, status: int = 200) -> bytes:
@@ -338,8 +338,8 @@ class GuardedProtocol(PatientProtocol):
         """Answer the request that is being received with an error, in the app's place, and end the connection."""
         self.throttle.log_refusal(status, message)
         answered = False
-        if self._waiting is not None:
-            self._waiting = None  # nobody has begun with it
+        if self._pending is not None:
+            self._pending = None  # nobody has begun with it
         elif not self.in_head:
             answered = self.cycle.response_started
             self.cycle.disconnected = True
@@ -372,8 +372,8 @@ class GuardedProtocol(PatientProtocol):
 
     def _release_late(self) -> None:
         self._deadline = None
-        if self._waiting is not None:
-            self._release(self._waiting)
+        if self._pending is not None:
+            self._release(self._pending)
 
     def _too_large(self) -> Refused:
         size, fields = self.gates.head_bytes, self.gates.head_fields
@@ -385,8 +385,13 @@ class GuardedProtocol(PatientProtocol):
 
 
 def guarded(
-    gates: Gates, express: CallbackAdmission | None = None, throttle: LogThrottle | None = None
+    gates: Gates, admission: CallbackAdmission | None = None, throttle: LogThrottle | None = None
 ) -> type[GuardedProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
-    shared: dict[str, Any] = {"gates": gates, "express": express, "throttle": throttle or LogThrottle(), "spares": {}}
+    shared: dict[str, Any] = {
+        "gates": gates,
+        "admission": admission,
+        "throttle": throttle or LogThrottle(),
+        "spares": {},
+    }
     return type("GuardedProtocol", (GuardedProtocol,), shared)

@@ -104,7 +104,7 @@ class _SimpleCells(Struct):
     """Where the simple requests of one kind are counted."""
 
     requests: list[float]
-    express: list[float]
+    direct: list[float]
     bytes_in: list[float]
     bytes_out: list[float]
     calls: list[float]
@@ -154,7 +154,7 @@ class Metrics:
             ("upstream",),
             SHARES,
         )
-        self.express = Counter("toolglot_express_total", "Requests that went on the express lane.", path)
+        self.direct = Counter("toolglot_express_total", "Requests that were translated directly.", path)
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
@@ -189,7 +189,7 @@ class Metrics:
         if cells is None:
             cells = self._simple_cells[key] = self._cells_of(key)
         cells.requests[0] += 1
-        cells.express[0] += record.express
+        cells.direct[0] += record.is_direct
         cells.calls[0] += 1
         cells.bytes_in[0] += record.bytes_in
         cells.bytes_out[0] += record.bytes_out
@@ -229,7 +229,7 @@ class Metrics:
         route, *path = key
         return _SimpleCells(
             requests=self.requests.cell((*key, "200")),
-            express=self.express.cell(tuple(path)),
+            direct=self.direct.cell(tuple(path)),
             bytes_in=self.bytes.cell((route, "in")),
             bytes_out=self.bytes.cell((route, "out")),
             calls=self.upstream.cell((key[-1],)),
@@ -252,8 +252,8 @@ class Metrics:
             self.cancelled.add((route, *path))
         self.bytes.add((route, "in"), record.bytes_in)
         self.bytes.add((route, "out"), record.bytes_out)
-        if record.express:
-            self.express.add(path)
+        if record.is_direct:
+            self.direct.add(path)
         if record.attempts:
             self._observe_model(record, upstream)
 

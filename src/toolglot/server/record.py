@@ -14,7 +14,7 @@ from toolglot.receipt import Loss
 class Record(Struct, kw_only=True, gc=False):
     """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation.
 
-    Records of requests on a lane are copies: no collection in one is changed, but another put in its place.
+    Some records are copies: no collection in one is changed, but another put in its place.
     """
 
     id: str
@@ -40,8 +40,8 @@ class Record(Struct, kw_only=True, gc=False):
     upstream_dialect: str | None = None
     upstream_model: str | None = None
     stream: bool = False
-    express: bool = False
-    """It was answered on a lane, and was plain to its end."""
+    is_direct: bool = False
+    """It was translated directly, and so was its answer."""
     is_simple: bool = False
     """It was answered from the sockets' callbacks, by one call that went well: such requests are counted together."""
     status: int = 0

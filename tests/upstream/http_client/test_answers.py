@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.lane import Remembering
+from tests.server.socketless import Remembering
 from tests.upstream.http_client.receivers import Kept
 from toolglot.upstream.http_client.answers import LARGEST, PATIENCE, Answers
 from toolglot.upstream.http_client.connection import Connection

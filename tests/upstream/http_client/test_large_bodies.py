@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.server.lane import Remembering
+from tests.server.socketless import Remembering
 from tests.upstream.http_client.receivers import Kept
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.http_client.connection import PIECE, PIECES, Connection

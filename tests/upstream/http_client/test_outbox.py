@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.server.lane import Remembering
+from tests.server.socketless import Remembering
 from toolglot.upstream.http_client.outbox import AT_ONCE, FEW, MOST, outbox_of
 
 

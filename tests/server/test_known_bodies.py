@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.lane import ANSWER, WHOLE, Lane, asked, chunk, on_lane
+from tests.server.socketless import ANSWER, WHOLE, Socketless, asked, chunk, without_sockets
 from toolglot.gateway.callback_driver import CallbackDriver
 
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
@@ -23,19 +23,19 @@ def whole(body: bytes, **fields: str) -> bytes:
 def answers(*told: tuple[bytes, bytes]) -> list[bytes]:
     """What a client sees for each of these requests, to which an upstream answers so."""
 
-    async def work(lane: Lane) -> list[bytes]:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> list[bytes]:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
         written = []
         for request, answer in told:
             client.data_received(request)
             assert isinstance(client.cycle, CallbackDriver)
             upstream.data_received(answer)
             written.append(OWN_ID.sub(b"ID", seen.taken()))
-        assert lane.service.in_flight == 0
+        assert stage.service.in_flight == 0
         return written
 
-    return on_lane(work)
+    return without_sockets(work)
 
 
 def test_the_next_answers_are_those_that_the_first_one_is() -> None:
@@ -68,9 +68,9 @@ def test_a_stream_that_comes_whole_is_the_stream_that_comes_in_pieces(pieces: in
 
 
 def test_what_stands_behind_an_answer_ends_its_connection() -> None:
-    async def work(lane: Lane) -> bool:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> bool:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
         for behind in (b"", b"", b"HTTP/1.1 200 OK\r\n\r\n"):
             client.data_received(asked())
             upstream.data_received(WHOLE + behind)
@@ -78,7 +78,7 @@ def test_what_stands_behind_an_answer_ends_its_connection() -> None:
         pool = upstream._pool
         return pool.idle(upstream.destination, pool.loop.time()) is None
 
-    assert on_lane(work)
+    assert without_sockets(work)
 
 
 def test_the_limits_of_a_rate_are_told_from_a_known_head_too() -> None:

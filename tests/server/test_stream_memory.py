@@ -1,40 +1,40 @@
-"""What an open stream on the express lane lets go of, and has again when it is needed."""
+"""What an open stream lets go of, and has again when it is needed."""
 
 from __future__ import annotations
 
 import asyncio
 
-from tests.server.lane import STREAM_END, STREAM_HEAD, WHOLE, Lane, asked, chunk, framed, on_lane
+from tests.server.socketless import STREAM_END, STREAM_HEAD, WHOLE, Socketless, asked, chunk, framed, without_sockets
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.lane_request import LaneRequest
+from toolglot.gateway.direct_request import DirectRequest
 
 BEGIN = STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")])
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
 
 
 def test_a_stream_that_has_begun_holds_neither_its_request_nor_a_parser() -> None:
-    async def work(lane: Lane) -> None:
-        client, _ = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> None:
+        client, _ = stage.client()
+        upstream, _ = await stage.upstream()
         client.data_received(asked(stream=True))
         crossing = client.cycle
         assert isinstance(crossing, CallbackDriver)
         request = crossing._request
-        assert isinstance(request, LaneRequest)
-        assert request._waiting.pieces
+        assert isinstance(request, DirectRequest)
+        assert request._pending.pieces
         upstream.data_received(BEGIN)
-        assert request._waiting.pieces == []
+        assert request._pending.pieces == []
         assert request._asked.body == b""
         assert client.headers == []
         assert client.parser is None
 
-    on_lane(work)
+    without_sockets(work)
 
 
 def test_a_connection_whose_parser_was_let_go_reads_the_next_request() -> None:
-    async def work(lane: Lane) -> bytes:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> bytes:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
         client.data_received(asked(stream=True))
         upstream.data_received(BEGIN + framed([LAST, b"data: [DONE]\n\n"]) + STREAM_END)
         await asyncio.sleep(0)
@@ -46,4 +46,4 @@ def test_a_connection_whose_parser_was_let_go_reads_the_next_request() -> None:
         await asyncio.sleep(0)
         return seen.taken()
 
-    assert b"It is empty." in on_lane(work)
+    assert b"It is empty." in without_sockets(work)

@@ -1,4 +1,4 @@
-"""The express lane: when it opens, what takes it, and how a request leaves it without anybody being asked twice.
+"""Direct routes: when one opens, what takes it, and how a request leaves it without anybody being asked twice.
 
 That what clients see is the same on both ways, the tests of `conftest.ALL_WAYS` show.
 """
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from tests.server import gateway as serving
 from tests.server.gateway import LIMITS, Running, at, gateway
-from tests.server.lane import ANSWER, TALK, TOOL, Lane, asked, chunk, compact, on_lane
+from tests.server.socketless import ANSWER, TALK, TOOL, Socketless, asked, chunk, compact, without_sockets
 from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
 from toolglot.config.schema import RecordConfig, Retries
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.lanes import Lanes
+from toolglot.gateway.direct_routes import DirectRoutes
 from toolglot.server.verdicts import FRESH
 from toolglot.store.sqlite import SqliteStore
 
@@ -41,21 +41,21 @@ def answer() -> Step:
     return reply(ANSWER)
 
 
-def open_lanes(running: Running) -> None:
+def close_direct_routes(running: Running) -> None:
     """As they are in a gateway that runs, where nothing is open before there was an answer."""
-    running.service.gateway.lanes = Lanes()
+    running.service.gateway.direct_routes = DirectRoutes()
 
 
 def took(running: Running, count: int) -> list[bool]:
-    """Whether the next requests took the lane, in the order in which they ended."""
-    return [running.record().express for _ in range(count)]
+    """Whether the next requests took a direct route, in the order in which they ended."""
+    return [running.record().is_direct for _ in range(count)]
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_the_first_answer_opens_the_lane_for_those_that_follow(streams: bool) -> None:
+def test_the_first_answer_opens_a_direct_route_for_those_that_follow(streams: bool) -> None:
     step = stream(*WORDS) if streams else answer()
     with each(step, step, step) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         answers = [running.ask("anthropic", stream=streams, body=body()) for _ in range(3)]
         assert took(running, 3) == [False, True, True]
     assert {answer.status for answer in answers} == {200}
@@ -63,13 +63,13 @@ def test_the_first_answer_opens_the_lane_for_those_that_follow(streams: bool) ->
     assert len({request.body for request in server.requests}) == 1
 
 
-def test_a_lane_closes_after_a_while_because_what_is_known_of_a_model_may_change() -> None:
+def test_a_direct_route_closes_after_a_while_because_what_is_known_of_a_model_may_change() -> None:
     with each(*[answer()] * 4) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         for _ in range(2):
             running.ask("anthropic", body=body())
-        for lane in running.service.gateway.lanes._open.values():
-            lane.opened -= FRESH
+        for route in running.service.gateway.direct_routes._open.values():
+            route.opened -= FRESH
         for _ in range(2):
             running.ask("anthropic", body=body())
         assert took(running, 4) == [False, True, False, True]
@@ -89,7 +89,7 @@ def test_a_lane_closes_after_a_while_because_what_is_known_of_a_model_may_change
 )
 def test_what_is_not_plain_goes_the_general_way(headers: dict[str, str], fields: dict[str, Any]) -> None:
     with each(answer(), answer()) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         assert running.ask("anthropic", body=body()).status == 200
         running.ask("anthropic", body=body(**fields), headers=headers)
         assert took(running, 2) == [False, False]
@@ -98,7 +98,7 @@ def test_what_is_not_plain_goes_the_general_way(headers: dict[str, str], fields:
 def test_what_is_recorded_goes_the_general_way(tmp_path: Path) -> None:
     record = RecordConfig(directory=str(tmp_path))
     with each(answer(), answer()) as server, gateway(at("openai_chat", server.url), record=record) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         for _ in range(2):
             running.ask("anthropic", body=body())
         assert took(running, 2) == [False, False]
@@ -121,7 +121,7 @@ def test_an_answer_that_is_not_plain_is_read_the_general_way_and_nobody_is_asked
         BadServer([expect(), answer()], [expect(), strange, close()], [never()]) as server,
         gateway(at("openai_chat", server.url)) as running,
     ):
-        open_lanes(running)
+        close_direct_routes(running)
         first = running.ask("anthropic", body=body())
         second = running.ask("anthropic", body=body())
         assert [running.record().attempts for _ in range(2)] == [1, 1]
@@ -134,7 +134,7 @@ def test_an_upstream_that_is_busy_is_asked_again_as_often_as_on_the_general_way(
     busy = reply({"error": {"message": "Busy."}}, 503)
     steps = [answer(), busy, busy, answer()]
     with each(*steps) as server, gateway(replace(at("openai_chat", server.url), retries=RETRIES)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         assert [running.ask("anthropic", body=body()).status for _ in range(2)] == [200, 200]
         assert [running.record().attempts for _ in range(2)] == [1, 3]
 
@@ -144,7 +144,7 @@ def test_reasoning_of_a_stream_is_kept_and_the_next_turn_goes_the_general_way(tm
     store = SqliteStore(tmp_path / "store.sqlite3")
     steps = [stream(*WORDS), stream(*THOUGHTS), stream(*WORDS)]
     with each(*steps) as server, gateway(at("openai_chat", server.url), store=store) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         for _ in range(3):
             running.ask("anthropic", stream=True, body=body())
         assert took(running, 3) == [False, True, False]
@@ -155,7 +155,7 @@ def test_a_client_that_leaves_takes_its_upstream_along() -> None:
     left = Gate()
     broken = [expect(), stream(WORDS[0], WORDS[1], complete=False), gone(left)]
     with BadServer([expect(), stream(*WORDS)], broken) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         running.ask("anthropic", stream=True, body=body())
         talk = running.begin("anthropic", stream=True, body=body())
         assert b"Hello" in talk.until(b"Hello")
@@ -171,7 +171,7 @@ def test_a_silent_upstream_is_waited_for_the_general_way() -> None:
     scripts = [expect(), stream(*WORDS)], [expect(seen=spoken), never()]
     limits = replace(LIMITS, keepalive=0.05)
     with BadServer(*scripts) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         running.ask("anthropic", stream=True, body=body())
         talk = running.begin("anthropic", stream=True, body=body())
         spoken.wait_blocking()
@@ -181,12 +181,12 @@ def test_a_silent_upstream_is_waited_for_the_general_way() -> None:
 
 def test_how_much_of_a_history_was_sent_before_is_noted_on_the_lane_too() -> None:
     with each(answer(), answer()) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         longer = [*TALK, {"role": "assistant", "content": "It is empty."}, {"role": "user", "content": "Thanks."}]
         running.ask("anthropic", body=body())
         running.ask("anthropic", body=body(messages=longer))
         first, second = running.record(), running.record()
-        assert (first.express, second.express) == (False, True)
+        assert (first.is_direct, second.is_direct) == (False, True)
         [(upstream, share)] = second.prefix_reuse
         assert upstream == "up"
         assert 0.5 < share < 1
@@ -205,28 +205,28 @@ def test_the_usual_request_of_the_tests_takes_the_lane(
 
 
 def test_a_client_that_has_not_taken_its_last_answer_goes_the_general_way_and_is_waited_for() -> None:
-    async def work(lane: Lane) -> tuple[bool, bool]:
-        client, _ = lane.client()
+    async def work(stage: Socketless) -> tuple[bool, bool]:
+        client, _ = stage.client()
         client.pause_writing()
         client.data_received(asked())
         return isinstance(client.cycle, CallbackDriver), client.flow.write_paused
 
-    assert on_lane(work) == (False, True)
+    assert without_sockets(work) == (False, True)
 
 
 def test_clients_that_go_just_before_their_streams_are_looked_after_are_cleared_up_once() -> None:
-    async def work(lane: Lane) -> tuple[int, int]:
+    async def work(stage: Socketless) -> tuple[int, int]:
         for _ in range(3):
-            client, _ = lane.client()
-            await lane.upstream()
+            client, _ = stage.client()
+            await stage.upstream()
             client.data_received(asked(stream=True))
             client.connection_lost(None)
-        lane.service.sweep._tick()
-        before = lane.service.in_flight
+        stage.service.sweep._tick()
+        before = stage.service.in_flight
         await asyncio.sleep(0)
-        return before, lane.service.in_flight
+        return before, stage.service.in_flight
 
-    assert on_lane(work) == (3, 0)
+    assert without_sockets(work) == (3, 0)
 
 
 def test_a_fault_in_looking_after_one_stream_does_not_cost_the_others_their_turn() -> None:
@@ -240,29 +240,29 @@ def test_a_fault_in_looking_after_one_stream_does_not_cost_the_others_their_turn
         def tick(self, now: float, silence: float) -> None:
             self.seen += 1
 
-    async def work(lane: Lane) -> int:
-        sound, crossings = Sound(), lane.service.sweep
+    async def work(stage: Socketless) -> int:
+        sound, crossings = Sound(), stage.service.sweep
         for each in (Faulty(), sound, Faulty()):
             crossings.add(each)  # type: ignore[arg-type]
         crossings._tick()
         return sound.seen
 
-    assert on_lane(work) == 1
+    assert without_sockets(work) == 1
 
 
 def test_the_limit_of_requests_counts_when_the_body_is_there() -> None:
     """Not when the head came: many may have come at once."""
 
-    async def work(lane: Lane) -> bool:
-        client, _ = lane.client()
+    async def work(stage: Socketless) -> bool:
+        client, _ = stage.client()
         request = asked()
         split = request.index(b"\r\n\r\n") + 4
         client.data_received(request[:split])
-        lane.service.in_flight = lane.service.gateway.config.limits.concurrent_requests
+        stage.service.in_flight = stage.service.gateway.config.limits.concurrent_requests
         client.data_received(request[split:])
         return isinstance(client.cycle, CallbackDriver)
 
-    assert not on_lane(work)
+    assert not without_sockets(work)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_the_receipt_of_a_stream_has_what_its_first_piece_has_lost() -> None:
     two = chunk(content="Hello").replace(b"]", b"," + compact(other) + b"]", 1)
     steps = [stream(WORDS[0] + two, END)] * 2
     with each(*steps) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         answers = [running.ask("anthropic", stream=True, body=body()) for _ in range(2)]
         assert took(running, 2) == [False, True]
     for answer in answers:

@@ -1,4 +1,4 @@
-"""The express lane without sockets: a client's connection and an upstream's, on transports that only remember."""
+"""The gateway without sockets: a client's connection and an upstream's, on transports that only remember."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Remembering(asyncio.Transport):
         return written
 
 
-class Lane:
+class Socketless:
     """One gateway from Messages to Chat Completions, and connections of both sides."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Lane:
         gateway = build(assemble(config, {}).config, self._transport)
         target, upstream = gateway.router.resolve("m")[0], gateway.upstreams["up"]
         now = asyncio.get_running_loop().time()
-        gateway.lanes.open(DIALECTS["anthropic"], "m", upstream, target, gateway.breaker(upstream), False, now)
+        gateway.direct_routes.open(DIALECTS["anthropic"], "m", upstream, target, gateway.breaker(upstream), False, now)
         metrics = Metrics()
         self.service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, observers=(metrics.observe,))
         self.service.sweep = DriverSweep(lambda: 15.0)
@@ -162,15 +162,15 @@ class Lane:
 
 
 async def _nobody(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("this request should have taken the express lane")
+    raise AssertionError("the callback driver should have taken this request")
 
 
-def on_lane(work: Callable[[Lane], Awaitable[T]]) -> T:
+def without_sockets(work: Callable[[Socketless], Awaitable[T]]) -> T:
     async def run() -> T:
-        lane = Lane()
+        stage = Socketless()
         try:
-            return await work(lane)
+            return await work(stage)
         finally:
-            await lane.close()
+            await stage.close()
 
     return asyncio.run(run())

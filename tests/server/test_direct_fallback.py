@@ -1,4 +1,4 @@
-"""A request that leaves the express lane was let in once: whatever happens meanwhile, it is not turned away any more,
+"""A request that leaves its direct route was let in once: whatever happens meanwhile, it is not turned away any more,
 and its upstream is not asked again."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.server.gateway import Running, at, gateway
-from tests.server.lane import ANSWER, Lane, asked, on_lane
-from tests.server.test_express import STRANGE, answer, body, open_lanes
+from tests.server.socketless import ANSWER, Socketless, asked, without_sockets
+from tests.server.test_direct_routes import STRANGE, answer, body, close_direct_routes
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, head, pause, reply, send
 from toolglot.config.schema import BreakerConfig
 from toolglot.server.failures import DRAINING
@@ -57,7 +57,7 @@ def test_what_was_let_in_gets_its_answer_and_nobody_is_asked_twice(
         BadServer([expect(), answer()], [expect(seen=seen), pause(go), says]) as server,
         gateway(at("openai_chat", server.url, breaker=BreakerConfig(failures=1, rest=60))) as running,
     ):
-        open_lanes(running)
+        close_direct_routes(running)
         assert running.ask("anthropic", body=body()).status == 200
         talk = running.begin("anthropic", body=body())
         seen.wait_blocking()
@@ -72,14 +72,14 @@ def test_what_was_let_in_gets_its_answer_and_nobody_is_asked_twice(
 def test_the_end_of_the_time_to_drain_is_told_on_the_lane_too() -> None:
     """529, which Anthropic's clients are told, is a status that HTTP has no words for."""
 
-    async def work(lane: Lane) -> tuple[bytes, int]:
-        await lane.upstream()
-        protocol, transport = lane.client()
+    async def work(stage: Socketless) -> tuple[bytes, int]:
+        await stage.upstream()
+        protocol, transport = stage.client()
         protocol.data_received(asked())
-        lane.service.sweep.stop(DRAINING)
-        return b"".join(transport.written), lane.service.in_flight
+        stage.service.sweep.stop(DRAINING)
+        return b"".join(transport.written), stage.service.in_flight
 
-    written, in_flight = on_lane(work)
+    written, in_flight = without_sockets(work)
     assert written.startswith(b"HTTP/1.1 529 \r\n")
     assert b"shutting down" in written
     assert in_flight == 0
@@ -94,16 +94,16 @@ def test_the_end_of_the_time_to_drain_is_told_on_the_lane_too() -> None:
     ids=["an error", "a page"],
 )
 def test_what_comes_for_a_client_that_has_just_left_is_nobodys(says: bytes) -> None:
-    async def work(lane: Lane) -> int:
-        upstream, _ = await lane.upstream()
-        protocol, _ = lane.client()
+    async def work(stage: Socketless) -> int:
+        upstream, _ = await stage.upstream()
+        protocol, _ = stage.client()
         protocol.data_received(asked())
         protocol.connection_lost(None)
         upstream.data_received(says)
         await asyncio.sleep(0)  # a turn of the loop, in which is cleared up behind the client
-        return lane.service.in_flight
+        return stage.service.in_flight
 
-    assert on_lane(work) == 0
+    assert without_sockets(work) == 0
 
 
 def test_an_answer_has_one_request_id_and_it_is_ours() -> None:
@@ -112,7 +112,7 @@ def test_an_answer_has_one_request_id_and_it_is_ours() -> None:
         + ANSWER
     )
     with BadServer([expect(), named]) as server, gateway(at("openai_chat", server.url)) as running:
-        open_lanes(running)
+        close_direct_routes(running)
         for _ in range(2):
             talk = running.begin("openai_chat", body={"messages": [{"role": "user", "content": "Hi"}]})
             told = talk.head.headers.get_all("x-request-id")
@@ -125,7 +125,7 @@ def test_what_of_a_request_was_seen_before_is_noted_once() -> None:
         BadServer([expect(), answer()], [expect(), ODD]) as server,
         gateway(at("openai_chat", server.url)) as running,
     ):
-        open_lanes(running)
+        close_direct_routes(running)
         running.ask("anthropic", body=body())
         first = {"role": "user", "content": "Another conversation."}
         assert running.ask("anthropic", body=body(messages=[first])).status == 200

@@ -1,7 +1,7 @@
-"""Lanes: for which clients and models requests may cross in callbacks, and all that can be made ready for them.
+"""DirectRoutes: for which clients and models requests may cross in callbacks, and all that can be made ready for them.
 
-A lane is opened by the general way, once it has had an answer without anything out of the ordinary: it is that which
-looks up what is known of a model. A lane closes after a minute, as what is known may change; the next request opens it
+A route is opened by the general way, once it has had an answer without anything out of the ordinary: it is that which
+looks up what is known of a model. A route closes after a minute, as what is known may change; the next request opens it
 again.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from toolglot.upstream.breaker import Breaker
 
 
-class Passage(Struct, eq=False):
+class SharedRequest(Struct, eq=False):
     """What is the same for all requests with one head."""
 
     head: bytes
@@ -51,7 +51,7 @@ class Passage(Struct, eq=False):
     told: bytes = b""
     """The headers that told it."""
     fallbacks: tuple[Target, ...] = ()
-    """The targets behind the lane's own."""
+    """The targets behind the route's own."""
     context: FlowContext | None = None
     """What the contexts of such requests have in common."""
     clean: tuple[Loss, ...] | None = None
@@ -59,17 +59,17 @@ class Passage(Struct, eq=False):
 
 
 MOST = 256
-"""Lanes of one gateway, and heads of one lane: clients choose the names of models and some headers."""
+"""DirectRoutes of one gateway, and heads of one route: clients choose the names of models and some headers."""
 
 _NO_POLICY = settle(())
 
 
-class Lane:
+class DirectRoute:
     """From one dialect's clients to one model of an upstream."""
 
     __slots__ = (
         "_own",
-        "_passages",
+        "_shared",
         "_told",
         "breaker",
         "client",
@@ -113,17 +113,17 @@ class Lane:
         )
         self.targets = (own,)
         self.encode_keepalive = client.stream_encoder(Request(model=""), Receipt()).keepalive
-        self._passages: dict[tuple[RequestHead, str, str, bool], Passage] = {}
+        self._shared: dict[tuple[RequestHead, str, str, bool], SharedRequest] = {}
         self._told: dict[tuple[Loss, ...], bytes] = {}
 
-    def passage(self, head: RequestHead, model: str, learnt: Learnt) -> Passage:
+    def shared(self, head: RequestHead, model: str, learnt: Learnt) -> SharedRequest:
         """That of requests with this head and these settings, which ask for this model."""
         key = (head, learnt.path, learnt.model, learnt.sent.stream)
-        known = self._passages.get(key)
+        known = self._shared.get(key)
         if known is None:
-            if len(self._passages) >= MOST:
-                self._passages.clear()
-            known = self._passages[key] = Passage(self._head(head, learnt), self._record(head, model, learnt))
+            if len(self._shared) >= MOST:
+                self._shared.clear()
+            known = self._shared[key] = SharedRequest(self._head(head, learnt), self._record(head, model, learnt))
         return known
 
     def _head(self, head: RequestHead, learnt: Learnt) -> bytes:
@@ -165,13 +165,13 @@ class Lane:
         exchange.adopt(learnt.asked, learnt.sent, tools, asked.call_ids, asked.lines, verbatim=verbatim)
         return exchange
 
-    def told(self, passage: Passage, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
+    def told(self, shared: SharedRequest, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
         """The headers of an answer that tell of the exchange."""
-        if passage.lines is not asked.lines:  # most have the very same, which are not even to be compared
-            passage.lines, passage.told = asked.lines, self._told.get(asked.lines) or self._of(asked)
+        if shared.lines is not asked.lines:  # most have the very same, which are not even to be compared
+            shared.lines, shared.told = asked.lines, self._told.get(asked.lines) or self._of(asked)
         if not self._own and "ratelimit" not in " ".join(upstream_headers):
-            return passage.told
-        return self._passed(upstream_headers) + passage.told
+            return shared.told
+        return self._passed(upstream_headers) + shared.told
 
     def _passed(self, upstream_headers: Mapping[str, str]) -> bytes:
         """Those of the upstream's headers that are the client's business; our own id stands in the place of its."""
@@ -201,16 +201,16 @@ class Lane:
         return told
 
 
-class Lanes:
+class DirectRoutes:
     """Those of one gateway."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[str, str], Lane] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], DirectRoute] = OrderedDict()
 
-    def find(self, client: str, model: str, now: float) -> Lane | None:
-        """The lane for this model, as clients of this dialect call it."""
-        lane = self._open.get((client, model))
-        return None if lane is None or now - lane.opened >= FRESH else lane
+    def find(self, client: str, model: str, now: float) -> DirectRoute | None:
+        """The route for this model, as clients of this dialect call it."""
+        route = self._open.get((client, model))
+        return None if route is None or now - route.opened >= FRESH else route
 
     def open(
         self,
@@ -230,13 +230,13 @@ class Lanes:
             return
         if not is_plain(client, upstream, target):
             return
-        self._open[key] = Lane(client, upstream, target, breaker, strict=strict, now=now)
+        self._open[key] = DirectRoute(client, upstream, target, breaker, strict=strict, now=now)
         if len(self._open) > MOST:
             self._open.popitem(last=False)
 
 
 def _ready(context: FlowContext) -> Steps[Translation]:
-    raise AssertionError("a request on a lane is translated before its flow begins")
+    raise AssertionError("a request on a route is translated before its flow begins")
 
 
 def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:

@@ -1,4 +1,4 @@
-"""What a request on a lane costs, counted in calls of functions and bytes held, which are the same on every machine.
+"""What a request costs that is translated directly, in calls of functions and bytes held: the same on every machine.
 
 Each bound is what was counted when it was written (Python 3.11; later versions make fewer calls) and a fifth more. Who
 makes the hot path longer than that should know it; who makes it shorter lowers the bound. A generator that is resumed
@@ -14,16 +14,16 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-from tests.server.lane import (
+from tests.server.socketless import (
     STREAM_END,
     STREAM_HEAD,
     WHOLE,
-    Lane,
+    Socketless,
     arguments,
     asked,
     chunk,
     framed,
-    on_lane,
+    without_sockets,
 )
 
 FIFTH = 1.2
@@ -54,9 +54,9 @@ def _calls(work: Callable[[], None]) -> int:
 
 
 def test_a_plain_request_takes_few_calls() -> None:
-    async def work(lane: Lane) -> int:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> int:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
 
         request = asked()
 
@@ -69,15 +69,15 @@ def test_a_plain_request_takes_few_calls() -> None:
         assert b"It is empty." in seen.taken()
         return _calls(once)
 
-    assert on_lane(work) <= REQUEST_CALLS * FIFTH
+    assert without_sockets(work) <= REQUEST_CALLS * FIFTH
 
 
 def _stream(pieces: list[bytes]) -> int:
     """The calls that a stream takes whose first frames have been seen, in these pieces."""
 
-    async def work(lane: Lane) -> int:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> int:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
         client.data_received(asked(stream=True))
         begin = [chunk(role="assistant", content=""), *(chunk(content=f"word {number}") for number in range(4))]
         upstream.data_received(STREAM_HEAD + framed(begin))
@@ -89,7 +89,7 @@ def _stream(pieces: list[bytes]) -> int:
 
         return _calls(rest)
 
-    return on_lane(work)
+    return without_sockets(work)
 
 
 def test_a_text_in_a_burst_takes_hardly_a_call() -> None:
@@ -123,10 +123,10 @@ def test_a_piece_of_arguments_that_comes_alone_takes_few_calls() -> None:
 def test_an_open_stream_holds_little() -> None:
     """Without the socket's own buffers: a client's connection, an upstream's, and all that is between."""
 
-    async def work(lane: Lane) -> float:
+    async def work(stage: Socketless) -> float:
         async def opened() -> None:
-            client, seen = lane.client()
-            upstream, sent = await lane.upstream()
+            client, seen = stage.client()
+            upstream, sent = await stage.upstream()
             client.data_received(asked(stream=True))
             upstream.data_received(STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")]))
             await asyncio.sleep(0)  # where there are many, what is written waits for the end of the turn
@@ -149,21 +149,21 @@ def test_an_open_stream_holds_little() -> None:
             tracemalloc.stop()
         return (after - before) / 100
 
-    assert on_lane(work) <= BYTES_OF_A_STREAM * FIFTH
+    assert without_sockets(work) <= BYTES_OF_A_STREAM * FIFTH
 
 
-def test_a_stream_ends_on_the_lane() -> None:
+def test_a_stream_ends() -> None:
     """So that the counts above are those of a path that works."""
 
-    async def work(lane: Lane) -> tuple[bytes, bool]:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> tuple[bytes, bool]:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
         client.data_received(asked(stream=True))
         last = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
         upstream.data_received(STREAM_HEAD + framed([last, b"data: [DONE]\n\n"]) + STREAM_END)
-        return seen.taken(), lane.service.in_flight == 0
+        return seen.taken(), stage.service.in_flight == 0
 
-    written, over = on_lane(work)
+    written, over = without_sockets(work)
     assert b"message_stop" in written
     assert written.endswith(b"0\r\n\r\n")
     assert over

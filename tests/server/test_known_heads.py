@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.gateway import Running, at, gateway
-from tests.server.lane import ANSWER, TALK, TOOL, WHOLE, Lane, asked, compact, on_lane
+from tests.server.socketless import ANSWER, TALK, TOOL, WHOLE, Socketless, asked, compact, without_sockets
 from tests.upstream.bad_server import BadServer, Step, expect, head, reply, send
 from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.direct_routes import DirectRoutes
 from toolglot.gateway.known_heads import KnownRequestHead, RequestHead, around_length
-from toolglot.gateway.lanes import Lanes
 from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
 
@@ -36,7 +36,7 @@ HEAD = RequestHead(
 READ = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nx-api-key: k\r\n\r\nbody"
 
 
-def familiar(data: bytes = READ) -> KnownRequestHead:
+def known_head(data: bytes = READ) -> KnownRequestHead:
     around = around_length(data)
     assert around is not None
     return KnownRequestHead(*around, HEAD)
@@ -70,7 +70,7 @@ def with_length(length: str, body: bytes) -> bytes:
     ],
 )
 def test_a_request_is_known_by_all_of_its_head_and_by_the_length_of_its_body(data: bytes, body: bytes | None) -> None:
-    assert familiar().body(data) == body
+    assert known_head().body(data) == body
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ class _Read:
 )
 def test_what_is_known_is_what_the_parser_would_have_read(length: str, body: bytes, behind: bytes) -> None:
     data = with_length(length, body) + behind
-    found = familiar().body(data)
+    found = known_head().body(data)
     if found is not None:
         read = _Read(data)
         assert (read.complete, b"".join(read.bodies)) == (1, found)
@@ -121,9 +121,9 @@ def test_what_is_known_is_what_the_parser_would_have_read(length: str, body: byt
 
 
 def test_the_next_request_of_a_connection_is_not_read_again() -> None:
-    async def work(lane: Lane) -> tuple[bytes, list[bool]]:
-        client, seen = lane.client()
-        upstream, _ = await lane.upstream()
+    async def work(stage: Socketless) -> tuple[bytes, list[bool]]:
+        client, seen = stage.client()
+        upstream, _ = await stage.upstream()
         crossed = []
         for talk in (TALK, [{"role": "user", "content": "Something else, and longer than before."}], TALK):
             client.data_received(asked(talk=talk))
@@ -132,7 +132,7 @@ def test_the_next_request_of_a_connection_is_not_read_again() -> None:
             upstream.data_received(WHOLE)
         return seen.taken(), crossed
 
-    written, crossed = on_lane(work)
+    written, crossed = without_sockets(work)
     assert crossed == [True, True, True]
     assert written.count(b"It is empty.") == 3
 
@@ -179,22 +179,22 @@ REFUSAL = reply({"error": {"message": "Not that.", "type": "invalid_request_erro
 
 @contextmanager
 def serving(*steps: Step) -> Iterator[tuple[BadServer, Running, Client]]:
-    """A gateway whose upstream answers so, one request after the other on one connection, and whose lanes open as they
-    would."""
+    """A gateway whose upstream answers so, one request after the other on one connection, and whose direct
+    routes open as they would."""
     with (
         BadServer([part for step in steps for part in (expect(), step)]) as server,
         gateway(at("openai_chat", server.url)) as running,
         Client(running.port) as client,
     ):
-        running.service.gateway.lanes = Lanes()
+        running.service.gateway.direct_routes = DirectRoutes()
         yield server, running, client
 
 
 def test_one_that_leaves_the_lane_is_read_after_all_and_nobody_is_asked_again() -> None:
-    texts = ["the first opens the lane", "one is read", "another is known", "this is refused", "the last"]
+    texts = ["the first opens the route", "one is read", "another is known", "this is refused", "the last"]
     with serving(answer(), answer(), answer(), REFUSAL, answer()) as (server, running, client):
         told = [client.ask(request(text)) for text in texts]
-        assert sorted(running.record().express for _ in texts) == [False, False, True, True, True]
+        assert sorted(running.record().is_direct for _ in texts) == [False, False, True, True, True]
     assert [status for status, _ in told] == [200, 200, 200, 400, 200]
     assert b"Not that." in told[3][1]
     assert [text.encode() in asked.body for text, asked in zip(texts, server.requests, strict=True)] == [True] * 5

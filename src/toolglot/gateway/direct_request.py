@@ -1,4 +1,4 @@
-"""One request on a lane: the direct translation of it and of its answer, or the general one where it is not plain."""
+"""One request on a route: the direct translation of it and of its answer, or the general one where it is not plain."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from toolglot.errors import ApiError
 from toolglot.events import Fault
 from toolglot.gateway.commands import Flow, Result, Steps, WholeAnswer, WholeReply
 from toolglot.gateway.context import encode_early_failure
+from toolglot.gateway.direct_routes import DirectRoute, SharedRequest
 from toolglot.gateway.flow import FlowContext, StoppedError, Stream, UpstreamTarget, await_result
 from toolglot.gateway.known_heads import PendingRequest, RequestHead
-from toolglot.gateway.lanes import Lane, Passage
 from toolglot.gateway.received import ReceivedRequest, answer_id, start_of_failure
 from toolglot.gateway.targets import ExchangeTranslation, RequestTargets, early_fault
 from toolglot.ir import Request
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _NO_REQUEST = PlainRequest(model="", stream=UNSET, settings=(), turns=[], system=[])
 
 
-class LaneRequest(Struct, eq=False):
+class DirectRequest(Struct, eq=False):
     """A `Translation`, and what is told about the request when it is over.
 
     It counts as one in flight until `close`.
@@ -61,10 +61,10 @@ class LaneRequest(Struct, eq=False):
     _service: Service
     _gateway: Gateway
     _client: ClientConnection
-    _lane: Lane
-    _passage: Passage
+    _route: DirectRoute
+    _shared: SharedRequest
     _asked: Translated
-    _waiting: PendingRequest
+    _pending: PendingRequest
     record: Record
     _hold: BodyHold | None
     body: bytes
@@ -81,11 +81,11 @@ class LaneRequest(Struct, eq=False):
 
     @property
     def head(self) -> RequestHead:
-        return self._waiting.head
+        return self._pending.head
 
     @property
     def client_dialect(self) -> Dialect:
-        return self._lane.client
+        return self._route.client
 
     @property
     def is_plain(self) -> bool:
@@ -94,35 +94,35 @@ class LaneRequest(Struct, eq=False):
 
     @property
     def keeps_state(self) -> bool:
-        return self._service.store is not None and self._lane.issuer is not None
+        return self._service.store is not None and self._route.issuer is not None
 
     # Targets
 
     def targets(self, context: FlowContext) -> Iterable[UpstreamTarget]:
-        """The lane's own target; behind it those that answer where it fails."""
-        lane, fallbacks = self._lane, self._passage.fallbacks
-        return self._all_targets(context, fallbacks) if fallbacks else lane.targets
+        """The route's own target; behind it those that answer where it fails."""
+        route, fallbacks = self._route, self._shared.fallbacks
+        return self._all_targets(context, fallbacks) if fallbacks else route.targets
 
     def _all_targets(self, context: FlowContext, fallbacks: tuple[Target, ...]) -> Iterator[UpstreamTarget]:
-        yield from self._lane.targets
+        yield from self._route.targets
         yield from self._general_targets(context).build(fallbacks)
 
     def as_text(self, context: FlowContext, error: ApiError) -> Steps[ExchangeTranslation | None]:
-        lane = self._lane
-        return (yield from self._general_targets(context).prepare_as_text(lane.upstream, lane.target, context, error))
+        route = self._route
+        return (yield from self._general_targets(context).prepare_as_text(route.upstream, route.target, context, error))
 
     def _general_targets(self, context: FlowContext) -> RequestTargets:
         if self._general is None:
-            head, body, store = self._waiting.head, self._waiting.body(), self._service.store
+            head, body, store = self._pending.head, self._pending.body(), self._service.store
             received = ReceivedRequest(
-                client=self._lane.client,
-                request=self._lane.client.decode_request(body),
+                client=self._route.client,
+                request=self._route.client.decode_request(body),
                 body=body,
                 headers=head.headers,
                 query=head.query,
                 shown=head.shown,
                 can_cut=True,
-                strict=self._lane.strict,
+                strict=self._route.strict,
             )
             owner = self.record.owner
             self._general = RequestTargets(
@@ -138,8 +138,8 @@ class LaneRequest(Struct, eq=False):
     def _translate_generally(self, context: FlowContext) -> Steps[ExchangeTranslation]:
         """The general translation, for an answer or an error that the direct one does not know."""
         if self._general_translation is None:
-            targets, lane = self._general_targets(context), self._lane
-            self._general_translation = yield from targets.translate_with(lane.upstream, lane.target, None)
+            targets, route = self._general_targets(context), self._route
+            self._general_translation = yield from targets.translate_with(route.upstream, route.target, None)
             self._general_translation.label({})
         return self._general_translation
 
@@ -148,14 +148,14 @@ class LaneRequest(Struct, eq=False):
     def call(self, body: bytes) -> Call | PreparedCall:
         if self._general_translation is not None:
             return self._general_translation.call(body)
-        lane = self._lane
+        route = self._route
         self._calls += 1
-        return PreparedCall(lane.destination, self._passage.head, body, lane.upstream.timeouts)
+        return PreparedCall(route.destination, self._shared.head, body, route.upstream.timeouts)
 
     def hash_prefix(self) -> None:
-        lane, asked = self._lane, self._asked
+        route, asked = self._route, self._asked
         words, model = asked.plain.turns[0].words, asked.learnt.model
-        self._prefix = self._gateway.prefixes.hash_plain(self.record, lane.upstream, words, model, asked.body)
+        self._prefix = self._gateway.prefixes.hash_plain(self.record, route.upstream, words, model, asked.body)
 
     def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
         general = yield from self._translate_generally(context)
@@ -167,7 +167,7 @@ class LaneRequest(Struct, eq=False):
         return self._general_translation.ask_again(stream)
 
     def decode_error(self, reply: WholeReply) -> ApiError:
-        return decode_error_reply(self._lane.upstream, reply.status, reply.headers, reply.body)
+        return decode_error_reply(self._route.upstream, reply.status, reply.headers, reply.body)
 
     def label(self, upstream_headers: Mapping[str, str]) -> None:
         if self._general_translation is not None:
@@ -176,8 +176,8 @@ class LaneRequest(Struct, eq=False):
     def decode_at_once(self, body: bytes) -> bytes | None:
         if self._general_translation is not None or len(body) > LARGE:
             return None
-        lane, record, asked = self._lane, self.record, self._asked
-        done = answered(asked, lane.client, lane.upstream.dialect, body, self._label)
+        route, record, asked = self._route, self.record, self._asked
+        done = answered(asked, route.client, route.upstream.dialect, body, self._label)
         if done is None:
             return None
         written, answer = done
@@ -201,8 +201,8 @@ class LaneRequest(Struct, eq=False):
         if self._general_translation is not None:
             return self._general_translation.open_stream()
         keeps_state = self.keeps_state
-        self._exchange = exchange = self._lane.exchange(self._asked, self._label(), keeps_state=keeps_state)
-        if shown := self._waiting.head.shown:
+        self._exchange = exchange = self._route.exchange(self._asked, self._label(), keeps_state=keeps_state)
+        if shown := self._pending.head.shown:
             exchange.hide = also_hiding(exchange.hide, shown)
         if keeps_state:
             self._heard = heard = Heard()
@@ -210,13 +210,13 @@ class LaneRequest(Struct, eq=False):
         return exchange.stream()
 
     def early_fault(self, stream: Stream) -> ApiError | None:
-        return early_fault(stream, self._lane.upstream.dialect.name)
+        return early_fault(stream, self._route.upstream.dialect.name)
 
     def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
         if self._general_translation is not None:
             return self._general_translation.accept(context, before)
         if self._prefix is not None:
-            self._gateway.prefixes.write(self.record, self._lane.upstream.name, self._prefix)
+            self._gateway.prefixes.write(self.record, self._route.upstream.name, self._prefix)
         if self._exchange is not None:
             context.exchange = self._exchange
             self._asked.lines = tuple(self._exchange.receipt)
@@ -233,7 +233,7 @@ class LaneRequest(Struct, eq=False):
         if self._general_translation is not None:
             self._general_translation.release()
         if self._heard is None:
-            self._waiting.pieces.clear()
+            self._pending.pieces.clear()
             self._release_body()
 
     # What is told about it
@@ -242,13 +242,13 @@ class LaneRequest(Struct, eq=False):
         """The headers of the answer that tell of the exchange."""
         translation = self._general_translation or context.translation
         if translation is self and upstream_headers is not None:
-            return self._lane.told(self._passage, self._asked, upstream_headers)
+            return self._route.told(self._shared, self._asked, upstream_headers)
         if isinstance(translation, ExchangeTranslation) and upstream_headers is not None:
             fields = translation.client_headers(upstream_headers)
             fields.pop("x-request-id", None)  # ours takes the place of the upstream's
         else:
             fields = self.receipt_headers(context)
-        shown = self._waiting.head.shown
+        shown = self._pending.head.shown
         fields |= {name: hide(value, shown) for name, value in fields.items() if name.startswith(OUR_HEADERS)}
         return header_lines({**fields, **headers.VERSION})
 
@@ -258,7 +258,7 @@ class LaneRequest(Struct, eq=False):
         return {**headers.of_receipt(receipt), **headers.VERSION}
 
     def encode_early_failure(self, context: FlowContext, error: ApiError) -> bytes:
-        received = ReceivedRequest(client=self._lane.client, request=self._asked.learnt.asked, body=b"")
+        received = ReceivedRequest(client=self._route.client, request=self._asked.learnt.asked, body=b"")
         return encode_early_failure(received, start_of_failure(received, self.record, context.exchange), error)
 
     def keep_state(self, context: FlowContext, result: Result) -> Steps[None]:
@@ -272,9 +272,9 @@ class LaneRequest(Struct, eq=False):
             yield from await_result(context, partial(self._keep_heard, self._heard))
 
     async def _keep_heard(self, heard: Heard) -> None:
-        lane, body = self._lane, self._waiting.body()
+        route, body = self._route, self._pending.body()
         states = States(self._service.store, self.record.owner)
-        await states.found(lane.client, lane.upstream, lane.target, lane.client.decode_request(body), len(body))
+        await states.found(route.client, route.upstream, route.target, route.client.decode_request(body), len(body))
         assert self._exchange is not None
         states.watch(self._exchange, heard)
         await states.keep(self._exchange, whole=False)
@@ -286,7 +286,7 @@ class LaneRequest(Struct, eq=False):
     def close(self, context: FlowContext, now: float) -> None:
         """The request is over."""
         self._release_body()
-        service, record, shown = self._service, self.record, self._waiting.head.shown
+        service, record, shown = self._service, self.record, self._pending.head.shown
         if self._general is not None:
             self._general.note()
             self._general.close()
@@ -301,7 +301,7 @@ class LaneRequest(Struct, eq=False):
         service.observe(record)
 
 
-def with_lane_state(flow: Flow, context: FlowContext, request: LaneRequest) -> Flow:
+def with_direct_state(flow: Flow, context: FlowContext, request: DirectRequest) -> Flow:
     result = yield from flow
     if not isinstance(result, ApiError) and context.record.error is None:
         with suppress(StoppedError):  # an answer that is complete is not held back any longer
@@ -309,7 +309,7 @@ def with_lane_state(flow: Flow, context: FlowContext, request: LaneRequest) -> F
     return result
 
 
-def encode_lane_fault(context: FlowContext, error: ApiError) -> bytes:
+def encode_direct_fault(context: FlowContext, error: ApiError) -> bytes:
     """An error inside a stream of which only keep-alives were written."""
     client = find(context.record.client or "")
     request = Request(model=context.record.model or "", stream=True)
