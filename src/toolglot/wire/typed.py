@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from types import UnionType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -19,6 +20,7 @@ from toolglot.wire import json, large
 from toolglot.wire.split import MissingMemberError, Splitter
 from toolglot.wire.structs import UNTAGGED, Wire
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
 
 _any = msgspec.json.Decoder().decode
@@ -118,6 +120,8 @@ class TypedReader(Generic[W]):
             members = _members(data)
             history = members[self._history.name]
             starts = self._find_untagged(history)
+            if not starts:
+                return None
             members[self._history.name] = _tagged(history, starts)
             tagged = _encode(members)
             value = self._decode(tagged)
@@ -226,16 +230,21 @@ def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
     return read
 
 
-class ValueReader(Generic[W]):
-    """Reads objects that are there as untyped JSON, where a decoder learns late what they are."""
+class ValueReader(Generic[T]):
+    """Reads untyped JSON as a type, where a decoder learns late what it is."""
 
-    def __init__(self, kind: type[W]) -> None:
-        self._split = Splitter().struct(kind)
+    def __init__(self, kind: type[T] | UnionType) -> None:
+        # `convert` remembers what structs are made of, and looks at other types anew with each call.
+        self._holder: Any = msgspec.defstruct("Holder", [("value", kind)], gc=False)
+        self._split = Splitter().parts(inspect.type_info(kind))
 
-    def read_value(self, value: dict[str, Any], where: str) -> W:
-        """The object; `where` is its path. The spelling of `Raw` members is that of our encoder."""
+    def read_value(self, value: Any, where: str) -> T:
+        """The value; `where` is its path. The spelling of `Raw` members is that of our encoder."""
         try:
-            read: W = self._split(_encode(value), where)
+            return msgspec.convert({"value": value}, self._holder).value  # type: ignore[no-any-return]
+        except ValidationError:
+            pass
+        try:
+            return self._split(_encode(value), where)  # type: ignore[no-any-return]
         except MissingMemberError as missing:
             raise DecodeError(missing.where, missing.what) from None
-        return read

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from msgspec import UNSET, structs
+from msgspec import UNSET
 
 from toolglot.dialects.openai_responses.blocks import (
+    carried,
     decode_content,
     encode_part,
     filled,
@@ -42,17 +43,11 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import CallItem, OutputItem, OutputMessage, ReasoningItem
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire import json
 from toolglot.wire.reader import kept
 from toolglot.wire.structs import Unknown, as_json
-from toolglot.wire.typed import part_reader
+from toolglot.wire.typed import ValueReader
 
-_read_item = part_reader(OutputItem)
-
-
-def read_output_item(value: dict[str, Any], where: str) -> OutputItem:
-    """An item that was decoded without its type."""
-    return _read_item(json.encode(value), where)  # type: ignore[no-any-return]
+read_output_item = ValueReader[OutputItem](OutputItem).read_value
 
 
 def decode_output_item(item: OutputItem, place: int) -> list[Block]:
@@ -70,7 +65,9 @@ def decode_output_item(item: OutputItem, place: int) -> list[Block]:
 
 
 def _decode_output_message(item: OutputMessage, place: int) -> list[Block]:
-    fields = as_json(structs.replace(item, content=UNSET))
+    fields = carried(item, "id", "status", "role", "phase")
+    if item.rest is UNSET or not item.rest.is_implied:
+        fields["type"] = "message"
     lacking = ["content"] if item.content is UNSET and "content" not in fields else []
     note = message_note(fields, place, lacking)
     parts = decode_content(item.content, "assistant") if item.content is not UNSET else ()

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from toolglot.dialects.openai_responses.blocks import filled, own, present
 from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output, read_output_item
+from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
 from toolglot.dialects.openai_responses.request import request_fields, without_history
 from toolglot.dialects.openai_responses.tools import encode_list
 from toolglot.dialects.openai_responses.usage import decode_usage, encode_usage
+from toolglot.dialects.openai_responses.wire import OutputItem, ResponseHead
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Start
 from toolglot.ir import (
-    Block,
     Native,
     Refusal,
     Request,
@@ -36,7 +36,8 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import expected, keep_members
+from toolglot.wire.typed import ValueReader
 
 _REASONS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
 _DETAILS: dict[StopReason, str] = {
@@ -92,6 +93,9 @@ NO_ID = "resp_0"
 """The id of a response that came without one: clients demand that there is one."""
 
 
+_OUTPUTS = ValueReader(list[OutputItem])
+
+
 class Envelope(Struct, frozen=True):
     """A response object without its output."""
 
@@ -112,18 +116,16 @@ def decode_response(data: bytes) -> Response:
         DecodeError: it is not a response.
         UpstreamError: it is one that failed, or an error envelope.
     """
-    value = json.decode_answer(data)
-    if find_error(value) is not None or (isinstance(value, dict) and is_no_answer(value)):
-        raise UpstreamError(decode_failure(value))
-    body = Reader(value)
-    if "output" not in body.rest():
-        raise DecodeError(body.at("output"), "this array is required")
-    output = take_output(body)
-    envelope = decode_envelope(body)
-    blocks: list[Block] = []
-    for place, value in enumerate(output):
-        item = read_output_item(value, f"$.output[{place}]")
-        blocks.extend(decode_output_item(item, place))
+    body = json.decode_answer(data)
+    if find_error(body) is not None or (isinstance(body, dict) and is_no_answer(body)):
+        raise UpstreamError(decode_failure(body))
+    if not isinstance(body, dict):
+        raise expected("$", "an object", body)
+    if "output" not in body:
+        raise DecodeError("$.output", "this array is required")
+    items = _OUTPUTS.read_value(body.pop("output"), "$.output") if body["output"] else ()
+    envelope = decode_envelope(body, "$")
+    blocks = [block for place, item in enumerate(items) for block in decode_output_item(item, place)]
     return Response(
         id=envelope.id,
         model=envelope.model,
@@ -149,35 +151,31 @@ def is_no_answer(response: dict[str, Any]) -> bool:
     return status in list(_NO_ANSWER) and (status == "failed" or response.get("background") is not True)
 
 
-def take_output(body: Reader) -> list[dict[str, Any]]:
-    """The items; an empty list is left, to be noted with the rest."""
-    return [item.rest() for item in body.objects("output")] if body.peek("output") else []
-
-
-def decode_envelope(body: Reader) -> Envelope:
-    lacking = [key for key in ("id", "model", "created_at", "usage") if key not in body.rest()] or None
-    details = body.peek("incomplete_details")
+def decode_envelope(body: dict[str, Any], where: str) -> Envelope:
+    """A response at this path without its output. The members are consumed; an empty output is noted with the rest."""
+    lacking = [name for name in _HEAD_MEMBERS if name not in body] or None
+    given = {name: body.pop(name) for name in _HEAD_MEMBERS if body.get(name) is not None}
+    head = _HEADS.read_value(given, where)
+    created = None if head.created_at is UNSET else int(head.created_at)
+    if type(head.created_at) is float:
+        body["created_at"] = head.created_at  # with a fraction of a second
+    details, status, tier = body.get("incomplete_details"), body.get("status"), body.get("service_tier")
     reason = details.get("reason") if isinstance(details, dict) else None
-    status = body.peek("status")
-    created = body.peek("created_at")
-    if created is not None and type(created) not in (int, float):
-        raise expected(body.at("created_at"), "a number", created)
-    if type(created) is int:  # a fraction of a second stays with the rest
-        body.take("created_at")
-    usage = body.take("usage")
-    response_id, model, rest = body.text("id"), body.text("model"), body.rest()
-    told = {key: rest.pop(key) for key in list(rest) if key in TOLD}
-    tier = told.get("service_tier")
+    told = {name: body.pop(name) for name in list(body) if name in TOLD}
     return Envelope(
-        id=response_id or "",
-        model=model or "",
-        created=int(created) if created is not None else None,
-        usage=decode_usage(usage, body.at("usage")) if usage is not None else None,
+        id=head.id or "",
+        model=head.model or "",
+        created=created,
+        usage=None if head.usage is UNSET else decode_usage(head.usage, f"{where}.usage"),
         status=status if isinstance(status, str) else "completed",
         reason=reason if isinstance(reason, str) else None,
-        native=keep(NAME, body, response=told, absent=lacking),
+        native=keep_members(NAME, body, response=told, absent=lacking),
         service_tier=tier if isinstance(tier, str) else None,
     )
+
+
+_HEADS = ValueReader(ResponseHead)
+_HEAD_MEMBERS = ("id", "model", "created_at", "usage")
 
 
 def decode_stop(envelope: Envelope, *, called: bool, refused: bool) -> Stop:

@@ -16,7 +16,7 @@ from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.items import CALL_FIELDS, decode_call, item_type
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import decode_output_item, message_note, read_output_item
-from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, is_no_answer, take_output
+from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, is_no_answer
 from toolglot.dialects.openai_responses.stream_state import (
     EMPTY_REFUSAL,
     EMPTY_TEXT,
@@ -42,8 +42,10 @@ from toolglot.wire.openai_logprobs import read_logprobs
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
 from toolglot.wire.surrogates import Halves
+from toolglot.wire.typed import ValueReader
 
-_ITEM = "$.item"
+_ITEM, _RESPONSE = "$.item", "$.response"
+_OBJECTS = ValueReader(list[dict[str, Any]])
 _NO_ANSWERS = ("response.failed", "response.cancelled")
 
 
@@ -125,21 +127,21 @@ class ResponsesStreamDecoder:
 
     def _created(self, frame: Frame) -> None:
         if not self._blocks.started:
-            envelope = decode_envelope(read_object(frame.response, "$.response"))
+            envelope = decode_envelope(read_object(frame.response, _RESPONSE), _RESPONSE)
             self._blocks.start(envelope.id, envelope.model, envelope.created)
 
     def _ending(self, frame: Frame) -> None:
-        body = read_object(frame.response, "$.response")
-        if is_no_answer(body.rest()) or frame.type in _NO_ANSWERS:
-            self._fault(decode_failure({**body.rest(), "object": "response"}))
+        body = read_object(frame.response, _RESPONSE)
+        if is_no_answer(body) or frame.type in _NO_ANSWERS:
+            self._fault(decode_failure({**body, "object": "response"}))
             return
-        if frame.type == "response.incomplete" and not isinstance(body.peek("status"), str):
-            body.rest()["status"] = "incomplete"
-        output = take_output(body)
-        envelope = decode_envelope(body)
+        if frame.type == "response.incomplete" and not isinstance(body.get("status"), str):
+            body["status"] = "incomplete"
+        output = _OBJECTS.read_value(body.pop("output"), f"{_RESPONSE}.output") if body.get("output") else []
+        envelope = decode_envelope(body, _RESPONSE)
         self._blocks.start(envelope.id, envelope.model, envelope.created)
         for place, fields in enumerate(output):
-            where = f"$.response.output[{place}]"
+            where = f"{_RESPONSE}.output[{place}]"
             self._finish_item(self._match(fields, place, where), fields, where)
         for item in self._all:
             self._abandon(item, cut=envelope.status != "completed")
@@ -153,7 +155,7 @@ class ResponsesStreamDecoder:
     # Items
 
     def _item_added(self, frame: Frame) -> None:
-        fields = read_object(frame.item, _ITEM).rest()
+        fields = read_object(frame.item, _ITEM)
         key = frame.output_index if frame.output_index is not None else fields.get("id")
         before = self._items.get(key) if isinstance(key, (int, str)) else None
         if before is not None:
@@ -211,7 +213,7 @@ class ResponsesStreamDecoder:
         return self._add(announced, frame.output_index, _ITEM)
 
     def _item_done(self, frame: Frame) -> None:
-        fields = read_object(frame.item, _ITEM).rest()
+        fields = read_object(frame.item, _ITEM)
         item_id = fields.get("id")
         named = item_id if isinstance(item_id, str) else None
         item = self._items.get(frame.output_index if frame.output_index is not None else named)
@@ -281,7 +283,7 @@ class ResponsesStreamDecoder:
         part = read_object(frame.part, "$.part")
         empty = empty_part(part)
         if empty is not None:
-            self._part_settled(frame, empty, part.peek("refusal" if isinstance(empty, Refusal) else "text"))
+            self._part_settled(frame, empty, part.get("refusal" if isinstance(empty, Refusal) else "text"))
 
     def _text_delta(self, frame: Frame) -> None:
         self._part_delta(frame, EMPTY_TEXT)

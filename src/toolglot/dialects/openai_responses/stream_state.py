@@ -17,7 +17,7 @@ from toolglot.ir import Block, Citation, Refusal, Text, Thinking, TokenLogprob, 
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.budget import Budget
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import expected
 from toolglot.wire.typed import part_reader
 
 NOTHING = Raw(b"")
@@ -125,9 +125,12 @@ def read_frame(data: bytes) -> Frame:
     return json.typed(data, _decoder)
 
 
-def read_object(raw: Raw, where: str) -> Reader:
-    """An object inside a frame, decoded only now that somebody wants it."""
-    return Reader(json.decode_frame(bytes(raw)), where)
+def read_object(raw: Raw, where: str) -> dict[str, Any]:
+    """An object inside a frame, decoded only now that a handler wants it."""
+    value = json.decode_frame(bytes(raw))
+    if type(value) is not dict:
+        raise expected(where, "an object", value)
+    return value
 
 
 def read_annotation(raw: Raw, where: str) -> Annotation:
@@ -138,9 +141,9 @@ def read_annotation(raw: Raw, where: str) -> Annotation:
 _read_annotation = part_reader(Annotation)
 
 
-def empty_part(part: Reader) -> Text | Refusal | None:
+def empty_part(part: dict[str, Any]) -> Text | Refusal | None:
     """The block that a content part begins as; None for a part of another kind, which is carried whole."""
-    kind = part.peek("type")
+    kind = part.get("type")
     return _EMPTY_PARTS.get(kind) if isinstance(kind, str) else None
 
 

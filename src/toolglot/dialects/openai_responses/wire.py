@@ -1,4 +1,4 @@
-"""The JSON of the Responses API as types: the body of a request, items, content parts and tools.
+"""The JSON of the Responses API as types: the body of a request, items, content parts and tools, and the response.
 
 Members that are `Any` are known and carried along, but mean nothing to other dialects. The API takes messages without
 `type`; some SDKs leave it out elsewhere, too.
@@ -281,3 +281,15 @@ class Body(Wire):
     prompt: Any = UNSET
     stream_options: Any = UNSET
     truncation: Any = UNSET
+
+
+# The response
+
+
+class ResponseHead(Wire):
+    """The members of a response that have a meaning elsewhere, but its output. The others are only carried."""
+
+    id: str | UnsetType = UNSET
+    created_at: int | float | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    usage: dict[str, Any] | UnsetType = UNSET
