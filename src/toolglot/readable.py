@@ -12,13 +12,25 @@ from typing import Any, TypeAlias
 
 from toolglot.ir import Block, Text
 from toolglot.wire import json
-from toolglot.wire.reader import Reader
+from toolglot.wire.typed import ValueReader, W
 
-ReadBlock: TypeAlias = Callable[[Reader], tuple[Block, ...] | None]
-"""Reads an opaque block; None where it says nothing that can be carried. Members that it leaves behind belong into
-`native` of a block that it returns, so that the receipt names them."""
+ReadBlock: TypeAlias = Callable[[dict[str, Any]], tuple[Block, ...] | None]
+"""Reads the members of an opaque block, which it may take out of the dictionary; None where they say nothing that can
+be carried. Members that it leaves behind belong into `native` of a block that it returns, so that the receipt names
+them."""
 
 ReadableTypes: TypeAlias = Mapping[str, ReadBlock]
+
+
+def typed(kind: type[W], read: Callable[[W], tuple[Block, ...] | None]) -> ReadBlock:
+    """Reads blocks of this type."""
+    values = ValueReader(kind)
+    return lambda members: read(values.read_value(members, "$"))
+
+
+def take(members: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Take members out. A null counts as absent and stays."""
+    return {name: members.pop(name) for name in names if members.get(name) is not None}
 
 
 def hosted_text(kind: str, said: Any) -> Text:

@@ -82,6 +82,12 @@ def test_citations_that_a_search_result_wants_are_reported(target: str) -> None:
     assert "loss: messages[2].content[0].content[0].citations: only anthropic understands it" in receipt
 
 
+def test_an_unknown_member_in_the_source_of_a_document_is_reported() -> None:
+    document = {**DOCUMENT, "source": {**DOCUMENT["source"], "page_range": "1-2"}}  # type: ignore[dict-item]
+    _, receipt = sent("anthropic", "openai_chat", in_user_turn(document))
+    assert any(line.startswith("note: messages[0].content[0].source: what stands beside") for line in receipt)
+
+
 @pytest.mark.parametrize("block", [SEARCH_RESULT, DOCUMENT, PLAIN])
 def test_messages_itself_gets_the_block_as_it_is(block: dict[str, Any]) -> None:
     exchange = Exchange("anthropic", "anthropic", verbatim=False)

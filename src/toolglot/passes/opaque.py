@@ -6,8 +6,6 @@ any other block, and before calls and results are paired, because some readings 
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 from toolglot import features
 from toolglot.errors import DecodeError
 from toolglot.ir import Block, Opaque, Request, Text, ToolCall, ToolResult, native_of, replace
@@ -15,7 +13,6 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.plan import runs_on
 from toolglot.receipt import describe_block
-from toolglot.wire.reader import Reader
 
 
 @runs_on(lambda context: 0 if context.source == context.target else features.OPAQUE, adds=None, keeps_messages=True)
@@ -27,7 +24,7 @@ def translate(request: Request, context: Context) -> Request:
     calls: dict[str, str] = {}  # by the ids of their items
 
     def replaced(block: Block, place: Place) -> tuple[Block, ...]:
-        found = _read(block, place, context) if isinstance(block, Opaque) else None
+        found = _read(block, context) if isinstance(block, Opaque) else None
         if not found:
             return (block,)
         form = "text" if isinstance(found[0], Text) else describe_block(found[0])
@@ -46,7 +43,7 @@ def _with_call_id(block: Block, calls: dict[str, str], source: str) -> Block:
     return block
 
 
-def _read(block: Opaque, place: Place, context: Context) -> tuple[Block, ...] | None:
+def _read(block: Opaque, context: Context) -> tuple[Block, ...] | None:
     if block.dialect != context.source or not isinstance(block.value, dict):
         return None
     # Parts without a type are told apart by their members.
@@ -54,7 +51,7 @@ def _read(block: Opaque, place: Place, context: Context) -> tuple[Block, ...] | 
         read = context.readable.get(kind) if isinstance(kind, str) else None
         if read is not None:
             try:
-                return read(Reader(deepcopy(block.value), str(place)))
+                return read(dict(block.value))
             except DecodeError:  # of another shape than the API's: it is reported as a whole
                 return None
     return None

@@ -3,102 +3,109 @@ tools and their output, a summary of what was compacted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from msgspec import UNSET
 
 from toolglot.dialects.anthropic.blocks import decode_block, decode_blocks
 from toolglot.dialects.anthropic.media import text_of
-from toolglot.dialects.anthropic.native import NAME, keep, take_cache
-from toolglot.dialects.anthropic.wire import read_block, read_document_content
+from toolglot.dialects.anthropic.native import NAME, decode_cache, keep
+from toolglot.dialects.anthropic.wire import (
+    BrowserState,
+    CompactionBlock,
+    CompositeDocument,
+    HostedToolResult,
+    HostedToolUse,
+    ReadableBlock,
+    SearchResultBlock,
+    read_block,
+)
 from toolglot.ir import Block, Media, Opaque, Text, Thinking, ToolCall, replace
-from toolglot.readable import ReadableTypes, hosted_text
+from toolglot.readable import ReadableTypes, hosted_text, typed
 from toolglot.wire import json
-from toolglot.wire.reader import Reader
-from toolglot.wire.structs import Unknown
+from toolglot.wire.structs import Unknown, members_without
 
 
-def _search_result(block: Reader) -> tuple[Block, ...] | None:
-    content = block.peek("content")
+def _search_result(block: SearchResultBlock) -> tuple[Block, ...] | None:
+    content = block.content
     text = text_of(content)
     if text is None:
         return None
-    title, source = block.text("title") or "", block.text("source") or ""
+    taken = ["title", "source"]
     if not isinstance(content, list) or all(item.keys() <= {"type", "text"} for item in content):
-        block.take("content")  # else it is reported for what stands beside the texts
-    return _read(block, Text(text=f"{title} ({source}):\n{text}"))
+        taken.append("content")  # else it is reported for what stands beside the texts
+    return _read(block, taken, Text(text=f"{block.title or ''} ({block.source or ''}):\n{text}"))
 
 
-def _document(block: Reader) -> tuple[Block, ...] | None:
+def _document(block: CompositeDocument) -> tuple[Block, ...] | None:
     """A document of blocks, not all of which are text."""
-    source = block.object("source")
-    if source is None or source.take("type") != "content":
-        return None
-    parts = read_document_content(json.encode(source.take("content")), source.at("content"))
-    if isinstance(parts, str) or parts is None:
+    parts = block.source.content
+    if not isinstance(parts, list):
         content: tuple[Block, ...] = (Text(text=parts),) if parts else ()
     elif any(isinstance(part, Unknown) for part in parts):
         return None
     else:
         content = decode_blocks(parts)
-    title, context = block.text("title"), block.text("context")
-    heading = Text(text="\n".join(part for part in (title and f"{title}:", context) if part))
-    return _read(block, *((heading,) if heading.text else ()), *content)
+    heading = Text(text="\n".join(part for part in (block.title and f"{block.title}:", block.context) if part))
+    rest = block.source.rest or {}
+    left = {"source": dict(rest)} if any(rest.values()) else {}
+    return _read(block, ("source", "title", "context"), *((heading,) if heading.text else ()), *content, **left)
 
 
-def _hosted_call(block: Reader) -> tuple[Block, ...]:
-    name, server = block.text("name"), block.text("server_name")
-    block.take("id")
-    called = f"call of {name} on {server}" if server else f"call of {name}"
-    return _read(block, hosted_text(called, block.take("input") or {}))
+def _hosted_call(block: HostedToolUse) -> tuple[Block, ...]:
+    called = f"call of {block.name or None}" + (f" on {block.server_name}" if block.server_name else "")
+    return _read(block, ("name", "server_name", "id", "input"), hosted_text(called, block.input or {}))
 
 
-def _hosted_result(block: Reader) -> tuple[Block, ...] | None:
-    content, kind = block.take("content"), block.peek("type")
-    if content is None:
+def _hosted_result(block: HostedToolResult) -> tuple[Block, ...] | None:
+    content = block.content
+    if content in (UNSET, None):
         return None
-    block.take("tool_use_id")
-    text = content if isinstance(content, str) else text_of(content) if isinstance(content, list) else None
-    return _read(block, hosted_text(str(kind), _readable(content, block) if text is None else text))
+    hidden: dict[str, Any] = {}
+    text = text_of(content)
+    found = hosted_text(block.type, _readable(content, hidden) if text is None else text)
+    return _read(block, ("tool_use_id", "content"), found, **hidden)
 
 
-def _fetched(block: Reader) -> tuple[Block, ...] | None:
+def _fetched(block: HostedToolResult) -> tuple[Block, ...] | None:
     """A page that was fetched is a document."""
-    fetched = block.peek("content")
+    fetched = block.content
     if not isinstance(fetched, dict) or not isinstance(fetched.get("content"), dict):
         return _hosted_result(block)
-    page = decode_block(read_block(json.encode(fetched.pop("content")), block.at("content")))
-    found = _document(Reader(page.value, block.at("content"))) if isinstance(page, Opaque) else (page,)
-    heading = _hosted_result(block)
+    page = decode_block(read_block(json.encode(fetched["content"]), "$.content"))
+    found = READABLE["document"](page.value) if isinstance(page, Opaque) else (page,)
+    heading = _hosted_result(replace(block, content={key: fetched[key] for key in fetched if key != "content"}))
     return None if found is None or heading is None else (*heading, *found)
 
 
-def _readable(value: Any, block: Reader) -> Any:
+def _readable(value: Any, hidden: dict[str, Any]) -> Any:
     """A value without what only the vendor's server can read, which is left to be reported."""
     if isinstance(value, list):
-        return [_readable(item, block) for item in value]
+        return [_readable(item, hidden) for item in value]
     if not isinstance(value, dict):
         return value
-    for key in [key for key in value if key.startswith("encrypted_")]:
-        block.rest()[f"content.{key}"] = value.pop(key)
-    return {key: _readable(item, block) for key, item in value.items()}
+    hidden |= {f"content.{key}": item for key, item in value.items() if key.startswith("encrypted_")}
+    return {key: _readable(item, hidden) for key, item in value.items() if not key.startswith("encrypted_")}
 
 
-def _summary(block: Reader) -> tuple[Block, ...] | None:
-    text = block.text("content")
-    return _read(block, hosted_text("summary of the conversation so far", text)) if text else None
+def _summary(block: CompactionBlock) -> tuple[Block, ...] | None:
+    text = hosted_text("summary of the conversation so far", block.content)
+    return _read(block, ("content",), text) if block.content else None
 
 
-def _browser(block: Reader) -> tuple[Block, ...]:
-    state = {key: block.take(key) for key in ("tabs", "state_changes")}
-    return _read(block, hosted_text("browser_state", {key: value for key, value in state.items() if value is not None}))
+def _browser(block: BrowserState) -> tuple[Block, ...]:
+    state = {key: value for key in ("tabs", "state_changes") if (value := getattr(block, key)) not in (UNSET, None)}
+    return _read(block, state, hosted_text("browser_state", state))
 
 
-def _read(block: Reader, *found: Block) -> tuple[Block, ...]:
+def _read(block: ReadableBlock, taken: Iterable[str], *found: Block, **left: Any) -> tuple[Block, ...]:
     """The blocks that were read, with the breakpoint behind the last of them and what is left on the first."""
-    block.take("type")
-    cache = take_cache(block.rest())
+    rest = {**members_without(block, "type", "cache_control", *taken), **left}
+    cache = decode_cache(block.cache_control)
     first, *others = found
-    if block.rest() and not isinstance(first, Opaque):
-        own = {**first.native.get(NAME, {}), **keep(block.rest())[NAME]}
+    if rest and not isinstance(first, Opaque):
+        own = {**first.native.get(NAME, {}), **keep(rest)[NAME]}
         first = replace(first, native={**first.native, NAME: own})
     blocks = [first, *others]
     if cache is not None and isinstance(last := blocks[-1], (Text, Media, Thinking, ToolCall)):
@@ -107,17 +114,17 @@ def _read(block: Reader, *found: Block) -> tuple[Block, ...]:
 
 
 READABLE: ReadableTypes = {
-    "search_result": _search_result,
-    "document": _document,
-    "compaction": _summary,
-    "browser_state": _browser,
-    "server_tool_use": _hosted_call,
-    "mcp_tool_use": _hosted_call,
-    "mcp_tool_result": _hosted_result,
-    "advisor_tool_result": _hosted_result,
-    "code_execution_tool_result": _hosted_result,
-    "bash_code_execution_tool_result": _hosted_result,
-    "text_editor_code_execution_tool_result": _hosted_result,
-    "web_search_tool_result": _hosted_result,
-    "web_fetch_tool_result": _fetched,
+    "search_result": typed(SearchResultBlock, _search_result),
+    "document": typed(CompositeDocument, _document),
+    "compaction": typed(CompactionBlock, _summary),
+    "browser_state": typed(BrowserState, _browser),
+    "server_tool_use": typed(HostedToolUse, _hosted_call),
+    "mcp_tool_use": typed(HostedToolUse, _hosted_call),
+    "mcp_tool_result": typed(HostedToolResult, _hosted_result),
+    "advisor_tool_result": typed(HostedToolResult, _hosted_result),
+    "code_execution_tool_result": typed(HostedToolResult, _hosted_result),
+    "bash_code_execution_tool_result": typed(HostedToolResult, _hosted_result),
+    "text_editor_code_execution_tool_result": typed(HostedToolResult, _hosted_result),
+    "web_search_tool_result": typed(HostedToolResult, _hosted_result),
+    "web_fetch_tool_result": typed(HostedToolResult, _fetched),
 }

@@ -177,6 +177,53 @@ ContentBlock: TypeAlias = (
 AnyBlock: TypeAlias = ContentBlock | ToolReferenceBlock
 
 
+class ReadableBlock(Wire, kw_only=True):
+    """A block that no other dialect has a block for (`readable.py`)."""
+
+    type: str
+    cache_control: CacheMark = UNSET
+
+
+class SearchResultBlock(ReadableBlock, kw_only=True):
+    content: Any = UNSET
+    title: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+
+
+class ContentSource(Wire):
+    """The source of a document that is made of blocks."""
+
+    type: Literal["content"]
+    content: str | list[TextBlock | ImageBlock | Unknown] | UnsetType = UNSET
+
+
+class CompositeDocument(ReadableBlock, kw_only=True):
+    source: ContentSource
+    title: str | UnsetType = UNSET
+    context: str | UnsetType = UNSET
+
+
+class HostedToolUse(ReadableBlock, kw_only=True):
+    name: str | UnsetType = UNSET
+    server_name: str | UnsetType = UNSET
+    id: Any = UNSET
+    input: Any = UNSET
+
+
+class HostedToolResult(ReadableBlock, kw_only=True):
+    tool_use_id: Any = UNSET
+    content: Any = UNSET
+
+
+class CompactionBlock(ReadableBlock, kw_only=True):
+    content: str
+
+
+class BrowserState(ReadableBlock, kw_only=True):
+    tabs: Any = UNSET
+    state_changes: Any = UNSET
+
+
 # Requests
 
 
@@ -195,6 +242,49 @@ class ToolDefinition(Wire):
     input_schema: JsonValue | UnsetType = UNSET
     strict: bool | UnsetType = UNSET
     defer_loading: bool | UnsetType = UNSET
+    cache_control: CacheMark = UNSET
+
+
+# MCP servers whose tools are run on the way (`served.py`)
+
+
+class McpToolConfiguration(Wire):
+    enabled: bool | UnsetType = UNSET
+    allowed_tools: list[str] | UnsetType = UNSET
+
+
+class McpServer(Wire):
+    type: Literal["url"]
+    name: str
+    url: str
+    authorization_token: Any = UNSET
+    tool_configuration: McpToolConfiguration | UnsetType = UNSET
+
+
+class McpToolConfig(Wire):
+    enabled: bool | UnsetType = UNSET
+    defer_loading: Any = UNSET
+
+
+class McpToolset(Wire, tag="mcp_toolset", tag_field="type"):
+    mcp_server_name: str
+    default_config: McpToolConfig | UnsetType = UNSET
+    configs: dict[str, Any] | UnsetType = UNSET
+    cache_control: Any = UNSET
+
+
+class McpToolUse(Wire, tag="mcp_tool_use", tag_field="type"):
+    id: str
+    server_name: str
+    name: str
+    input: dict[str, Any] | UnsetType = UNSET
+    cache_control: CacheMark = UNSET
+
+
+class McpToolResult(Wire, tag="mcp_tool_result", tag_field="type"):
+    tool_use_id: str
+    content: str | list[TextBlock | Unknown] | UnsetType = UNSET
+    is_error: bool | UnsetType = UNSET
     cache_control: CacheMark = UNSET
 
 
@@ -266,8 +356,6 @@ class RequestBody(Wire):
 REQUESTS = TypedReader(RequestBody, "messages")
 read_tool = part_reader(ToolDefinition)
 read_block = part_reader(ContentBlock)
-read_document_content = part_reader(str | list[TextBlock | ImageBlock | Unknown] | None)
-"""The content of a document that is given as blocks."""
 
 
 # Answers

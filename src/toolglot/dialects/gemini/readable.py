@@ -7,23 +7,24 @@ from typing import Any
 
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Block, Text
-from toolglot.readable import ReadableTypes, ReadBlock, hosted_text
-from toolglot.wire.reader import Reader, keep
+from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take
+from toolglot.wire.reader import keep_members
 
 
 def _hosted(kind: str, *members: str) -> ReadBlock:
     """A part of this kind: these members of it."""
 
-    def read(part: Reader) -> tuple[Block, ...] | None:
-        held = part.object(kind)
-        said: dict[str, Any] = {key: held.take(key) for key in members if key in held} if held is not None else {}
-        if held is None or not said:
+    def read(part: dict[str, Any]) -> tuple[Block, ...] | None:
+        held = part.pop(kind)
+        rest = dict(held) if isinstance(held, dict) else {}
+        said = take(rest, *members)
+        if not said:
             return None
-        held.take("id")
-        if held.rest():
-            part.rest()[kind] = held.rest()
+        take(rest, "id")
+        if rest:
+            part[kind] = rest
         text = said if len(said) > 1 else next(iter(said.values()))
-        return (Text(text=hosted_text(kind, text).text, native=keep(NAME, part)),)
+        return (Text(text=hosted_text(kind, text).text, native=keep_members(NAME, part)),)
 
     return read
 

@@ -7,17 +7,27 @@ A `web_search_call` holds no results, so there is nothing in it that the model n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from msgspec import UNSET
 
 from toolglot.dialects.openai_responses.blocks import decode_parts
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.wire import Part
-from toolglot.ir import Block, Text, ToolCall, ToolResult
-from toolglot.readable import ReadableTypes, ReadBlock, hosted_text
+from toolglot.dialects.openai_responses.wire import (
+    ClientToolCall,
+    ClientToolItem,
+    Part,
+    Screenshot,
+    ShellOutput,
+    TextOutput,
+)
+from toolglot.ir import Block, Native, Text, ToolCall, ToolResult
+from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take, typed
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, keep
-from toolglot.wire.typed import part_reader
+from toolglot.wire.reader import keep_members
+from toolglot.wire.structs import members_without
+from toolglot.wire.typed import ValueReader
 
 
 class _ClientTool(NamedTuple):
@@ -36,93 +46,88 @@ _CLIENT_TOOLS: Mapping[str, _ClientTool] = {
 
 
 def _call(tool: _ClientTool) -> ReadBlock:
-    def read(item: Reader) -> tuple[Block, ...] | None:
-        given = item.take(tool.arguments)
-        if given is None and "actions" in item:  # several at once on the computer
-            given = {"actions": item.take("actions")}
+    def read(item: ClientToolCall) -> tuple[Block, ...] | None:
+        given, taken = getattr(item, tool.arguments), tool.arguments
+        if given in (UNSET, None) and item.actions not in (UNSET, None):  # several at once on the computer
+            given, taken = {"actions": item.actions}, "actions"
         if not isinstance(given, dict):
             return None
-        item.take("type")
-        is_cut = item.peek("status") == "incomplete"
-        call = ToolCall(
-            id=item.text("call_id") or item.text("id") or "",
-            name=tool.name,
-            arguments=json.encode_text(given),
-            complete=not is_cut,
-            native=keep(NAME, item),
-        )
-        return (call,)
+        call_id, native = _identify(item, taken)
+        arguments, complete = json.encode_text(given), item.status != "incomplete"
+        return (ToolCall(id=call_id, name=tool.name, arguments=arguments, complete=complete, native=native),)
 
-    return read
+    return typed(ClientToolCall, read)
 
 
-def _result(tool: _ClientTool, content_of: Callable[[Reader], tuple[Block, ...]]) -> ReadBlock:
-    def read(item: Reader) -> tuple[Block, ...]:
-        item.take("type")
-        content = content_of(item)
-        # The output of a local shell names its call by `id`.
-        call_id = item.text("call_id") or item.text("id") or ""
-        is_error = True if item.peek("status") == "failed" else None
-        native = keep(NAME, item)
-        return (ToolResult(call_id=call_id, name=tool.name, content=content, is_error=is_error, native=native),)
-
-    return read
+def _identify(item: ClientToolItem, *taken: str, **left: Any) -> tuple[str, Native]:
+    """The id of the call that an item is or belongs to, and `native` with the members that are not taken. The output of
+    a local shell names its call by `id`."""
+    identity = ("call_id",) if item.call_id else ("call_id", "id")
+    native = keep_members(NAME, {**members_without(item, "type", *identity, *taken), **left})
+    return item.call_id or item.id or "", native
 
 
-def _plain_output(item: Reader) -> tuple[Block, ...]:
-    return (Text(text=item.text("output") or str(item.peek("status") or "")),)
+def _result(item: ClientToolItem, tool: str, content: tuple[Block, ...], **left: Any) -> tuple[Block, ...]:
+    call_id, native = _identify(item, "output", **left)
+    is_error = True if item.status == "failed" else None
+    return (
+        ToolResult(call_id=call_id, name=_CLIENT_TOOLS[tool].name, content=content, is_error=is_error, native=native),
+    )
 
 
-def _shell_output(item: Reader) -> tuple[Block, ...]:
+def _text_result(tool: str) -> ReadBlock:
+    def read(item: TextOutput) -> tuple[Block, ...]:
+        return _result(item, tool, (Text(text=item.output or str(item.status or "")),))
+
+    return typed(TextOutput, read)
+
+
+def _shell_result(item: ShellOutput) -> tuple[Block, ...]:
     """One text for each command that was run: what it wrote, and how it ended."""
-    texts: list[str] = []
-    for index, ran in enumerate(item.objects("output")):
-        outcome = ran.object("outcome")
-        written, complaint = ran.text("stdout"), ran.text("stderr")
-        said = (written, complaint and f"stderr:\n{complaint}", _ending(outcome))
-        texts.append("\n".join(part for part in said if part))
-        if ran.rest():
-            item.rest()[f"output[{index}]"] = ran.rest()
-    return tuple(Text(text=text) for text in texts)
+    texts: list[Block] = []
+    left: dict[str, Any] = {}
+    for index, run in enumerate(item.output or ()):
+        said = (run.stdout, run.stderr and f"stderr:\n{run.stderr}", _ending(run.outcome or {}))
+        texts.append(Text(text="\n".join(part for part in said if part)))
+        if run.rest:
+            left[f"output[{index}]"] = dict(run.rest)
+    return _result(item, "shell_call", tuple(texts), **left)
 
 
-def _ending(outcome: Reader | None) -> str:
-    if outcome is None:
-        return ""
-    return f"exit code: {outcome.peek('exit_code')}" if "exit_code" in outcome else str(outcome.peek("type"))
+def _ending(outcome: dict[str, Any]) -> str:
+    code = outcome.get("exit_code")
+    return f"exit code: {code}" if code is not None else str(outcome.get("type", ""))
 
 
-def _screenshot(item: Reader) -> tuple[Block, ...]:
-    shown = item.take("output")
-    if isinstance(shown, dict) and shown.get("type") == "computer_screenshot":
-        shown["type"] = "input_image"
-    parts: list[Part] = _read_parts(json.encode([shown]), item.at("output"))
-    return decode_parts(parts, "tool")
+def _screenshot(item: Screenshot) -> tuple[Block, ...]:
+    shown = item.output
+    if shown.get("type") == "computer_screenshot":
+        shown = {**shown, "type": "input_image"}
+    return _result(item, "computer_call", decode_parts(_PARTS.read_value([shown], "$.output"), "tool"))
 
 
-_read_parts = part_reader(list[Part])
+_PARTS = ValueReader(list[Part])
 
 
 def _hosted(*members: str) -> ReadBlock:
     """A call that the vendor's server ran: these members of it, input and output."""
 
-    def read(item: Reader) -> tuple[Block, ...] | None:
-        said: dict[str, Any] = {key: value for key in members if (value := item.take(key)) is not None}
+    def read(item: dict[str, Any]) -> tuple[Block, ...] | None:
+        said = take(item, *members)
         if not said:
             return None
-        kind = item.take("type")
-        text = hosted_text(str(kind), said)
-        return (Text(text=text.text, native=keep(NAME, item)),)
+        text = hosted_text(str(item.pop("type")), said)
+        return (Text(text=text.text, native=keep_members(NAME, item)),)
 
     return read
 
 
 READABLE: ReadableTypes = {
     **{kind: _call(tool) for kind, tool in _CLIENT_TOOLS.items()},
-    "shell_call_output": _result(_CLIENT_TOOLS["shell_call"], _shell_output),
-    "local_shell_call_output": _result(_CLIENT_TOOLS["local_shell_call"], _plain_output),
-    "apply_patch_call_output": _result(_CLIENT_TOOLS["apply_patch_call"], _plain_output),
-    "computer_call_output": _result(_CLIENT_TOOLS["computer_call"], _screenshot),
+    "shell_call_output": typed(ShellOutput, _shell_result),
+    "local_shell_call_output": _text_result("local_shell_call"),
+    "apply_patch_call_output": _text_result("apply_patch_call"),
+    "computer_call_output": typed(Screenshot, _screenshot),
     "mcp_call": _hosted("server_label", "name", "arguments", "output", "error"),
     "code_interpreter_call": _hosted("code", "outputs"),
     "file_search_call": _hosted("queries", "results"),

@@ -183,6 +183,39 @@ class ToolSearchOutput(Wire, tag="tool_search_output", tag_field="type"):
     tools: Raw | UnsetType = UNSET
 
 
+class ClientToolItem(Wire):
+    """A call of one of the API's own tools that the client runs (shell, patches, the computer), or its result."""
+
+    type: str
+    call_id: str | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    status: Any = UNSET
+
+
+class ClientToolCall(ClientToolItem):
+    action: Any = UNSET
+    actions: Any = UNSET
+    operation: Any = UNSET
+
+
+class TextOutput(ClientToolItem):
+    output: str | UnsetType = UNSET
+
+
+class ShellRun(Wire):
+    stdout: str | UnsetType = UNSET
+    stderr: str | UnsetType = UNSET
+    outcome: dict[str, Any] | UnsetType = UNSET
+
+
+class ShellOutput(ClientToolItem):
+    output: list[ShellRun] | UnsetType = UNSET
+
+
+class Screenshot(ClientToolItem, kw_only=True):
+    output: dict[str, Any]
+
+
 OutputItem: TypeAlias = OutputMessage | ReasoningItem | CallItem | CustomCallItem | Unknown
 Item: TypeAlias = (
     MessageItem
@@ -216,6 +249,65 @@ class CustomTool(Wire, tag="custom", tag_field="type"):
 
 
 AnyTool: TypeAlias = FunctionTool | CustomTool | Unknown
+
+# MCP servers whose tools are run on the way (`served.py`, `served_history.py`)
+
+
+class ToolFilter(Wire):
+    tool_names: list[str] | UnsetType = UNSET
+    read_only: bool | UnsetType = UNSET
+
+
+class ApprovalFilters(Wire):
+    always: ToolFilter | UnsetType = UNSET
+    never: ToolFilter | UnsetType = UNSET
+
+
+class McpTool(Wire, tag="mcp", tag_field="type"):
+    server_label: str
+    server_url: str | UnsetType = UNSET
+    allowed_tools: list[str] | ToolFilter | UnsetType = UNSET
+    require_approval: Literal["always", "never"] | ApprovalFilters | UnsetType = UNSET
+    authorization: Any = UNSET
+    headers: Any = UNSET
+
+
+class McpChoice(Wire, tag="mcp", tag_field="type"):
+    server_label: str
+    name: str | UnsetType = UNSET
+
+
+class McpListing(Wire, tag="mcp_list_tools", tag_field="type"):
+    server_label: Any = UNSET
+    id: Any = UNSET
+    tools: Any = UNSET
+
+
+class ApprovalRequest(Wire, tag="mcp_approval_request", tag_field="type"):
+    id: str
+    server_label: str
+    name: str
+    arguments: str | UnsetType = UNSET
+
+
+class ApprovalResponse(Wire, tag="mcp_approval_response", tag_field="type"):
+    approval_request_id: str
+    approve: bool
+    reason: str | UnsetType = UNSET
+
+
+class McpCall(Wire, tag="mcp_call", tag_field="type"):
+    id: str
+    server_label: str
+    name: str
+    arguments: str | UnsetType = UNSET
+    approval_request_id: str | UnsetType = UNSET
+    output: Any = UNSET
+    error: Any = UNSET
+    status: Any = UNSET
+
+
+McpItem: TypeAlias = McpListing | ApprovalRequest | ApprovalResponse | McpCall
 
 # The body
 
