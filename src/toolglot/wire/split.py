@@ -51,7 +51,14 @@ def _words(types: list[inspect.Type]) -> str:
     implied: list[type[inspect.Type]] = [inspect.IntType] if inspect.FloatType in kinds else []
     if len(kinds) > 1:  # a null is as good as nothing
         implied.append(inspect.NoneType)
-    return " or ".join(dict.fromkeys(_WORDS.get(one, "a known value") for one in kinds if one not in implied))
+    named = (_word(_bare(one)) for one in types if type(_bare(one)) not in implied)
+    return " or ".join(dict.fromkeys(named))
+
+
+def _word(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(f"`{value}`" for value in kind.values)
+    return _WORDS.get(type(kind), "a known value")
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:

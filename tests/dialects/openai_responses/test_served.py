@@ -96,6 +96,11 @@ SERVERS: list[tuple[str, dict[str, Any], AskedServer]] = [
         ),
     ),
     ("an empty filter says nothing", {"require_approval": {}}, AskedServer(label="files", where="tools[0]", asks=ALL)),
+    (
+        "filters that are null say nothing",
+        {"require_approval": {"always": None, "never": None}},
+        AskedServer(label="files", where="tools[0]", asks=ALL),
+    ),
 ]
 
 
@@ -138,7 +143,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "an unknown filter",
         {"tools": [server(require_approval={"sometimes": {}})]},
-        "$.tools[0].require_approval",
+        "$.tools[0].require_approval.sometimes",
     ),
     (
         "a filter that is none",

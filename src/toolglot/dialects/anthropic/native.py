@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from msgspec import UNSET, UnsetType, ValidationError, convert
+from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.anthropic.wire import CacheControl
 from toolglot.ir import Cache, Native, Node, Opaque, native_of
@@ -71,16 +71,6 @@ def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
 def decode_cache(mark: CacheControl | UnsetType) -> Cache | None:
     """The breakpoint of `cache_control`."""
     return None if mark is UNSET else _CACHES[mark.ttl]
-
-
-def take_cache(fields: dict[str, Any]) -> Cache | None:
-    """The same out of untyped members. A mark that cannot be written again exactly is left there."""
-    try:
-        mark = convert(fields.get("cache_control"), CacheControl)
-    except ValidationError:
-        return None
-    del fields["cache_control"]
-    return decode_cache(mark)
 
 
 def write_cache(wire: dict[str, Any], cache: Cache | None) -> dict[str, Any]:

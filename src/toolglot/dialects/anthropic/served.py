@@ -11,15 +11,28 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolglot.dialects.anthropic.native import NAME, take_cache
+from msgspec import UNSET, UnsetType
+
+from toolglot.dialects.anthropic.native import NAME, decode_cache
+from toolglot.dialects.anthropic.wire import (
+    McpServer,
+    McpToolConfig,
+    McpToolResult,
+    McpToolset,
+    McpToolUse,
+    TextBlock,
+)
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
 from toolglot.ir import Block, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, native_of, replace
 from toolglot.tools.served import Asked, AskedServer, Chosen, Piece, Restored, ServedCall, ServedForms
 from toolglot.tools.told import CallIds, interrupted, texts_of, told_id
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, expected
+from toolglot.wire.structs import Unknown
+from toolglot.wire.typed import ValueReader
 
+_SERVERS, _TOOLSETS, _CONFIGS = ValueReader(list[McpServer]), ValueReader(McpToolset), ValueReader(McpToolConfig)
+_USES, _RESULTS = ValueReader(McpToolUse), ValueReader(McpToolResult)
 _PREFIX = "mcptoolu_"
 _BLOCKS = ("mcp_tool_use", "mcp_tool_result", "mcp_tool_listing")
 
@@ -29,29 +42,27 @@ def asked(request: Request) -> Asked:
     configuration allows."""
     listed = native_of(request, NAME).get("mcp_servers")
     toolsets = [
-        (index, Reader(dict(tool.value), f"$.tools[{index}]"))
+        (index, _TOOLSETS.read_value(tool.value, f"$.tools[{index}]"))
         for index, tool in enumerate(request.tools)
         if isinstance(tool, Opaque) and _type_of(tool) == "mcp_toolset"
     ]
     if listed is None and not toolsets:
         return Asked(request=request)
-    if not isinstance(listed, list | None):
-        raise expected("$.mcp_servers", "an array", listed)
     servers: dict[str, AskedServer] = {}
-    for index, value in enumerate(listed or ()):
-        server = _server(Reader(_copy(value), f"$.mcp_servers[{index}]"), f"mcp_servers[{index}]")
+    for index, given in enumerate(_SERVERS.read_value([] if listed is None else listed, "$.mcp_servers")):
+        server = _server(given, f"mcp_servers[{index}]")
         if server.label in servers:
             raise DecodeError(f"$.{server.where}.name", f"there are two servers of the name {server.label}")
         servers[server.label] = server
     configured: set[str] = set()
-    for _, toolset in toolsets:
-        label = toolset.need_text("mcp_server_name")
+    for index, toolset in toolsets:
+        label, where = toolset.mcp_server_name, f"$.tools[{index}]"
         if label not in servers:
-            raise DecodeError(toolset.at("mcp_server_name"), f"there is no MCP server {label} in mcp_servers")
+            raise DecodeError(f"{where}.mcp_server_name", f"there is no MCP server {label} in mcp_servers")
         if label in configured:
-            raise DecodeError(toolset.at("mcp_server_name"), f"there are two toolsets of the MCP server {label}")
+            raise DecodeError(f"{where}.mcp_server_name", f"there are two toolsets of the MCP server {label}")
         configured.add(label)
-        servers[label] = _narrowed(servers[label], toolset)
+        servers[label] = _narrowed(servers[label], toolset, where)
     taken = {index for index, _ in toolsets}
     own = {key: value for key, value in native_of(request, NAME).items() if key != "mcp_servers"}
     native = {
@@ -70,53 +81,30 @@ def _type_of(block: Block | Tool) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _copy(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else value
-
-
-def _inside(holder: Reader, key: str) -> Reader | None:
-    """An object to be read, while the original stays as it is."""
-    value = holder.peek(key)
-    return None if value is None else Reader(_copy(value), holder.at(key))
-
-
-def _server(server: Reader, where: str) -> AskedServer:
-    kind, label = server.need_text("type"), server.need_text("name")
-    if kind != "url":
-        raise DecodeError(server.at("type"), f"a server is of the type url, not {kind}")
-    if not label:
-        raise DecodeError(server.at("name"), "a server needs a name")
-    allowed = Chosen()
-    settings = _inside(server, "tool_configuration")
-    if settings is not None:
-        names = settings.array("allowed_tools")
-        for index, name in enumerate(names or ()):
-            if not isinstance(name, str):
-                raise expected(f"{settings.at('allowed_tools')}[{index}]", "a string", name)
-        if settings.flag("enabled") is False:
-            names = []
-        allowed = Chosen(names=None if names is None else tuple(names))
+def _server(server: McpServer, where: str) -> AskedServer:
+    if not server.name:
+        raise DecodeError(f"$.{where}.name", "a server needs a name")
+    settings = server.tool_configuration
+    names = settings.allowed_tools if settings else UNSET
+    if settings and settings.enabled is False:
+        names = []
     return AskedServer(
-        label=label,
+        label=server.name,
         where=where,
-        url=server.need_text("url"),
-        allowed=allowed,
-        credentials="authorization_token" in server,
+        url=server.url,
+        allowed=Chosen(names=None if names is UNSET else tuple(names)),
+        credentials=server.authorization_token not in (UNSET, None),
     )
 
 
-def _narrowed(server: AskedServer, toolset: Reader) -> AskedServer:
+def _narrowed(server: AskedServer, toolset: McpToolset, where: str) -> AskedServer:
     """The server's tools as a toolset enables them, all at once and one by one."""
-    default = _inside(toolset, "default_config")
-    enabled = default.flag("enabled") if default is not None else None
-    configs = _inside(toolset, "configs")
     said: dict[str, bool] = {}
-    for name in configs.rest() if configs is not None else ():
-        config = _inside(configs, name) if configs is not None else None
-        flag = config.flag("enabled") if config is not None else None
-        if flag is not None:
-            said[name] = flag
-    if enabled is not False:
+    for name, value in (toolset.configs or {}).items():
+        config = None if value is None else _CONFIGS.read_value(value, f"{where}.configs.{name}")
+        if config is not None and config.enabled is not UNSET:
+            said[name] = config.enabled
+    if not toolset.default_config or toolset.default_config.enabled is not False:
         return replace(server, refused=tuple(name for name, flag in said.items() if not flag))
     before = server.allowed.names
     names = tuple(name for name, flag in said.items() if flag and (before is None or name in before))
@@ -205,15 +193,15 @@ class _History:
         for index, block in enumerate(message.content):
             kind = _type_of(block)
             if kind == "mcp_tool_result" and isinstance(block, Opaque):
-                self._result(Reader(dict(block.value), f"{where}.content[{index}]"))
+                path = f"{where}.content[{index}]"
+                self._result(_RESULTS.read_value(block.value, path), path)
             elif kind != "mcp_tool_listing":
                 if self._results:
                     self._end_round()
-                self._said.append(
-                    self._call(Reader(dict(block.value), f"{where}.content[{index}]"))
-                    if kind == "mcp_tool_use" and isinstance(block, Opaque)
-                    else block
-                )
+                if kind == "mcp_tool_use" and isinstance(block, Opaque):
+                    path = f"{where}.content[{index}]"
+                    block = self._call(_USES.read_value(block.value, path), path)
+                self._said.append(block)
         if is_last or len(self._results) == len(self._calls):
             self._end_round(is_last=True)
 
@@ -234,32 +222,28 @@ class _History:
             self.messages.append(Message(role="user", content=self._held))
             self._held = ()
 
-    def _call(self, use: Reader) -> ToolCall:
-        told, label, name = use.need_text("id"), use.need_text("server_name"), use.need_text("name")
-        given = use.peek("input")
-        if given is not None and not isinstance(given, dict):
-            raise expected(use.at("input"), "an object", given)
-        if told in self._calls:
-            raise DecodeError(use.at("id"), f"there are two calls of the id {told}")
-        call = self._calls[told] = ToolCall(
-            id=self._ids.of(told),
-            name=self._name(label, name),
-            arguments=json.encode_text(given or {}),
-            cache=take_cache(use.rest()),
+    def _call(self, use: McpToolUse, where: str) -> ToolCall:
+        if use.id in self._calls:
+            raise DecodeError(f"{where}.id", f"there are two calls of the id {use.id}")
+        call = self._calls[use.id] = ToolCall(
+            id=self._ids.of(use.id),
+            name=self._name(use.server_name, use.name),
+            arguments=json.encode_text(use.input or {}),
+            cache=decode_cache(use.cache_control),
         )
         return call
 
-    def _result(self, result: Reader) -> None:
-        told = result.need_text("tool_use_id")
+    def _result(self, result: McpToolResult, where: str) -> None:
+        told = result.tool_use_id
         call = self._calls.get(told)
         if call is None or told in self._results:
-            raise DecodeError(result.at("tool_use_id"), f"no call {told} stands before it that waits for a result")
+            raise DecodeError(f"{where}.tool_use_id", f"no call {told} stands before it that waits for a result")
         self._results[told] = ToolResult(
             call_id=call.id,
             name=call.name,
-            content=_content(result.peek("content"), result.at("content")),
-            is_error=bool(result.flag("is_error")),
-            cache=take_cache(result.rest()),
+            content=_content(result.content),
+            is_error=bool(result.is_error),
+            cache=decode_cache(result.cache_control),
         )
 
     def _end_round(self, *, is_last: bool = False) -> None:
@@ -277,18 +261,19 @@ class _History:
         self._said, self._calls, self._results = [], {}, {}
 
 
-def _content(value: Any, where: str) -> tuple[Block, ...]:
-    if value is None or isinstance(value, str):
-        return (Text(text=value),) if value else ()
-    if not isinstance(value, list):
-        raise expected(where, "a string or an array", value)
-    return tuple(_part(block, f"{where}[{index}]") for index, block in enumerate(value))
+def _content(content: str | list[TextBlock | Unknown] | UnsetType) -> tuple[Block, ...]:
+    if isinstance(content, list):
+        return tuple(_part(part) for part in content)
+    return (Text(text=content),) if content else ()
 
 
-def _part(value: Any, where: str) -> Block:
+def _part(part: TextBlock | Unknown) -> Block:
     """A part of a result: text, in all that the API knows of."""
-    block = Reader(_copy(value), where)
-    return Text(text=block.need_text("text")) if block.peek("type") == "text" else Opaque(NAME, value)
+    if isinstance(part, TextBlock):
+        return Text(text=part.text)
+    if part.verbatim.missing is not None:
+        raise part.verbatim.missing
+    return Opaque(NAME, part.verbatim.value)
 
 
 SERVED = ServedForms(asked=asked, teller=BlockTeller, restored=restored)

@@ -12,17 +12,22 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
+from toolglot.dialects.openai_responses.blocks import given
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.served_history import AND, restored
+from toolglot.dialects.openai_responses.wire import ApprovalFilters, McpChoice, McpTool, ToolFilter
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, ToolResult, native_of, replace
 from toolglot.tools.served import Asked, AskedServer, Chosen, Piece, ServedCall, ServedForms
 from toolglot.tools.told import texts_of, told_id
-from toolglot.wire.reader import Reader, expected
+from toolglot.wire.typed import ValueReader
 
 # What a request says that is for the server alone.
 _CREDENTIALS = ("authorization", "headers")
+_TOOLS, _CHOICES = ValueReader(McpTool), ValueReader(McpChoice)
 
 
 def asked(request: Request) -> Asked:
@@ -30,7 +35,7 @@ def asked(request: Request) -> Asked:
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect == NAME and tool.value.get("type") == "mcp":
-            servers.append(_server(Reader(dict(tool.value), f"$.tools[{index}]"), f"tools[{index}]"))
+            servers.append(_server(_TOOLS.read_value(tool.value, f"$.tools[{index}]"), f"tools[{index}]"))
         else:
             tools.append(tool)
     labels: set[str] = set()
@@ -46,59 +51,41 @@ def asked(request: Request) -> Asked:
     )
 
 
-def _server(tool: Reader, where: str) -> AskedServer:
-    label = tool.need_text("server_label")
-    if not label:
-        raise DecodeError(tool.at("server_label"), "a server needs a name")
+def _server(tool: McpTool, where: str) -> AskedServer:
+    if not tool.server_label:
+        raise DecodeError(f"$.{where}.server_label", "a server needs a name")
+    allowed = tool.allowed_tools
     return AskedServer(
-        label=label,
+        label=tool.server_label,
         where=where,
-        url=tool.text("server_url"),
-        allowed=_allowed(tool),
-        credentials=any(key in tool for key in _CREDENTIALS),
-        **_approval(tool),
+        url=given(tool.server_url),
+        allowed=Chosen(names=tuple(allowed)) if isinstance(allowed, list) else _filter(allowed) or Chosen(),
+        credentials=any(getattr(tool, name) not in (UNSET, None) for name in _CREDENTIALS),
+        **_approval(tool.require_approval, f"$.{where}.require_approval"),
     )
 
 
-def _allowed(tool: Reader) -> Chosen:
-    value, where = tool.peek("allowed_tools"), tool.at("allowed_tools")
-    if value is None:
-        return Chosen()
-    if isinstance(value, list):
-        return Chosen(names=_names(value, where))
-    if not isinstance(value, dict):
-        raise expected(where, "an array or an object", value)
-    return _filter(value, where)
-
-
-def _approval(tool: Reader) -> dict[str, Any]:
+def _approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, Any]:
     """Who has to be asked. What is not said means that the client is asked about every call."""
-    value, where = tool.peek("require_approval"), tool.at("require_approval")
-    if value in (None, "always", {}):
-        return {"asks": Chosen()}
-    if value == "never":
+    if rule == "never":
         return {"never_asks": Chosen()}
-    if not isinstance(value, dict) or not value.keys() <= {"always", "never"}:
-        raise DecodeError(where, "expected `always`, `never`, or an object that has filters of these names")
-    always, never = (
-        _filter(value[key], f"{where}.{key}") if value.get(key) is not None else None for key in ("always", "never")
-    )
+    if not isinstance(rule, ApprovalFilters):
+        return {"asks": Chosen()}
+    for name in rule.rest or ():
+        if name not in ("always", "never"):
+            raise DecodeError(f"{where}.{name}", "the filters are `always` and `never`")
+    always, never = _filter(rule.always), _filter(rule.never)
+    if always is never is None:
+        return {"asks": Chosen()}
     return {"asks": always, "never_asks": never, "others_ask": never is not None}
 
 
-def _filter(value: Any, where: str) -> Chosen:
-    fields = Reader(dict(value) if isinstance(value, dict) else value, where)
-    names = fields.array("tool_names")
+def _filter(tools: ToolFilter | UnsetType) -> Chosen | None:
+    if tools is UNSET:
+        return None
     return Chosen(
-        names=None if names is None else _names(names, fields.at("tool_names")), read_only=fields.flag("read_only")
+        names=None if tools.tool_names is UNSET else tuple(tools.tool_names), read_only=given(tools.read_only)
     )
-
-
-def _names(value: list[Any], where: str) -> tuple[str, ...]:
-    for index, name in enumerate(value):
-        if not isinstance(name, str):
-            raise expected(f"{where}[{index}]", "a string", name)
-    return tuple(value)
 
 
 def _choice(
@@ -129,11 +116,11 @@ def _choice(
 
 
 def _named(value: dict[str, Any], where: str, labels: set[str]) -> tuple[str, str | None]:
-    fields = Reader(dict(value), where)
-    label, name = fields.need_text("server_label"), fields.text("name")
-    if label not in labels:
-        raise DecodeError(fields.at("server_label"), f"there is no MCP server {label} among the tools")
-    return label, name
+    choice = _CHOICES.read_value(value, where)
+    if choice.server_label not in labels:
+        message = f"there is no MCP server {choice.server_label} among the tools"
+        raise DecodeError(f"{where}.server_label", message)
+    return choice.server_label, given(choice.name)
 
 
 class ItemTeller:

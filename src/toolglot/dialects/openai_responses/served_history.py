@@ -10,19 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from toolglot.dialects.openai_responses.blocks import given
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.wire import ApprovalRequest, ApprovalResponse, McpCall, McpItem, McpListing
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Opaque, Request, Text, ToolCall, ToolResult, native_of, replace
 from toolglot.tools.served import Restored, ServedCall
 from toolglot.tools.told import CallIds, failed, interrupted
 from toolglot.wire import json
-from toolglot.wire.reader import Reader
+from toolglot.wire.typed import ValueReader
 
 AND = "and_"
 """Stands behind the prefix of an id whose call belongs to the round of the call before it."""
 
 _PREFIXES = tuple(f"{prefix}_{joins}" for prefix in ("mcp", "mcpr") for joins in (AND, ""))
-_ITEMS = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+_TYPES = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+_ITEMS = ValueReader[McpItem](McpItem)
 # How far a call had come that has neither output nor error.
 _UNFINISHED = ("in_progress", "calling", "incomplete")
 
@@ -38,18 +41,22 @@ class _Request:
         self.answer: bool | None = None
         self.reason: str | None = None
         self.is_last = False  # the model has said nothing since the answer
-        self.call: dict[str, Any] | None = None  # the item of the call, once it was run
+        self.call: McpCall | None = None  # once it was run
 
 
 def restored(request: Request, name: Named) -> Restored:
-    items = {index: item for index, message in enumerate(request.messages) if (item := _item(message)) is not None}
+    items = {
+        index: _ITEMS.read_value(value, _place(request, index))
+        for index, message in enumerate(request.messages)
+        if (value := _item(message)) is not None
+    }
     if not items:
         return Restored(request=request)
     history = _History(request, name, items, _asked(request, items))
     for index, message in enumerate(request.messages):
         history.add(index, message)
     history.end_round()
-    labels = (item.get("server_label") for item in items.values() if item["type"] == "mcp_list_tools")
+    labels = (item.server_label for item in items.values() if isinstance(item, McpListing))
     return Restored(
         request=replace(request, messages=tuple(history.messages)),
         approved=tuple(history.approved),
@@ -64,7 +71,7 @@ def _item(message: Message) -> dict[str, Any] | None:
     (block,) = message.content
     if not isinstance(block, Opaque) or block.dialect != NAME or not isinstance(block.value, dict):
         return None
-    return block.value if block.value.get("type") in _ITEMS else None
+    return block.value if block.value.get("type") in _TYPES else None
 
 
 def _place(request: Request, index: int) -> str:
@@ -73,35 +80,28 @@ def _place(request: Request, index: int) -> str:
     return f"$.input[{index - before}]"
 
 
-def _asked(request: Request, items: dict[int, dict[str, Any]]) -> dict[int, _Request]:
+def _asked(request: Request, items: dict[int, McpItem]) -> dict[int, _Request]:
     """What became of each request for a yes, by the place of its item. Of two of one id the later one is meant."""
     found: dict[int, _Request] = {}
     by_id: dict[str, _Request] = {}
     said = max((index for index, message in enumerate(request.messages) if message.role == "assistant"), default=-1)
-    for index, value in items.items():
-        item = Reader(dict(value), _place(request, index))
-        if value["type"] == "mcp_approval_request":
-            found[index] = by_id[item.need_text("id")] = _Request()
-        elif value["type"] == "mcp_approval_response":
-            request_id, approve = item.need_text("approval_request_id"), item.flag("approve")
-            if request_id not in by_id:
-                raise DecodeError(item.at("approval_request_id"), f"there is no approval request {request_id}")
-            if approve is None:
-                raise DecodeError(item.at("approve"), "this boolean is required")
-            answered = by_id[request_id]
-            answered.answer, answered.reason, answered.is_last = approve, item.text("reason"), index > said
-        elif value["type"] == "mcp_call" and (known := by_id.get(item.text("approval_request_id") or "")) is not None:
-            known.call = value
+    for index, item in items.items():
+        if isinstance(item, ApprovalRequest):
+            found[index] = by_id[item.id] = _Request()
+        elif isinstance(item, ApprovalResponse):
+            if (answered := by_id.get(item.approval_request_id)) is None:
+                where = f"{_place(request, index)}.approval_request_id"
+                raise DecodeError(where, f"there is no approval request {item.approval_request_id}")
+            answered.answer, answered.reason, answered.is_last = item.approve, given(item.reason), index > said
+        elif isinstance(item, McpCall) and (known := by_id.get(item.approval_request_id or "")) is not None:
+            known.call = item
     return found
 
 
 class _History:
     """The messages, written anew. A round is written when it has ended: its calls, then their results."""
 
-    def __init__(
-        self, request: Request, name: Named, items: dict[int, dict[str, Any]], asked: dict[int, _Request]
-    ) -> None:
-        self._request = request
+    def __init__(self, request: Request, name: Named, items: dict[int, McpItem], asked: dict[int, _Request]) -> None:
         self._name = name
         self._items = items
         self._asked = asked
@@ -117,12 +117,12 @@ class _History:
         item = self._items.get(index)
         if item is None:
             self._other(message)
-        elif item["type"] == "mcp_approval_response":
+        elif isinstance(item, ApprovalResponse):
             self.end_round()
-        elif item["type"] == "mcp_approval_request":
-            self._waited(item, _place(self._request, index), self._asked[index])
-        elif item["type"] == "mcp_call" and id(item) not in self._ran:
-            call, _ = self._call(item, _place(self._request, index))
+        elif isinstance(item, ApprovalRequest):
+            self._waited(item, self._asked[index])
+        elif isinstance(item, McpCall) and id(item) not in self._ran:
+            call, _ = self._call(item)
             self._calls.append(call)
             self._results.append(_result(item, call))
 
@@ -135,22 +135,20 @@ class _History:
         if message.role == "assistant" and any(isinstance(block, ToolCall) for block in message.content):
             self._open = True
 
-    def _call(self, item: dict[str, Any], where: str) -> tuple[ToolCall, ServedCall]:
+    def _call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
         """The call that an item tells of, which begins a round unless it belongs to the one before."""
-        fields = Reader(dict(item), where)
-        told, label, name = fields.need_text("id"), fields.need_text("server_label"), fields.need_text("name")
-        joins = told.startswith((f"mcp_{AND}", f"mcpr_{AND}"))
+        joins = item.id.startswith((f"mcp_{AND}", f"mcpr_{AND}"))
         if not joins and not self._open:
             self.end_round()
-        arguments = fields.text("arguments") or ""
-        call_id = self._ids.of(told)
-        call = ToolCall(id=call_id, name=self._name(label, name), arguments=arguments)
-        return call, ServedCall(id=call_id, server=label, name=name, arguments=arguments)
+        arguments = item.arguments or ""
+        call_id = self._ids.of(item.id)
+        call = ToolCall(id=call_id, name=self._name(item.server_label, item.name), arguments=arguments)
+        return call, ServedCall(id=call_id, server=item.server_label, name=item.name, arguments=arguments)
 
-    def _waited(self, item: dict[str, Any], where: str, asked: _Request) -> None:
+    def _waited(self, item: ApprovalRequest, asked: _Request) -> None:
         if asked.answer is None and asked.call is None:
             return  # nobody has answered, and the model waits for nothing
-        call, served = self._call(item, where)
+        call, served = self._call(item)
         self._calls.append(call)
         self._open = True
         if asked.call is not None:
@@ -159,7 +157,7 @@ class _History:
             why = f": {asked.reason}" if asked.reason else "."
             self._results.append(failed(call, f"The user did not allow this tool call{why}"))
         elif asked.is_last:
-            self.approved.append(replace(served, approval=item["id"]))
+            self.approved.append(replace(served, approval=item.id))
         else:
             self._results.append(interrupted(call))
 
@@ -174,11 +172,11 @@ class _History:
         self._results, self._open = [], False
 
 
-def _result(item: dict[str, Any], call: ToolCall) -> ToolResult:
-    output, error = item.get("output"), item.get("error")
+def _result(item: McpCall, call: ToolCall) -> ToolResult:
+    output, error = given(item.output), given(item.error)
     if error is not None:
         return failed(call, _failure(error))
-    if output is None and item.get("status") in _UNFINISHED:
+    if output is None and item.status in _UNFINISHED:
         return interrupted(call)
     text = output if isinstance(output, str) else "" if output is None else json.encode_text(output)
     content = (Text(text=text),) if text else ()
