@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import UNSET
+
 from toolglot.dialect import Capabilities
 from toolglot.dialects import ByDialect
 from toolglot.errors import DecodeError
@@ -33,8 +35,22 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt, describe_block
+from toolglot.tools.mcp_wire import (
+    RESULTS,
+    RPC_ERRORS,
+    TOOLS,
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    MediaContent,
+    ResourceLink,
+    TextContent,
+    ToolDefinition,
+)
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, expected, keep, kept
+from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.structs import as_json, members_without
 
 NAME = "mcp"
 
@@ -89,16 +105,17 @@ def read_tools(value: Json, receipt: Receipt | None = None) -> tuple[Tool, ...]:
         value, where = value["tools"], f"{where}.tools"
     if not isinstance(value, list):
         raise expected(where, "an array of tools, or an object that holds one as `tools`", value)
-    return tuple(_read_tool(Reader(tool, f"{where}[{index}]")) for index, tool in enumerate(value))
+    return tuple(_read_tool(tool) for tool in TOOLS.read_value(value, where))
 
 
-def _read_tool(tool: Reader) -> Tool:
-    schema = tool.object("inputSchema")
+def _read_tool(tool: ToolDefinition) -> Tool:
+    has_schema = tool.input_schema is not UNSET
+    others = members_without(tool, "name", "description", "inputSchema")
     return Tool(
-        name=tool.need_text("name"),
-        description=tool.text("description"),
-        parameters=schema.rest() if schema is not None else None,
-        native=keep(NAME, tool, no_schema=True if schema is None else None),
+        name=tool.name,
+        description=None if tool.description is UNSET else tool.description,
+        parameters=tool.input_schema if has_schema else None,
+        native=keep_members(NAME, others, no_schema=None if has_schema else True),
     )
 
 
@@ -203,28 +220,26 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
     """The same for parsed JSON, which is used up."""
     where = "$"
     if isinstance(value, dict) and isinstance(value.get("error"), dict) and "content" not in value:
-        failure = Reader(value["error"], "$.error")
-        text = Text(text=failure.text("message") or json.encode_text(failure.rest()))
+        failure = RPC_ERRORS.read_value(value["error"], "$.error")
+        text = Text(text=failure.message or json.encode_text(members_without(failure, "message")))
         return ToolResult(call_id=call_id, name=name, content=(text,), is_error=True)
     if isinstance(value, dict) and isinstance(value.get("result"), dict):
         value, where = value["result"], "$.result"
-    result = Reader(value, where)
-    if result.peek("resultType") == UNFINISHED:
+    result = RESULTS.read_value(value, where)
+    if result.result_type == UNFINISHED:
         raise DecodeError(f"{where}.resultType", "the server asks for something first: this is no result yet")
-    listed = "content" in result
-    content = tuple(_read_block(block) for block in result.objects("content"))
-    is_error = result.flag("isError")
-    shape: dict[str, Any] = {"no_content": None if listed else True}
-    structured = result.peek("structuredContent")
+    content = tuple(_read_block(block) for block in result.content or ())
+    rest = members_without(result, "content", "isError")
+    shape: dict[str, Any] = {"no_content": True if result.content is UNSET else None}
+    structured = rest.get("structuredContent")
     if structured is not None and not content:
-        result.take("structuredContent")
         content = (Text(text=json.encode_text(structured)),)
-        shape["structured_only"] = structured
+        shape["structured_only"] = rest.pop("structuredContent")
     elif structured is not None and _is_told(structured, content):
-        shape["structured"] = result.take("structuredContent")
-    return ToolResult(
-        call_id=call_id, name=name, content=content, is_error=is_error, native=keep(NAME, result, **shape)
-    )
+        shape["structured"] = rest.pop("structuredContent")
+    is_error = None if result.is_error is UNSET else result.is_error
+    native = keep_members(NAME, rest, **shape)
+    return ToolResult(call_id=call_id, name=name, content=content, is_error=is_error, native=native)
 
 
 def _is_told(structured: Json, content: tuple[Block, ...]) -> bool:
@@ -239,49 +254,44 @@ def _is_told(structured: Json, content: tuple[Block, ...]) -> bool:
     return False
 
 
-def _read_block(block: Reader) -> Block:
-    kind = block.peek("type")
-    if kind == "text" and isinstance(block.peek("text"), str):
-        block.take("type")
-        return Text(text=block.need_text("text"), native=keep(NAME, block))
-    if kind in ("image", "audio") and isinstance(block.peek("data"), str):
-        block.take("type")
-        source = Source("base64", block.need_text("data"), block.text("mimeType"))
-        untyped = True if source.media_type is None else None
-        return Media(kind=kind, source=source, native=keep(NAME, block, untyped=untyped))
-    if kind == "resource" and _has_contents(block.peek("resource")):
-        return _read_resource(block)
-    if kind == "resource_link" and isinstance(block.peek("uri"), str):
-        return _read_link(block.rest())
-    return Opaque(NAME, block.rest())
+def _read_block(block: ContentBlock) -> Block:
+    match block:
+        case TextContent(text=text):
+            return Text(text=text, native=keep_members(NAME, members_without(block, "text")))
+        case ImageContent():
+            return _read_media(block, "image")
+        case AudioContent():
+            return _read_media(block, "audio")
+        case EmbeddedResource() if block.resource.text is not UNSET or block.resource.blob is not UNSET:
+            return _read_resource(block)
+        case ResourceLink():
+            return _read_link(as_json(block))
+    return Opaque(NAME, as_json(block))
 
 
-def _has_contents(resource: Json) -> bool:
-    return isinstance(resource, dict) and any(isinstance(resource.get(member), str) for member in ("text", "blob"))
+def _read_media(block: MediaContent, kind: MediaKind) -> Media:
+    media_type = None if block.mime_type is UNSET else block.mime_type
+    untyped = True if media_type is None else None
+    native = keep_members(NAME, members_without(block, "data", "mimeType"), untyped=untyped)
+    return Media(kind=kind, source=Source("base64", block.data, media_type), native=native)
 
 
 _KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
-def _read_resource(block: Reader) -> Media:
-    block.take("type")
-    resource = block.object("resource")
-    assert resource is not None
-    media_type = resource.text("mimeType")
-    text = resource.text("text")
+def _read_resource(block: EmbeddedResource) -> Media:
+    resource = block.resource
+    media_type = None if resource.mime_type is UNSET else resource.mime_type
     kind: MediaKind = "document"
-    if text is None:
-        source = Source("base64", resource.need_text("blob"), media_type)
-        kind = _KINDS.get((media_type or "").partition("/")[0], kind)
+    if resource.text is not UNSET:
+        source, taken = Source("text", resource.text, media_type), "text"
     else:
-        source = Source("text", text, media_type)
-    uri = resource.peek("uri")
-    return Media(
-        kind=kind,
-        source=source,
-        name=uri if isinstance(uri, str) else None,
-        native=keep(NAME, block, resource=resource.rest()),
-    )
+        source, taken = Source("base64", resource.blob or "", media_type), "blob"
+        kind = _KINDS.get((media_type or "").partition("/")[0], kind)
+    rest = members_without(resource, "mimeType", taken)
+    native = keep_members(NAME, members_without(block, "resource"), resource=rest)
+    name = resource.uri if isinstance(resource.uri, str) else None
+    return Media(kind=kind, source=source, name=name, native=native)
 
 
 def _read_link(link: dict[str, Any]) -> Text:

@@ -48,7 +48,7 @@ def _document(block: CompositeDocument) -> tuple[Block, ...] | None:
     else:
         content = decode_blocks(parts)
     heading = Text(text="\n".join(part for part in (block.title and f"{block.title}:", block.context) if part))
-    rest = block.source.rest or {}
+    rest: dict[str, Any] = block.source.rest or {}
     left = {"source": dict(rest)} if any(rest.values()) else {}
     return _read(block, ("source", "title", "context"), *((heading,) if heading.text else ()), *content, **left)
 
