@@ -371,6 +371,8 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     """The counts of `Usage` that clients are told."""
     omits_call_ids: Callable[[Request], bool] = _always_false
     """Does the answer to this request leave out the ids of calls?"""
+    is_call: Callable[[Json], bool] = _always_false
+    """Is what reads as a block of a kind that is not known a call, which lacks its name?"""
     tells_stop_sequence: bool = False
     """It says which stop sequence was written."""
     usage_required: bool = False

@@ -10,6 +10,7 @@ import pytest
 from tests.exchanges import NAMES, calls_of, folded, read_events, through
 from tests.lint.streams import ANTHROPIC, block, chat, chunk, sse
 from toolglot.dialect import Capabilities
+from toolglot.errors import UpstreamError
 from toolglot.events import Fault, Finish
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
@@ -322,3 +323,39 @@ def test_null_for_arguments_is_a_call_without_any(client: str, case: str) -> Non
     assert b'"arguments":null' not in sent or client == dialect
     (call,) = calls_of(folded(read_events(client, [sent])).content)
     assert (call.name, call.arguments in ("", "{}", "null"), call.complete) == ("f", True, True)
+
+
+NAMELESS: dict[str, tuple[str, bytes, Fields]] = {
+    "Anthropic": (
+        "anthropic",
+        anthropic(*block(0, {"type": "tool_use", "id": "x", "input": {}}, json_delta('{"a":1}'))),
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [
+                {"type": "text", "text": "so"},
+                {"type": "tool_use", "id": "x", "name": None, "input": {"a": 1}},
+            ],
+            "stop_reason": "tool_use",
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        },
+    ),
+    "Gemini": (
+        "gemini",
+        gemini({"args": {"a": 1}}),
+        {"candidates": [{"content": {"parts": [{"functionCall": {"args": {"a": 1}}}]}, "finishReason": "STOP"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("client", NAMES)
+@pytest.mark.parametrize("case", NAMELESS)
+def test_an_answer_whose_call_has_no_name_is_an_error(client: str, case: str) -> None:
+    """It was taken for a part of a kind that is not known, and an agent ended its task as if the model had."""
+    dialect, stream, whole = NAMELESS[case]
+    exchange = Exchange(client, dialect, verbatim=False)
+    assert isinstance(read_events(client, [through(exchange, [stream])])[-1], Fault)
+    with pytest.raises(UpstreamError, match="a call without a name"):
+        Exchange(client, dialect, verbatim=False).response(json.dumps(whole))

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolglot.dialect import Capabilities
+from toolglot.dialects import DIALECTS
 from toolglot.errors import NAMELESS, malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Block, Opaque, Refusal, Response, StopReason, Text, ToolCall, replace
@@ -274,6 +275,8 @@ def _is_sound(call: ToolCall) -> bool:
 
 def is_nameless(block: Block) -> bool:
     """Is this a call of nothing? No client can run it, and none of the dialects can show it as broken."""
+    if isinstance(block, Opaque):
+        return block.dialect in DIALECTS and DIALECTS[block.dialect].answer.is_call(block.value)
     return isinstance(block, ToolCall) and not block.name
 
 

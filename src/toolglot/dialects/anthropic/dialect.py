@@ -70,6 +70,7 @@ ANTHROPIC = Dialect(
     answer=AnswerShape(
         id_prefix="msg_",
         model_places=(("model",), ("message", "model")),
+        is_call=lambda block: isinstance(block, dict) and block.get("type") == "tool_use",
         tells_stop_sequence=True,
         usage_required=True,
         required_counts=frozenset({"input_tokens", "output_tokens"}),

@@ -53,6 +53,7 @@ GEMINI = Dialect(
     answer=AnswerShape(
         model_places=(("modelVersion",),),
         counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
+        is_call=lambda part: isinstance(part, dict) and "functionCall" in part,
         overflow_words=OVERFLOW_WORDS,
     ),
     stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True),
