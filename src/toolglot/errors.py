@@ -18,7 +18,7 @@ Exceptions, and whose fault each is::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -181,6 +181,22 @@ class DecodeError(ToolglotError):
         super().__init__(f"{where}: {what}")
         self.where = where
         self.what = what
+
+
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "a whole number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def expected(where: str, what: str, value: Any) -> DecodeError:
+    """The error for a JSON value of the wrong type."""
+    return DecodeError(where, f"expected {what}, got {_TYPE_NAMES.get(type(value), type(value).__name__)}")
 
 
 class UpstreamDecodeError(DecodeError):

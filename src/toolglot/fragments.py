@@ -17,7 +17,7 @@ from msgspec import Raw
 from toolglot.api import Translated
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import DIALECTS, find
-from toolglot.errors import DecodeError, LossError, UnknownDialectError
+from toolglot.errors import DecodeError, LossError, UnknownDialectError, expected
 from toolglot.fragment_forms import around, elements, form_of, inside, members
 from toolglot.ir import Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context, textual
@@ -28,7 +28,6 @@ from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.wire import json
-from toolglot.wire.reader import expected
 
 __all__ = ["read_result", "read_tools", "translate_messages", "translate_result", "translate_tools"]
 

@@ -10,13 +10,12 @@ import click
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_a_document, other_dialect
 from toolglot.cli.parameters import chunks, refuse, tell
 from toolglot.dialects import DIALECTS
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.fragments import read_tools
 from toolglot.ir import Tool
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.wire import json
-from toolglot.wire.reader import expected
 
 tools_option = click.option(
     "--tools",

@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from toolglot.dialect import Capabilities
 from toolglot.dialects import ByDialect
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Block,
     Json,
@@ -49,7 +49,7 @@ from toolglot.tools.mcp_wire import (
     ToolDefinition,
 )
 from toolglot.wire import json
-from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.structs import as_json, members_without
 
 NAME = "mcp"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
 from toolglot.errors import DecodeError
 from toolglot.wire import json
-from toolglot.wire.reader import document
+from toolglot.wire.typed import ValueReader
 
+_OBJECTS, _COUNTS = ValueReader(dict[str, Any]), ValueReader[int | None](int | None)
 _members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -29,11 +31,11 @@ def read_count(data: bytes, name: str, *, absent: int | None = None) -> int:
     Raises:
         DecodeError: there is none.
     """
-    body = document(data)
-    if "error" in body:
-        raise DecodeError(body.at("error"), "an error stands where a count should be")
-    tokens = body.integer(name)
+    body = _OBJECTS.read_value(json.decode(data), "$")
+    if body.get("error") is not None:
+        raise DecodeError("$.error", "an error stands where a count should be")
+    tokens = _COUNTS.read_value(body.get(name), f"$.{name}")
     tokens = absent if tokens is None else tokens
     if tokens is None or tokens < 0:
-        raise DecodeError(body.at(name), "the number of tokens is required")
+        raise DecodeError(f"$.{name}", "the number of tokens is required")
     return tokens

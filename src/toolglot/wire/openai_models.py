@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolglot.errors import expected
 from toolglot.models import ModelInfo, whole
 from toolglot.wire import json
-from toolglot.wire.reader import expected
 
 PATH = "/v1/models"
 

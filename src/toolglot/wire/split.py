@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, ValidationError, inspect
 
-from toolglot.errors import DecodeError
-from toolglot.wire.reader import expected
+from toolglot.errors import DecodeError, expected
 from toolglot.wire.structs import NO_MEMBERS, OTHER_TAG, UNFILLED, Rest, Unknown, Verbatim, Wire
 
 _Read: TypeAlias = Callable[[bytes | Raw, str], Any]

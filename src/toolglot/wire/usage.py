@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from toolglot.errors import expected
 from toolglot.ir import COUNTS, Usage, native_of
-from toolglot.wire.reader import expected
 
 Path: TypeAlias = tuple[str, ...]
 """The names of nested members."""

@@ -34,12 +34,11 @@ from toolglot.dialects.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import Block, Citation, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
-from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import Unknown, as_json, members_without
 from toolglot.wire.typed import sound_text

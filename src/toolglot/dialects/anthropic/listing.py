@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolglot.dialect import Listing
+from toolglot.errors import expected
 from toolglot.models import ModelInfo, asked_size, page, whole
 from toolglot.wire import json
-from toolglot.wire.reader import expected
 
 _USUAL, _MOST = 20, 1000
 _EFFORTS = ("low", "medium", "high", "max")

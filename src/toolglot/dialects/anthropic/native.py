@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.anthropic.wire import CacheControl
 from toolglot.ir import Cache, Native, Node, Opaque, native_of
-from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.native import keep_members, kept
 
 NAME = "anthropic"
 

@@ -18,7 +18,7 @@ from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.native import NAME, is_missing, keep, note, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
 from toolglot.dialects.anthropic.wire import ANSWERS, AnswerEnvelope, AnswerMessage
-from toolglot.errors import DecodeError, UpstreamError
+from toolglot.errors import DecodeError, UpstreamError, expected
 from toolglot.ir import (
     Block,
     Refusal,
@@ -34,7 +34,6 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import expected
 from toolglot.wire.structs import members_without
 from toolglot.wire.typed import UnsoundError
 

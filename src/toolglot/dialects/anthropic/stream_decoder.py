@@ -31,13 +31,12 @@ from toolglot.dialects.anthropic.wire import (
     read_message_delta,
     read_started_message,
 )
-from toolglot.errors import ApiError, DecodeError, note_early_end, note_missing_stop, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, expected, note_early_end, note_missing_stop, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import expected
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
 

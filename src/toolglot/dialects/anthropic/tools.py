@@ -10,12 +10,11 @@ from msgspec.json import Decoder
 from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, with_kept, write_cache
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.dialects.anthropic.wire import NamedChoice, ToolChoiceObject, read_tool
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools, written
 from toolglot.wire import json
-from toolglot.wire.reader import expected
 from toolglot.wire.typed import UnsoundError
 
 _MODES: dict[str, Literal["auto", "none", "required"]] = {

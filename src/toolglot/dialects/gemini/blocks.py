@@ -26,7 +26,7 @@ from toolglot.dialects.gemini.wire import (
     MediaPart,
     Part,
 )
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Block,
     Media,
@@ -43,7 +43,6 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.media_types import media_type_of_url
-from toolglot.wire.reader import expected
 from toolglot.wire.split import is_null
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import sound_text

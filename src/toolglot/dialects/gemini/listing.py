@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from toolglot.dialect import Listing
+from toolglot.dialects.gemini.wire import MODEL_LISTS
+from toolglot.errors import expected
 from toolglot.models import ModelInfo, asked_size, page, whole
 from toolglot.wire import json
-from toolglot.wire.reader import document, expected
 
 _USUAL, _MOST = 50, 1000
 _PREFIX = "models/"
@@ -54,11 +57,10 @@ def decode_models(data: bytes) -> list[ModelInfo]:
     Raises:
         DecodeError: this is no list of models.
     """
-    body = document(data)
-    listed = body.array("models")
-    if listed is None and body.rest():  # an empty list is written as an empty object
-        raise expected(body.at("models"), "an array", None)
-    return [_decode(entry) for entry in listed or () if _generates(entry)]
+    body = MODEL_LISTS.read_value(json.decode(data), "$")
+    if body.models is UNSET and body.rest:
+        raise expected("$.models", "an array", None)
+    return [_decode(entry) for entry in body.models or () if _generates(entry)]
 
 
 def _generates(entry: Any) -> bool:

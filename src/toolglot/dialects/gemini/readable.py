@@ -8,7 +8,7 @@ from typing import Any
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Block, Text
 from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take
-from toolglot.wire.reader import keep_members
+from toolglot.wire.native import keep_members
 
 
 def _hosted(kind: str, *members: str) -> ReadBlock:

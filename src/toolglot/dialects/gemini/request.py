@@ -28,7 +28,7 @@ from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
 from toolglot.dialects.gemini.tools import NULL, decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.dialects.gemini.wire import REQUESTS, Body, Content, Instruction, Part
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Block,
     Media,
@@ -49,7 +49,6 @@ from toolglot.tools.declared import DECLARED
 from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.known_settings import KnownSettings
-from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import members_without
 from toolglot.wire.typed import UnsoundError

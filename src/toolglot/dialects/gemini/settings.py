@@ -11,9 +11,9 @@ from toolglot.dialects.gemini.names import THINKING, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.tools import decode_schema, encode_schema
 from toolglot.dialects.gemini.wire import GenerationConfig
+from toolglot.errors import expected
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import expected
 from toolglot.wire.structs import members_without
 
 _SETTINGS = {

@@ -29,12 +29,11 @@ from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
 from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish, read_frame, rest_of_answer
 from toolglot.dialects.gemini.usage import UsageReports, tier_of
 from toolglot.dialects.gemini.wire import Answer, Candidate, FunctionCall, Part
-from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, UpstreamError, expected, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import expected
 from toolglot.wire.stray_lines import note_noise
 from toolglot.wire.structs import members_without
 

@@ -16,10 +16,10 @@ from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.dialects.gemini.wire import TOOLS, FunctionCallingConfig, FunctionDeclaration, ToolEntry
+from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, written
-from toolglot.wire.reader import expected
 from toolglot.wire.split import is_null
 from toolglot.wire.structs import members_without
 

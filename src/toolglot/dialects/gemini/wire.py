@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType, field
 from toolglot.dialects.gemini.names import Shape, normalize, snake_case
 from toolglot.errors import DecodeError
 from toolglot.wire.structs import UNLESS_INEXACT, Wire
-from toolglot.wire.typed import TypedReader
+from toolglot.wire.typed import TypedReader, ValueReader
 
 
 class Proto(Wire, rename="camel"):
@@ -246,3 +246,15 @@ class Answer(Proto, kw_only=True):
 
 
 ANSWERS = TypedReader(Answer, "candidates")
+
+
+# Models
+
+
+class ModelList(Wire):
+    """A page of models. An empty one is an empty object."""
+
+    models: list[Any] | UnsetType = UNSET
+
+
+MODEL_LISTS = ValueReader(ModelList)

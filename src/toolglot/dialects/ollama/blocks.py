@@ -9,13 +9,13 @@ from msgspec import UNSET, Raw, UnsetType
 
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.wire import Call
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.data_url import parse_data_url, write_data_url
-from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import members_without
 from toolglot.wire.text_separator import separator_between

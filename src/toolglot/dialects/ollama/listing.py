@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import UNSET
+
 from toolglot.dialect import Listing
 from toolglot.dialects.ollama.request import LATEST
+from toolglot.dialects.ollama.wire import MODEL_LISTS, SHOW_REQUESTS
+from toolglot.errors import DecodeError, expected
 from toolglot.models import ModelInfo, whole
 from toolglot.wire import json
-from toolglot.wire.reader import document, expected
 
 VERSION = "0.13.0"
 """The release of Ollama whose API this is. VS Code wants 0.6.4 or later."""
@@ -86,13 +89,15 @@ def encode_model(model: ModelInfo) -> bytes:
 
 
 def decode_name(body: bytes) -> str:
-    """The model that `POST /api/show` asks for; older clients say `name`.
+    """The model that `POST /api/show` asks for.
 
     Raises:
         DecodeError: it names none.
     """
-    asked = document(body)
-    name = asked.text("model") or asked.need_text("name")
+    asked = SHOW_REQUESTS.read_value(json.decode(body), "$")
+    name = asked.model or asked.name
+    if name is UNSET:
+        raise DecodeError("$.model", "this string is required")
     return name.removesuffix(LATEST) or name
 
 
@@ -102,10 +107,9 @@ def decode_models(data: bytes) -> list[ModelInfo]:
     Raises:
         DecodeError: this is no list of models.
     """
-    body = document(data)
-    listed = body.array("models")
-    if listed is None and "models" not in body.rest():  # without models there is a null
-        raise expected(body.at("models"), "an array", None)
+    listed = MODEL_LISTS.read_value(json.decode(data), "$").models
+    if listed is UNSET:
+        raise expected("$.models", "an array", None)
     return [_decode(entry) for entry in listed or () if isinstance(entry, dict) and _name(entry)]
 
 

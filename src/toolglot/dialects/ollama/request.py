@@ -15,7 +15,7 @@ from toolglot.dialects.ollama.blocks import MessageWriter, decode_calls, decode_
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.tools import decode_tools, encode_tools
 from toolglot.dialects.ollama.wire import REQUESTS, Body, ChatMessage
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Block,
     Media,
@@ -37,7 +37,7 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 from toolglot.wire.large import emptied
-from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.structs import members_without
 
 LATEST = ":latest"

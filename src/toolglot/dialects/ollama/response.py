@@ -18,8 +18,8 @@ from toolglot.ir import Block, Request, Response, Stop, StopReason, Text, Thinki
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
-from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import as_json, members_without
 
 DONE_REASONS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}

@@ -20,8 +20,8 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, replace
 from toolglot.receipt import Receipt
 from toolglot.wire.budget import Budget
+from toolglot.wire.native import keep_members
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
-from toolglot.wire.reader import keep_members
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 from toolglot.wire.structs import members_without
 

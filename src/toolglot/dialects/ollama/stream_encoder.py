@@ -14,8 +14,8 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, clo
 from toolglot.ir import Block, Refusal, Request, Text, Thinking, TokenLogprob
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.native import kept
 from toolglot.wire.openai_logprobs import write_logprobs
-from toolglot.wire.reader import kept
 from toolglot.wire.text_separator import separator_between
 
 

@@ -9,7 +9,7 @@ from toolglot.dialects.ollama.wire import TOOLS, ToolEntry
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools, written
-from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.structs import members_without
 
 

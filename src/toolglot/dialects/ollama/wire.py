@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from toolglot.wire.structs import Wire
-from toolglot.wire.typed import TypedReader
+from toolglot.wire.typed import TypedReader, ValueReader
 
 
 class Function(Wire, kw_only=True):
@@ -106,6 +106,21 @@ class Answer(Wire, kw_only=True):
     logprobs: Any = UNSET
 
 
+class ModelList(Wire, kw_only=True):
+    """`/api/tags`. Without models there is a null."""
+
+    models: list[Any] | UnsetType | None = UNSET
+
+
+class ShowRequest(Wire, kw_only=True):
+    """`/api/show`. Older clients say `name`."""
+
+    model: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+
+
 REQUESTS = TypedReader(Body, "messages")
 TOOLS = TypedReader(Tools, "tools")
 ANSWERS = TypedReader(Answer, "tool_calls")
+MODEL_LISTS = ValueReader(ModelList)
+SHOW_REQUESTS = ValueReader(ShowRequest)

@@ -62,8 +62,8 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import file_name
-from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import Unknown, as_json, count_members, members_without
 
 # Tells an opaque entry of `tool_calls` from an opaque part of the content.

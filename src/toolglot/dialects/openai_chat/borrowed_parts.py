@@ -12,7 +12,7 @@ from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.wire import CallPart, ResultPart
 from toolglot.ir import Block, Cache, Source, ToolCall, ToolResult, native_of
 from toolglot.wire import json
-from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.native import keep_members, kept
 
 CALL, RESULT, SOURCE = "$tool_use", "$tool_result", "$source"
 """The notes on the shape."""

@@ -57,7 +57,7 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.structs import count_members, members_without
 
 Placed: TypeAlias = tuple[Block, str]

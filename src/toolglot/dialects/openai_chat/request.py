@@ -40,7 +40,7 @@ from toolglot.dialects.openai_chat.wire import (
     SchemaFormat,
     TextFormat,
 )
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Opaque,
     Request,
@@ -54,6 +54,7 @@ from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.large import emptied
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import (
     PROMPT_CACHE,
     identifier,
@@ -62,7 +63,6 @@ from toolglot.wire.openai_fields import (
     take_prompt_cache,
     write_prompt_cache,
 )
-from toolglot.wire.reader import expected, keep_members, kept
 from toolglot.wire.structs import as_json, members_without
 
 TIERS = {"on_demand": "default", "performance": "priority"}

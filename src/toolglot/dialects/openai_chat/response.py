@@ -57,8 +57,8 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
-from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.text_separator import separator_between
 

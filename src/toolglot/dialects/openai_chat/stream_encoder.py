@@ -25,7 +25,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
-from toolglot.wire.reader import kept
+from toolglot.wire.native import kept
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
 

@@ -16,11 +16,12 @@ from toolglot.dialects.openai_chat.wire import (
     FunctionDeclaration,
     FunctionTool,
 )
+from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Loss, Receipt
 from toolglot.tools.declared import DECLARED, Tools, written
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
-from toolglot.wire.reader import expected, keep_members, kept
 from toolglot.wire.structs import Unknown, members_without
 
 _WORDS: dict[str, Literal["auto", "none", "required"]] = {

@@ -29,9 +29,9 @@ from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Ref
 from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.wire.citation_spans import span_of
 from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
-from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import Unknown, Wire, as_json, members_without
 
 T = TypeVar("T")

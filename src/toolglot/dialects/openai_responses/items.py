@@ -40,6 +40,7 @@ from toolglot.dialects.openai_responses.wire import (
     ResultItem,
     ToolSearchCall,
 )
+from toolglot.errors import expected
 from toolglot.ir import (
     Block,
     Media,
@@ -57,7 +58,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import UNREAD, Loss, Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.structs import UNTAGGED, Unknown, Wire, as_json, count_members
 
 Group = list[tuple[Block, str]]

@@ -43,7 +43,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import CallItem, OutputItem, OutputMessage, ReasoningItem
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire.reader import kept
+from toolglot.wire.native import kept
 from toolglot.wire.structs import Unknown, as_json
 from toolglot.wire.typed import ValueReader
 

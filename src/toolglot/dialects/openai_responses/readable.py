@@ -25,7 +25,7 @@ from toolglot.dialects.openai_responses.wire import (
 from toolglot.ir import Block, Native, Text, ToolCall, ToolResult
 from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take, typed
 from toolglot.wire import json
-from toolglot.wire.reader import keep_members
+from toolglot.wire.native import keep_members
 from toolglot.wire.structs import members_without
 from toolglot.wire.typed import ValueReader
 

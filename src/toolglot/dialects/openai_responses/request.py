@@ -48,8 +48,8 @@ from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.known_settings import KnownSettings
+from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
-from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import TypedReader
 

@@ -19,7 +19,7 @@ from toolglot.dialects.openai_responses.request import request_fields, without_h
 from toolglot.dialects.openai_responses.tools import encode_list
 from toolglot.dialects.openai_responses.usage import decode_usage, encode_usage
 from toolglot.dialects.openai_responses.wire import OutputItem, ResponseHead
-from toolglot.errors import DecodeError, UpstreamError
+from toolglot.errors import DecodeError, UpstreamError, expected
 from toolglot.events import Start
 from toolglot.ir import (
     Native,
@@ -36,7 +36,7 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import expected, keep_members
+from toolglot.wire.native import keep_members
 from toolglot.wire.typed import ValueReader
 
 _REASONS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "filtered"}

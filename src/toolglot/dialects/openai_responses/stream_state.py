@@ -11,13 +11,12 @@ from msgspec.json import encode as encode_json
 from toolglot.dialects.openai_responses.blocks import decode_annotation
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import Annotation
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
 from toolglot.ir import Block, Citation, Refusal, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.budget import Budget
-from toolglot.wire.reader import expected
 from toolglot.wire.typed import part_reader
 
 NOTHING = Raw(b"")

@@ -15,13 +15,13 @@ from msgspec import UNSET, Raw, Struct
 from toolglot.dialects.openai_responses.blocks import absent, filled, given, own, present
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import AdditionalTools, AnyTool, CustomTool, FunctionTool, ToolSearchOutput
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools, written
 from toolglot.wire import json
+from toolglot.wire.native import keep_members
 from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
-from toolglot.wire.reader import expected, keep_members
 from toolglot.wire.structs import Unknown, Verbatim, members_without
 from toolglot.wire.typed import UnsoundError, part_reader, sound_text
 
