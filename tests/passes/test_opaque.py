@@ -88,6 +88,24 @@ def test_an_unknown_member_in_the_source_of_a_document_is_reported() -> None:
     assert any(line.startswith("note: messages[0].content[0].source: what stands beside") for line in receipt)
 
 
+def test_a_fetched_page_without_a_type_is_still_read() -> None:
+    page = {key: value for key, value in DOCUMENT.items() if key != "type"}
+    fetched = {"type": "web_fetch_result", "url": "https://example.com/page", "content": page}
+    block = {"type": "web_fetch_tool_result", "tool_use_id": "s1", "content": fetched}
+    encoded, _ = sent("anthropic", "openai_chat", in_user_turn(block))
+    assert "ABOUT" in encoded
+    assert "FIRST" in encoded
+
+
+@pytest.mark.parametrize(("item_id", "is_call"), [({"id": 5, "call_id": "c"}, True), ({"id": 5}, False)])
+def test_an_item_id_of_another_type_matters_only_where_it_names_the_call(item_id: Any, is_call: bool) -> None:
+    item = {"type": "shell_call", "action": {"commands": ["ls"]}, **item_id}
+    encoded, _ = sent(
+        "openai_responses", "openai_chat", {"model": "m", "input": [{"role": "user", "content": "x"}, item]}
+    )
+    assert ("tool_calls" in encoded) == is_call
+
+
 @pytest.mark.parametrize("block", [SEARCH_RESULT, DOCUMENT, PLAIN])
 def test_messages_itself_gets_the_block_as_it_is(block: dict[str, Any]) -> None:
     exchange = Exchange("anthropic", "anthropic", verbatim=False)

@@ -54,7 +54,8 @@ def _document(block: CompositeDocument) -> tuple[Block, ...] | None:
 
 
 def _hosted_call(block: HostedToolUse) -> tuple[Block, ...]:
-    called = f"call of {block.name or None}" + (f" on {block.server_name}" if block.server_name else "")
+    server = f" on {block.server_name}" if block.server_name else ""
+    called = f"call of {None if block.name is UNSET else block.name}{server}"
     return _read(block, ("name", "server_name", "id", "input"), hosted_text(called, block.input or {}))
 
 

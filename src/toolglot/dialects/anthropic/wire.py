@@ -180,7 +180,7 @@ AnyBlock: TypeAlias = ContentBlock | ToolReferenceBlock
 class ReadableBlock(Wire, kw_only=True):
     """A block that no other dialect has a block for (`readable.py`)."""
 
-    type: str
+    type: Any = UNSET
     cache_control: CacheMark = UNSET
 
 

@@ -22,6 +22,7 @@ from toolglot.dialects.openai_responses.wire import (
     ShellOutput,
     TextOutput,
 )
+from toolglot.errors import expected
 from toolglot.ir import Block, Native, Text, ToolCall, ToolResult
 from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take, typed
 from toolglot.wire import json
@@ -62,9 +63,11 @@ def _call(tool: _ClientTool) -> ReadBlock:
 def _identify(item: ClientToolItem, *taken: str, **left: Any) -> tuple[str, Native]:
     """The id of the call that an item is or belongs to, and `native` with the members that are not taken. The output of
     a local shell names its call by `id`."""
-    identity = ("call_id",) if item.call_id else ("call_id", "id")
-    native = keep_members(NAME, {**members_without(item, "type", *identity, *taken), **left})
-    return item.call_id or item.id or "", native
+    call_id = item.call_id or ("" if item.id in (UNSET, None) else item.id)
+    if not isinstance(call_id, str):
+        raise expected("$.id", "a string", call_id)
+    identity = ("call_id",) if item.call_id or item.id is None else ("call_id", "id")
+    return call_id, keep_members(NAME, {**members_without(item, "type", *identity, *taken), **left})
 
 
 def _result(item: ClientToolItem, tool: str, content: tuple[Block, ...], **left: Any) -> tuple[Block, ...]:

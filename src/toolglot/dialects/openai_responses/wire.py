@@ -188,7 +188,7 @@ class ClientToolItem(Wire):
 
     type: str
     call_id: str | UnsetType = UNSET
-    id: str | UnsetType = UNSET
+    id: Any = UNSET
     status: Any = UNSET
 
 
