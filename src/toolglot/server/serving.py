@@ -150,7 +150,8 @@ class Serving:
         self._loop = Loop(model, toolbox, limits, runner, words)
         self._encoder = received.client.stream_encoder(received.request, receipt)
         context.encode_fault = self._encode_error
-        context.encode_keepalive = self._encoder.keepalive
+        keepalive = self._encoder.keepalive()  # the same before and after the answer has begun
+        context.encode_keepalive = lambda: keepalive
         self._characters = 0
         self._begun = False
         self._cuts = received.can_cut and received.client.stream.broken == "cut"
