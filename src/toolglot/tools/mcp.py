@@ -37,7 +37,6 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.tools.mcp_wire import (
     RESULTS,
-    RPC_ERRORS,
     TOOLS,
     AudioContent,
     ContentBlock,
@@ -220,9 +219,9 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
     """The same for parsed JSON, which is used up."""
     where = "$"
     if isinstance(value, dict) and isinstance(value.get("error"), dict) and "content" not in value:
-        failure = RPC_ERRORS.read_value(value["error"], "$.error")
-        text = Text(text=failure.message or json.encode_text(members_without(failure, "message")))
-        return ToolResult(call_id=call_id, name=name, content=(text,), is_error=True)
+        message = value["error"].get("message")
+        text = message if message and isinstance(message, str) else json.encode_text(value["error"])
+        return ToolResult(call_id=call_id, name=name, content=(Text(text=text),), is_error=True)
     if isinstance(value, dict) and isinstance(value.get("result"), dict):
         value, where = value["result"], "$.result"
     result = RESULTS.read_value(value, where)

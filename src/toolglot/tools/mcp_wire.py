@@ -58,10 +58,5 @@ class CallResult(Wire):
     result_type: Any = field(default=UNSET, name="resultType")
 
 
-class RpcError(Wire):
-    message: str | UnsetType = UNSET
-
-
 TOOLS = ValueReader(list[ToolDefinition])
 RESULTS = ValueReader(CallResult)
-RPC_ERRORS = ValueReader(RpcError)

@@ -13,7 +13,6 @@ from toolglot.dialects.anthropic.media import text_of
 from toolglot.dialects.anthropic.native import NAME, decode_cache, keep
 from toolglot.dialects.anthropic.wire import (
     BrowserState,
-    CompactionBlock,
     CompositeDocument,
     HostedToolResult,
     HostedToolUse,
@@ -90,9 +89,10 @@ def _readable(value: Any, hidden: dict[str, Any]) -> Any:
     return {key: _readable(item, hidden) for key, item in value.items() if not key.startswith("encrypted_")}
 
 
-def _summary(block: CompactionBlock) -> tuple[Block, ...] | None:
-    text = hosted_text("summary of the conversation so far", block.content)
-    return _read(block, ("content",), text) if block.content else None
+def _summary(block: HostedToolResult) -> tuple[Block, ...] | None:
+    if not block.content or not isinstance(block.content, str):
+        return None
+    return _read(block, ("content",), hosted_text("summary of the conversation so far", block.content))
 
 
 def _browser(block: BrowserState) -> tuple[Block, ...]:
@@ -117,7 +117,7 @@ def _read(block: ReadableBlock, taken: Iterable[str], *found: Block, **left: Any
 READABLE: ReadableTypes = {
     "search_result": typed(SearchResultBlock, _search_result),
     "document": typed(CompositeDocument, _document),
-    "compaction": typed(CompactionBlock, _summary),
+    "compaction": typed(HostedToolResult, _summary),
     "browser_state": typed(BrowserState, _browser),
     "server_tool_use": typed(HostedToolUse, _hosted_call),
     "mcp_tool_use": typed(HostedToolUse, _hosted_call),

@@ -215,10 +215,6 @@ class HostedToolResult(ReadableBlock, kw_only=True):
     content: Any = UNSET
 
 
-class CompactionBlock(ReadableBlock, kw_only=True):
-    content: str
-
-
 class BrowserState(ReadableBlock, kw_only=True):
     tabs: Any = UNSET
     state_changes: Any = UNSET

@@ -17,7 +17,7 @@ from toolglot.ir import Block, Citation, Refusal, Text, Thinking, TokenLogprob, 
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.budget import Budget
-from toolglot.wire.typed import part_reader
+from toolglot.wire.typed import ValueReader
 
 NOTHING = Raw(b"")
 
@@ -133,11 +133,10 @@ def read_object(raw: Raw, where: str) -> dict[str, Any]:
 
 
 def read_annotation(raw: Raw, where: str) -> Annotation:
-    json.decode_frame(bytes(raw))  # refuses what is no JSON
-    return _read_annotation(raw, where)  # type: ignore[no-any-return]
+    return _ANNOTATIONS.read_value(json.decode_frame(bytes(raw)), where)
 
 
-_read_annotation = part_reader(Annotation)
+_ANNOTATIONS = ValueReader[Annotation](Annotation)
 
 
 def empty_part(part: dict[str, Any]) -> Text | Refusal | None:
