@@ -431,6 +431,118 @@ def test_a_server_that_always_says_index_0_does_not_lose_items() -> None:
     assert [block.id for block in content if isinstance(block, ToolCall)] == ["call_1", "call_2"]
 
 
+def test_items_that_are_all_at_index_0_are_told_apart_by_their_ids() -> None:
+    first, second, said = call('{"a":1}', number=1), call('{"b":2}', number=2), message(text_part("hi"))
+    content = blocks(
+        added(0, message()),
+        event("output_text.delta", output_index=0, item_id="msg_1", content_index=0, delta="hi"),
+        added(0, call("", number=1)),
+        event("function_call_arguments.delta", output_index=0, item_id="fc_1", delta='{"a":'),
+        added(0, call("", number=2)),
+        event("function_call_arguments.delta", output_index=0, item_id="fc_2", delta='{"b":2}'),
+        event("function_call_arguments.delta", output_index=0, item_id="fc_1", delta="1}"),
+        done(0, said),
+        done(0, first),
+        done(0, second),
+        completed(said, first, second),
+    )
+    assert [block.text for block in content if isinstance(block, Text)] == ["hi"]
+    assert [(block.id, block.arguments, block.complete) for block in content if isinstance(block, ToolCall)] == [
+        ("call_1", '{"a":1}', True),
+        ("call_2", '{"b":2}', True),
+    ]
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_calls_of_llama_cpp_have_no_index_and_are_named_by_their_call_ids(*, is_listed: bool) -> None:
+    first, second = ({**call(text), "call_id": f"fc_{text}"} for text in ('{"a":1}', '{"b":2}'))
+    for item in (first, second):
+        del item["id"]
+    content = blocks(
+        event("output_item.added", item={**first, "arguments": ""}),
+        event("function_call_arguments.delta", item_id=first["call_id"], delta='{"a":'),
+        event("function_call_arguments.delta", item_id=first["call_id"], delta="1}"),
+        event("output_item.added", item={**second, "arguments": ""}),
+        event("function_call_arguments.delta", item_id=second["call_id"], delta='{"b":2}'),
+        event("output_item.done", item=first),
+        event("output_item.done", item=second),
+        completed(*[first, second] if is_listed else []),
+    )
+    assert [(block.id, block.arguments, block.complete) for block in content if isinstance(block, ToolCall)] == [
+        (first["call_id"], '{"a":1}', True),
+        (second["call_id"], '{"b":2}', True),
+    ]
+
+
+def test_a_delta_at_a_place_where_nothing_is_belongs_to_the_item_that_it_names() -> None:
+    whole = call('{"a":1}', number=1)
+    content = blocks(
+        added(1, call("", number=1)),
+        event("function_call_arguments.delta", output_index=0, item_id="fc_1", delta='{"a":1}'),
+        done(1, whole),
+        completed(whole),
+    )
+    assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}']
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_events_without_any_id_or_place_speak_of_the_latest_item(*, is_done: bool) -> None:
+    said, whole = message(text_part("hello")), call('{"a":1}')
+    del said["id"], whole["id"]
+    content = blocks(
+        event("output_text.delta", delta="hel"),
+        event("output_text.delta", delta="lo"),
+        *([event("output_item.done", item=said)] if is_done else []),
+        event("output_item.added", item={**whole, "arguments": ""}),
+        event("function_call_arguments.delta", delta='{"a":1}'),
+        *([event("output_item.done", item=whole)] if is_done else []),
+        completed(said, whole),
+    )
+    assert [block.text for block in content if isinstance(block, Text)] == ["hello"]
+    assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}']
+
+
+def test_an_output_with_other_ids_at_other_places_is_what_was_streamed() -> None:
+    streamed = [call(text, number=number) for number, text in ((1, '{"a":1}'), (2, '{"a":2}'))]
+    listed = [{**item, "id": f"fc_{place}x", "call_id": f"call_{place}x"} for place, item in enumerate(streamed)]
+    content = blocks(
+        event("output_text.delta", output_index=0, item_id="msg_1", content_index=0, delta="hello"),
+        *(one for place, item in enumerate(streamed, 1) for one in (added(place, item), done(place, item))),
+        completed(
+            {"type": "reasoning", "id": "rs_9", "summary": []}, message(text_part("hello")) | {"id": "x"}, *listed
+        ),
+    )
+    assert [block.text for block in content if isinstance(block, Text)] == ["hello"]
+    assert [(block.id, block.arguments) for block in content if isinstance(block, ToolCall)] == [
+        ("call_1", '{"a":1}'),
+        ("call_2", '{"a":2}'),
+    ]
+
+
+def test_an_equal_call_that_only_the_output_tells_is_another_call() -> None:
+    first, second = call('{"a":1}', number=1), call('{"a":1}', number=2)
+    content = blocks(added(0, first), done(0, first), completed(first, second))
+    assert [block.id for block in content if isinstance(block, ToolCall)] == ["call_1", "call_2"]
+
+
+def test_reasoning_in_the_words_of_openrouter() -> None:
+    receipt = Receipt()
+    events = read_bytes(
+        [
+            on_the_wire(
+                created(),
+                added(0, {"type": "reasoning", "id": "rs_1", "summary": []}),
+                event("reasoning.delta", output_index=0, item_id="rs_1", content_index=0, delta="hm"),
+                event("reasoning.done", output_index=0, item_id="rs_1", content_index=0, text="hm"),
+                completed(),
+            )
+        ],
+        receipt,
+    )
+    assert [one.text for one in events if isinstance(one, Delta)] == ["hm"]
+    assert not receipt
+
+
 NAMELESS = [{key: value for key, value in call(text).items() if key != "id"} for text in ("", '{"a":1}', '{"b":2}')]
 
 
@@ -474,7 +586,7 @@ def test_a_call_whose_place_another_takes_is_closed_as_it_is() -> None:
             )
         ]
     )
-    assert [type(one) for one in events] == [Start, Open, Delta, Close, Open, Close, Finish]
+    assert [type(one) for one in events] == [Start, Open, Delta, Open, Close, Close, Finish]
     assert [one.complete for one in events if isinstance(one, Close)] == [True, False]
 
 

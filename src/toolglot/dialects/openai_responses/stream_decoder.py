@@ -46,11 +46,14 @@ from toolglot.wire.typed import ValueReader
 
 _ITEM, _RESPONSE = "$.item", "$.response"
 _OBJECTS = ValueReader(list[dict[str, Any]])
+_IDS = ("id", "call_id")
+Meaning = tuple[str, ...] | None
+"""What an item says, whatever its ids: its type, the name of a call, its texts. None where it says nothing."""
 _NO_ANSWERS = ("response.failed", "response.cancelled")
 
 
 class ResponsesStreamDecoder:
-    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_items", "_known", "_receipt", "_sse")
+    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_items", "_known", "_receipt", "_sse", "_streamed")
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -59,6 +62,7 @@ class ResponsesStreamDecoder:
         self._all: list[Item] = []
         self._items: dict[int | str | None, Item] = {}  # by place, or by id where a server tells no place
         self._known: dict[tuple[str, str], Item] = {}  # by item id and by call id
+        self._streamed: dict[Meaning, list[Item]] | None = None  # by what they say, once somebody asks
         self._halves = Halves()
         self._ended = False
 
@@ -162,7 +166,10 @@ class ResponsesStreamDecoder:
             same = not before.done and before.fields.get("id") == fields.get("id")
             if same and not _is_another_call(before, fields):
                 return  # told twice
-            self._abandon(before, cut=False)
+            if _has_id(before.fields) and _has_id(fields):
+                before.displaced = True  # what is still to be said of it names it by its id
+            else:
+                self._abandon(before, cut=False)
         item = self._add(fields, frame.output_index, _ITEM)
         name = fields.get("name")
         if item.kind in CALL_FIELDS and isinstance(name, str) and name and fields.get("call_id"):
@@ -187,22 +194,33 @@ class ResponsesStreamDecoder:
         return item
 
     def _match(self, fields: dict[str, Any], place: int, where: str) -> Item:
-        """The item that an entry of the final output is: by its ids, which some servers change, or else by place."""
+        """The item that an entry of the final output is: by its ids, which some servers change, or else by what it
+        says, or else by place, which changes where a server leaves items out of its output."""
         given: tuple[tuple[str, Any], ...] = (("call", fields.get("call_id")), ("id", fields.get("id")))
         for key in given:
             known = self._known.get(key) if isinstance(key[1], str) else None
             if known is not None and not _is_another_call(known, fields):
+                known.listed = True
                 return known
+        if self._streamed is None:
+            self._streamed = _by_meaning(self._all)
+        for same in self._streamed.get(_meaning(item_type(fields, where), fields), ()):
+            if not same.listed:
+                same.listed = True
+                return same
         item = self._items.get(place)
         if item is not None and item.kind == item_type(fields, where) and not _is_another_call(item, fields):
+            item.listed = True
             return item
         return self._add(fields, place if item is None else None, where)
 
     def _item_of(self, frame: Frame, kind: str) -> Item | None:
         """The item that a delta belongs to. One that was never announced begins with its first delta."""
         item = self._items.get(frame.output_index if frame.output_index is not None else frame.item_id)
-        if item is not None and frame.item_id and (item.kind != kind or item.fields.get("id") != frame.item_id):
-            named = self._known.get(("id", frame.item_id))
+        if frame.output_index is None and not frame.item_id:
+            item = self._latest(kind)
+        if frame.item_id and (item is None or item.kind != kind or item.fields.get("id") != frame.item_id):
+            named = self._known.get(("id", frame.item_id)) or self._known.get(("call", frame.item_id))
             item = named if named is not None and named.kind == kind else item
         if item is not None:
             if item.kind == kind:
@@ -212,17 +230,33 @@ class ResponsesStreamDecoder:
         announced = {"type": kind} | ({"id": frame.item_id} if frame.item_id else {})
         return self._add(announced, frame.output_index, _ITEM)
 
+    def _latest(self, kind: str) -> Item | None:
+        """What an event speaks of that names neither an id nor a place."""
+        latest = self._all[-1] if self._all else None
+        return latest if latest is not None and latest.kind == kind and not latest.done else None
+
     def _item_done(self, frame: Frame) -> None:
         fields = read_object(frame.item, _ITEM)
-        item_id = fields.get("id")
-        named = item_id if isinstance(item_id, str) else None
-        item = self._items.get(frame.output_index if frame.output_index is not None else named)
-        if item is None or (item.done and item.fields.get("id") != item_id):
+        item = self._announced(fields, frame.output_index)
+        if item is None or (item.done and item.fields.get("id") != fields.get("id")):
             item = self._add(fields, frame.output_index, _ITEM)
         elif not item.done and _is_another_call(item, fields):
             self._abandon(item, cut=False)
             item = self._add(fields, frame.output_index, _ITEM)
         self._finish_item(item, fields, _ITEM)
+
+    def _announced(self, fields: dict[str, Any], place: int | None) -> Item | None:
+        """The item that is done: by its place where its ids are the same, or else by one of its ids (llama.cpp tells no
+        places, and of calls no item ids; others tell the same place of all items), or else by its place."""
+        item_id, call_id = (name if isinstance(name := fields.get(key), str) else "" for key in ("id", "call_id"))
+        item = self._items.get(place if place is not None else item_id)
+        if item is not None and not item.done and all(item.fields.get(key) == fields.get(key) for key in _IDS):
+            return item
+        for key in (("id", item_id), ("call", call_id)):
+            known = self._known.get(key)
+            if known is not None and not known.done and not _is_another_call(known, fields):
+                return known
+        return self._latest(item_type(fields, _ITEM)) if place is None and not item_id and not call_id else item
 
     def _finish_item(self, item: Item, fields: dict[str, Any], where: str) -> None:
         """The item is whole: settle and close its blocks, and write those that have not come at all."""
@@ -246,7 +280,8 @@ class ResponsesStreamDecoder:
         item.done = True
         for piece in item.pieces.values():
             if piece.open:
-                whole = item.kind not in CALL_FIELDS or (not cut and _is_whole_call(item, piece))
+                whole = item.kind not in CALL_FIELDS
+                whole = whole or ((item.displaced or not cut) and _is_whole_call(item, piece))
                 self._blocks.abandon(piece, complete=whole)
 
     def _emerge(self, item: Item) -> None:
@@ -384,6 +419,37 @@ class ResponsesStreamDecoder:
             self._blocks.say(piece, text)
 
 
+def _by_meaning(items: list[Item]) -> dict[Meaning, list[Item]]:
+    found: dict[Meaning, list[Item]] = {}
+    for item in items:
+        said = _meaning(item.kind, item.fields) if item.done else _said(item)
+        if said is not None:
+            found.setdefault(said, []).append(item)
+    return found
+
+
+def _meaning(kind: str, fields: dict[str, Any]) -> Meaning:
+    if kind in CALL_FIELDS:
+        texts = [fields.get("name"), fields.get("arguments"), fields.get("input")]
+    else:
+        parts = [part for key in ("summary", "content") if isinstance(value := fields.get(key), list) for part in value]
+        texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
+    written = [text for text in texts if isinstance(text, str) and text]
+    return (kind, *written) if written else None
+
+
+def _said(item: Item) -> Meaning:
+    """What has been streamed of an item whose end did not come."""
+    name = item.fields.get("name") if item.kind in CALL_FIELDS else None
+    texts = [name, *(piece.said.text() for piece in item.pieces.values())]
+    written = [text for text in texts if isinstance(text, str) and text]
+    return (item.kind, *written) if written else None
+
+
+def _has_id(fields: dict[str, Any]) -> bool:
+    return isinstance(fields.get("id"), str) and bool(fields["id"])
+
+
 def _is_another_call(item: Item, fields: dict[str, Any]) -> bool:
     """Do these fields, which have the place or the id of an item, belong to another call? Some servers change ids; the
     name stays."""
@@ -408,6 +474,7 @@ _HANDLERS: dict[str, Callable[[ResponsesStreamDecoder, Frame], None]] = {
     "response.custom_tool_call_input.delta": _D._input_delta,
     "response.reasoning_summary_text.delta": _D._summary_delta,
     "response.reasoning_text.delta": _D._reasoning_delta,
+    "response.reasoning.delta": _D._reasoning_delta,  # OpenRouter's word
     "response.refusal.delta": _D._refusal_delta,
     "response.created": _D._created,
     "response.output_item.added": _D._item_added,
@@ -420,6 +487,7 @@ _HANDLERS: dict[str, Callable[[ResponsesStreamDecoder, Frame], None]] = {
     "response.reasoning_summary_part.done": lambda decoder, frame: None,
     "response.reasoning_summary_text.done": _D._summary_done,
     "response.reasoning_text.done": _D._reasoning_done,
+    "response.reasoning.done": _D._reasoning_done,
     "response.function_call_arguments.done": _D._arguments_done,
     "response.custom_tool_call_input.done": _D._input_done,
     "response.output_item.done": _D._item_done,

@@ -100,7 +100,7 @@ class Piece:
 class Item:
     """An item of the output, and the blocks it has become: one per content part, one (at 0) for anything else."""
 
-    __slots__ = ("done", "fields", "held", "kind", "pieces", "place", "slot", "slots")
+    __slots__ = ("displaced", "done", "fields", "held", "kind", "listed", "pieces", "place", "slot", "slots")
 
     def __init__(self, fields: dict[str, Any], kind: str, place: int) -> None:
         self.fields = fields
@@ -110,7 +110,9 @@ class Item:
         self.held: list[str] = []  # arguments of a call whose name is not known yet
         self.slots: set[tuple[str, int]] = set()  # the parts of a reasoning item that were written
         self.slot: tuple[str, int] | None = None  # the latest of them
+        self.displaced = False  # another item was announced at its place
         self.done = False
+        self.listed = False  # it is in the final output, too
 
 
 _decoder = Decoder(Frame)
