@@ -21,7 +21,7 @@ from toolglot.translate import Exchange
 
 ROOT = Path(__file__).parent / "cases"
 
-MODELS = {
+MODELS = dict.fromkeys(DIALECTS, "m") | {
     "openai_chat": "qwen3-coder",
     "openai_responses": "gpt-5.5",
     "anthropic": "claude-sonnet-4-5",

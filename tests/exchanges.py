@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.forms import forwards, is_json
 from toolglot.dialects import DIALECTS
-from toolglot.events import Checker, Event, Fold
-from toolglot.ir import Block, Refusal, Request, Response, Text, Thinking, ToolCall
+from toolglot.errors import ApiError
+from toolglot.events import Checker, Event, Fault, Fold
+from toolglot.ir import Block, Message, Refusal, Request, Response, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 from toolglot.wire import json
@@ -60,6 +61,19 @@ def folded(events: Iterable[Event]) -> Response:
     for event in events:
         accumulator.add(event)
     return accumulator.response()
+
+
+def written(dialect: str, text: str, **fields: Any) -> dict[str, Any]:
+    """The body of a request that says this, without model and stream; `fields` are those of `Request`."""
+    said = Message(role="user", content=(Text(text=text),))
+    asked = Request(**{"model": "", "messages": (said,), "max_output_tokens": 100, **fields})
+    document: dict[str, Any] = json.decode(DIALECTS[dialect].encode_request(asked, Receipt()))
+    return {name: value for name, value in document.items() if name not in ("model", "stream")}
+
+
+def error_frames(dialect: str, message: str) -> bytes:
+    """How a stream of this dialect says that the server failed."""
+    return write_events(dialect, [Fault(ApiError(kind="server", message=message))])
 
 
 def calls_of(content: Iterable[Block]) -> list[ToolCall]:

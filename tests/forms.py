@@ -40,7 +40,11 @@ def _write_request(document: Document) -> bytes:
 
 
 def _said_request(raw: bytes) -> Any:
-    return messages.meant("Request", messages.decode("Request", raw))
+    said = messages.meant("Request", messages.decode("Request", raw))
+    settings = said.get("settings")
+    if isinstance(settings, dict) and settings.get("model_config") == {}:  # says no model, as its absence does
+        del settings["model_config"]
+    return said
 
 
 def _write_event(document: Document) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from tests.exchanges import JSON_NAMES
 from toolglot.api import translate_request
 from toolglot.dialects import DIALECTS
+from toolglot.ir import Tool
 from toolglot.receipt import Receipt
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -57,9 +58,12 @@ def tools_of(target: str, body: dict[str, Any]) -> list[tuple[str, Any]]:
             return [(tool["name"], tool["parameters"]) for tool in body["tools"] if tool["type"] == "function"]
         case "anthropic":
             return [(tool["name"], tool["input_schema"]) for tool in body["tools"]]
-        case _:
+        case "gemini":
             declared = body["tools"][0]["functionDeclarations"]
             return [(tool["name"], tool["parametersJsonSchema"]) for tool in declared]
+        case _:
+            tools = DIALECTS[target].decode_request(json.dumps(body).encode()).tools
+            return [(tool.name, tool.parameters) for tool in tools if isinstance(tool, Tool)]
 
 
 # Within one dialect the bytes go through as they are.

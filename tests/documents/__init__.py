@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from hypothesis.strategies import SearchStrategy
 
-from tests.documents import anthropic, gemini, ollama, openai_chat, openai_responses, warp
 from tests.documents.shared import Documents, Spoken
+from toolglot.dialects import DIALECTS
 
 
 class WireDocuments(NamedTuple):
@@ -22,12 +23,11 @@ class WireDocuments(NamedTuple):
     write_stream: Callable[[list[Spoken]], str]
 
 
-DOCUMENTS: dict[str, WireDocuments] = {
-    module.__name__.rpartition(".")[2]: WireDocuments(
-        module.requests, module.responses, module.streams, module.write_stream
-    )
-    for module in (openai_chat, openai_responses, anthropic, gemini, warp, ollama)
-}
+def _documents(module: Any) -> WireDocuments:
+    return WireDocuments(module.requests, module.responses, module.streams, module.write_stream)
+
+
+DOCUMENTS: dict[str, WireDocuments] = {name: _documents(import_module(f"{__name__}.{name}")) for name in DIALECTS}
 
 
 def wire(document: object) -> bytes:

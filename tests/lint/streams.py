@@ -240,4 +240,7 @@ _STREAMS: dict[str, bytes] = {
     "warp": warp(WARP),
     "ollama": ollama(OLLAMA),
 }
+WHOLE_CALLS = frozenset({"gemini", "warp", "ollama"})
+"""Dialects whose streams have a call whole or not at all."""
+
 SOUND = {name: stream for name, stream in _STREAMS.items() if name in DIALECTS}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.exchanges import JSON_NAMES, written
 from tests.server.gateway import Answer, Running, at, gateway
 from toolglot.config.schema import RecordConfig
 from toolglot.dialects import DIALECTS
+from toolglot.ir import Tool
 
 
 def model_of(upstream: str) -> str:
@@ -38,12 +40,11 @@ ASKED: dict[str, dict[str, Any]] = {
         "contents": [{"role": "user", "parts": [{"text": WISH}]}],
         "tools": [{"functionDeclarations": _FUNCTIONS}],
     },
-    "ollama": {
-        "messages": [{"role": "user", "content": WISH}],
-        "tools": [{"type": "function", "function": function} for function in _FUNCTIONS],
-        "options": {"num_predict": 999},  # else an upstream is asked the same as for Chat, at another time
-    },
 }
+# Each with another limit: else an upstream is asked the same for two of them, at different times.
+for _number, _client in enumerate(name for name in JSON_NAMES if name not in ASKED):
+    _tools = tuple(Tool(name=name, parameters=_SCHEMA) for name in _NAMES)
+    ASKED[_client] = written(_client, WISH, tools=_tools, max_output_tokens=999 - _number)
 """A question that leads to two calls; of Warp's client the usual one."""
 
 

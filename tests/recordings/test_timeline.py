@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.case_files import CASES, MODELS, Case
-from tests.exchanges import JSON_NAMES
+from tests.exchanges import JSON_NAMES, written
 from tests.export.test_html import ALLOWED, Page
 from tests.recordings.made import as_recording, exchange, lines_of
 from toolglot.columns import width_of
@@ -43,16 +43,8 @@ from toolglot.recordings.timeline import Banner, Row, Timeline, timeline_of
 
 SAMPLES = Path(__file__).parent / "samples"
 ASKED: dict[str, dict[str, Any]] = {
-    "openai_chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True},
-    "openai_responses": {"model": "m", "input": "Hi", "stream": True},
-    "anthropic": {
-        "model": "m",
-        "max_tokens": 9,
-        "messages": [{"role": "user", "content": "Hi"}],
-        "stream": True,
-    },
-    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
-    "ollama": {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True},
+    name: {**({} if DIALECTS[name].request.model_in_path else {"model": "m", "stream": True}), **written(name, "Hi")}
+    for name in JSON_NAMES
 }
 STREAMS = [case for case in CASES if case.has("stream")]
 

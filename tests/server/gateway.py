@@ -25,8 +25,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Literal
 
+from tests.exchanges import JSON_NAMES, written
 from tests.waiting import FAILSAFE, until
 from tests.warp_server.messages import encode
 from toolglot.agent.host import Host
@@ -44,8 +46,7 @@ from toolglot.config.schema import (
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.direct_routes import DirectRoute, DirectRoutes
 from toolglot.gateway.sweep import DriverSweep
-from toolglot.ir import Message, Request, Text
-from toolglot.receipt import Receipt
+from toolglot.ir import Request, Tool
 from toolglot.routing import UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
@@ -102,8 +103,20 @@ _REQUESTS: dict[str, tuple[str, Body]] = {
     ),
 }
 
-CLIENTS = tuple(_REQUESTS)
-"""Those that send JSON."""
+CLIENTS = JSON_NAMES
+
+
+def _usual(client: str) -> tuple[str, Body]:
+    """The request of a client without a row above, as its dialect writes it."""
+    tools = tuple(Tool(name=name, parameters=_SCHEMA) for name in _NAMES)
+    return DIALECTS[client].path(Request(model="")), written(client, "Hi", tools=tools)
+
+
+@cache
+def _streams_unasked(client: str) -> bool:
+    """Is a request that does not say so answered by a stream?"""
+    _, usual = _REQUESTS.get(client) or _usual(client)
+    return DIALECTS[client].decode_request(json.dumps(usual).encode()).stream
 
 
 def _warp_request(model: str) -> bytes:
@@ -121,22 +134,14 @@ def request(client: str, *, stream: bool = False, model: str = "m", body: Body |
     whether it streams stand where the dialect wants them."""
     if client == "warp":
         return "/ai/multi-agent", _warp_request(model)
-    path, usual = _REQUESTS[client]
+    path, usual = _REQUESTS.get(client) or _usual(client)
     document = dict(usual if body is None else body)
     if client == "gemini":
         method = "streamGenerateContent?alt=sse" if stream else "generateContent"
         return path.format(model=model, method=method), json.dumps(document).encode()
     return path, json.dumps(
-        {"model": model, **document, **({"stream": stream} if stream or client == "ollama" else {})}
+        {"model": model, **document, **({"stream": stream} if stream or _streams_unasked(client) else {})}
     ).encode()
-
-
-def written(client: str, text: str, **fields: Any) -> dict[str, Any]:
-    """The body of a request that says this; `fields` are those of the IR's `Request`."""
-    said = Message(role="user", content=(Text(text=text),))
-    asked = Request(**{"model": "", "messages": (said,), "max_output_tokens": 100, **fields})
-    document: dict[str, Any] = json.loads(DIALECTS[client].encode_request(asked, Receipt()))
-    return {name: value for name, value in document.items() if name not in ("model", "stream")}
 
 
 def at(dialect: str, url: str, *, retries: Retries = ONCE, **fields: Any) -> UpstreamConfig:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request, written
+from tests.exchanges import written
+from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request
 from tests.server.loopback import status_of, until_close
 from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, gone, pause, reply

@@ -11,8 +11,8 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from tests.exchanges import PAIRS
-from tests.lint.streams import SOUND
+from tests.exchanges import NAMES, PAIRS, error_frames
+from tests.lint.streams import SOUND, WHOLE_CALLS
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway
 from tests.server.told import break_told, error_told, fault_told, gateway_status, good_end, mid_call, type_of
 from tests.upstream.bad_server import (
@@ -58,10 +58,6 @@ DEATHS: dict[str, Script] = {
 }
 
 
-WHOLE_CALLS = {"gemini", "warp", "ollama"}
-"""Dialects whose streams have a call whole or not at all."""
-
-
 def _dies(client: str, upstream: str, death: Script) -> None:
     """The client has seen the beginning of a call when the upstream dies."""
     seen = Gate()
@@ -94,14 +90,13 @@ def test_30_however_a_stream_dies_it_is_never_a_good_end(client: str, death: str
     _dies(client, client, DEATHS[death])
 
 
-ERROR_EVENTS = {
+ERROR_EVENTS = {name: error_frames(name, "Out of memory") for name in NAMES} | {
     "openai_chat": b'data: {"error":{"message":"Out of memory","type":"server_error","param":null,"code":"oom"}}\n\n',
     "openai_responses": b'event: error\ndata: {"type":"error","sequence_number":11,"code":"oom",'
     b'"message":"Out of memory","param":null}\n\n',
     "anthropic": b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"Out of memory"}}\n\n',
     "gemini": b'data: {"error":{"code":500,"message":"Out of memory","status":"INTERNAL"}}\n\n',
     "warp": frames.frame({"finished": {"internal_error": {"message": "Out of memory"}}}),
-    "ollama": b'{"error":"Out of memory"}\n',
 }
 SAID = {"warp": "Warp's server failed: Out of memory"}
 """What is told, where that is not the upstream's words alone."""

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.exchanges import JSON_NAMES
-from tests.server.switching import Stage, Talk
+from tests.server.switching import CLIENTS, Stage, Talk
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 Message = dict[str, Any]
@@ -145,7 +144,8 @@ TOLD = {
 # Within one dialect a history goes through as it is. Chat clients return Gemini's signatures with their calls.
 DROPPING = [
     (client, by)
-    for client in JSON_NAMES
+    for client in CLIENTS
+    if client != "warp"
     for by in TOLD
     if client != Stage(None).vendors[by].dialect and (client, by) != ("openai_chat", "gemini")
 ]

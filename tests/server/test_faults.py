@@ -5,13 +5,14 @@ The numbers are those of `tests/server/fault_cases.py`.
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.exchanges import PAIRS
+from tests.exchanges import JSON_NAMES, PAIRS
 from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.told import error_told, gateway_status, good_end, type_of
@@ -29,6 +30,8 @@ from tests.upstream.bad_server import (
     stream,
 )
 from toolglot.config.schema import Retries
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ApiError
 from toolglot.upstream.transport import Timeouts
 
 STREAM_HEAD = head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"})
@@ -167,13 +170,14 @@ def test_29_a_page_where_an_answer_should_be_is_shown_with_advice() -> None:
             assert "Welcome to nginx!" in told.message
 
 
+BOOM = ApiError(kind="server", message="boom")
 ERRORS_IN_200 = {
+    **{name: json.loads(DIALECTS[name].encode_error(BOOM).body) for name in JSON_NAMES},
     "openai_chat": {"error": {"message": "boom", "type": "server_error", "param": None, "code": "x"}},
     "openai_responses": {"error": {"message": "boom", "type": "server_error", "param": None, "code": "x"}},
     "anthropic": {"type": "error", "error": {"type": "api_error", "message": "boom"}},
     "gemini": {"error": {"code": 500, "message": "boom", "status": "INTERNAL"}},
     "warp": {"error": "boom"},
-    "ollama": {"error": "boom"},
 }
 
 

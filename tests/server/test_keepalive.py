@@ -14,7 +14,9 @@ from tests.server.told import break_told, error_told, fault_told, good_end, mid_
 from tests.upstream.bad_server import BadServer, Gate, chunk, drip, expect, gone, pause, reply, send, stream
 from toolglot.config.schema import ModelConfig, Retries
 from toolglot.dialects import DIALECTS
+from toolglot.ir import Request
 from toolglot.lint import lint
+from toolglot.receipt import Receipt
 from toolglot.upstream.transport import Timeouts
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
@@ -22,6 +24,7 @@ SHORT = replace(LIMITS, keepalive=0.02)
 SLOWER = replace(LIMITS, keepalive=0.1)
 
 KEEPALIVES = {
+    **{name: DIALECTS[name].stream_encoder(Request(model="m"), Receipt()).keepalive() for name in CLIENTS},
     "openai_chat": b": keepalive\n\n",
     "openai_responses": b": keepalive\n\n",
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agent.hosting import everyday_over_http, until, wayward
+from tests.exchanges import written
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway
 from tests.server.test_text_calls import calls_of, notes_of, read, text_of
 from tests.server.told import break_told, frames, mid_call
@@ -21,7 +22,7 @@ from tests.waiting import until as until_true
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, Policy, ServerConfig
 from toolglot.dialects import DIALECTS, find
 from toolglot.events import unfold
-from toolglot.ir import Block, Request, Response, Stop, Text, Thinking, ToolCall, Usage
+from toolglot.ir import Block, Message, Request, Response, Stop, Text, Thinking, Tool, ToolCall, ToolResult, Usage
 from toolglot.receipt import Receipt
 from toolglot.server.approvals import PendingApprovals
 from toolglot.store.sqlite import SqliteStore
@@ -401,11 +402,26 @@ def turns(client: str, first: Answer, result: str) -> dict[str, Any]:
             ],
             "tools": [{"name": "f", "input_schema": schema}],
         }
+    if client != "openai_responses":
+        return _next_turn(client, first, result)
     kept = [item for item in body["output"] if item["type"] in ("message", "function_call")]
     call = next(item for item in kept if item["type"] == "function_call")
     answered = {"type": "function_call_output", "call_id": call["call_id"], "output": result}
     items = [{"role": "user", "content": "Hi"}, *kept, answered]
     return {"input": items, "tools": [{"type": "function", "name": "f", "parameters": schema}]}
+
+
+def _next_turn(client: str, first: Answer, result: str) -> dict[str, Any]:
+    content = find(client).decode_response(first.body).content
+    kept = tuple(block for block in content if isinstance(block, Text | ToolCall))
+    call = next(block for block in kept if isinstance(block, ToolCall))
+    answered = ToolResult(call_id=call.id, name="f", content=(Text(text=result),))
+    messages = (
+        Message(role="user", content=(Text(text="Hi"),)),
+        Message(role="assistant", content=kept),
+        Message(role="tool", content=(answered,)),
+    )
+    return written(client, "", messages=messages, tools=(Tool(name="f", parameters={"type": "object"}),))
 
 
 @EVERY_CLIENT

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.exchanges import written
 from tests.lint.streams import SOUND
-from tests.server.gateway import CLIENTS, Answer, Running, at, gateway, request, written
+from tests.server.gateway import CLIENTS, Answer, Running, at, gateway, request
 from tests.server.told import error_told, fault_told, good_end
 from tests.store.turns import using
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, never, pause, reply, reset, stream
