@@ -40,8 +40,9 @@ class OllamaStreamEncoder:
         self._wrote = False  # the open block has said something
 
     def keepalive(self) -> bytes:
-        """A line without text, with every member that typed clients require of a line."""
-        return self._line("", {})
+        """A line without text, with every member that typed clients require of a line. The same for a whole answer, so
+        that recordings know it."""
+        return self._line("", {}, **identity(self._model, None))
 
     def feed(self, event: Event) -> bytes:
         match event:
