@@ -51,8 +51,6 @@ ALLOWED = {
     "server/replays.py": "the setting `warp_history`: what such a server wants back is kept",
     "cli/app.py": "the command `toolglot warp`",
     "cli/warp.py": "the command `toolglot warp`",
-    # Still to be moved to the dialects' folders.
-    "gateway/admission.py": "the paths whose requests take the shortest way",
 }
 """Modules that name a dialect, each with the reason."""
 
