@@ -27,6 +27,7 @@ _any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _elements = msgspec.json.Decoder(list[Raw]).decode
+_UNWRITABLE = (UnicodeEncodeError, RecursionError)
 _REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -245,6 +246,31 @@ class ValueReader(Generic[T]):
         except ValidationError:
             pass
         try:
-            return self._split(_encode(value), where)  # type: ignore[no-any-return]
+            return self._split(_written(value, where), where)  # type: ignore[no-any-return]
         except MissingMemberError as missing:
             raise DecodeError(missing.where, missing.what) from None
+
+
+def _written(value: Any, where: str) -> bytes:
+    """The JSON of a value. Members of an object that no JSON can hold are left out (half of a surrogate pair, what is
+    nested too deeply): nobody could be told of them.
+
+    Raises:
+        DecodeError: nothing can be written.
+    """
+    try:
+        return _encode(value)
+    except _UNWRITABLE:
+        members = value.items() if isinstance(value, dict) else ()
+        left = {name: member for name, member in members if _is_writable({name: member})}
+    if not left:
+        raise DecodeError(where, "it holds what no JSON can say")
+    return _encode(left)
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        _encode(value)
+    except _UNWRITABLE:
+        return False
+    return True

@@ -54,7 +54,7 @@ from toolglot.ir import (
     native_of,
     replace,
 )
-from toolglot.receipt import Receipt, describe_block
+from toolglot.receipt import UNREAD, Loss, Receipt, describe_block, unread_lines
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import keep_members, kept
@@ -110,7 +110,7 @@ FINISH_NAMES: dict[StopReason, str] = {
 
 
 def decode_response(data: bytes) -> Response:
-    body = _read(data)
+    body, unread = _read(data)
     if not body.choices:
         raise DecodeError("$.choices", "a response needs at least one choice")
     choice, continued, others = _group_choices(body.choices)
@@ -152,6 +152,8 @@ def decode_response(data: bytes) -> Response:
         native[NAME]["$annotations"] = annotations
     if others:
         native[NAME]["choices"] = others
+    if unread:
+        native[NAME][UNREAD] = unread
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
 
 
@@ -173,19 +175,22 @@ def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, Re
     return first, continued, others
 
 
-def _read(data: bytes) -> Completion:
+def _read(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
+    """The answer, and what is to be told of members that came in another form."""
+    unread: tuple[Loss, ...] = ()
     try:
         body = RESPONSES.read(data, factor=json.ANSWER_FACTOR)
     except DecodeError:
         _raise_error(data)
         value = json.decode_answer(data)
-        if not put_right(value):
+        unread = put_right(value)
+        if not unread:
             raise
         body = RESPONSES.read(json.encode(value), factor=json.ANSWER_FACTOR)
     # The types know none of the members that errors have, but `object`.
     if body.rest is not UNSET or body.object == "error":
         _raise_error(data)
-    return body
+    return body, unread
 
 
 def _raise_error(data: bytes) -> None:
@@ -310,6 +315,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     notes = native_of(response, NAME)
     legacy = request is not None and is_legacy(request)
     report_stop(response.stop, receipt)
+    receipt.add(unread_lines(notes))
     message = _encode_message(response, legacy, receipt)
     finish = None if legacy else notes.get("$finish_reason")
     choice = {

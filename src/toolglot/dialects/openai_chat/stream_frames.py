@@ -54,17 +54,19 @@ def read_chunk(payload: bytes, receipt: Receipt) -> Chunk | ErrorFrame:
         return ErrorFrame(value)
     _take_strange(value, receipt)
     try:
-        return _convert(value)
+        return _convert(value, receipt)
     except (msgspec.ValidationError, RecursionError) as error:
         raise json.explain(payload, error) from None
 
 
-def _convert(value: Any) -> Chunk:
+def _convert(value: Any, receipt: Receipt) -> Chunk:
     try:
         return msgspec.convert(value, Chunk)
     except msgspec.ValidationError:
-        if not put_right(value):
+        lines = put_right(value)
+        if not lines:
             raise
+        receipt.add(lines)
         return msgspec.convert(value, Chunk)
 
 
