@@ -36,6 +36,8 @@ DOCUMENTS: list[tuple[Any, str, int]] = [
     ({"status": 503, "title": "Unavailable", "detail": "Come again"}, "Come again", 503),
     ({"errors": [{"code": 500, "message": "It broke"}], "success": False}, "It broke", 500),
     ([{"error": EXHAUSTED}], "Quota is used up.", 429),
+    ({"code": 500, "msg": "404 NOT_FOUND", "success": False}, "404 NOT_FOUND", 500),
+    ({"code": 401, "msg": "Not you"}, "Not you", 401),
 ]
 
 
@@ -127,6 +129,9 @@ def test_a_wait_in_the_details_or_the_words_becomes_retry_after(upstream: str, c
         {"status": 200, "detail": "x"},
         {"message": {"role": "assistant", "content": "x"}},
         {"status": 200, "message": "queued"},
+        {"code": 200, "msg": "ok"},
+        {"code": "0", "msg": "ok"},
+        {"msg": "x"},
         {"candidates": [], "detail": "x"},
         {"detail": None},
         {"error": None, "id": "1"},

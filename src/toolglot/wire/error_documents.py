@@ -24,6 +24,9 @@ _STATUS_MEMBERS = ("status_code", "statusCode", "http_status", "status", "code")
 _MESSAGE_MEMBERS = ("message", "Message", "detail", "msg", "faultstring", "title")
 _CODE_MEMBERS = ("code", "status_code", "statusCode", "error_code")
 
+_FINE = ("0", "200")
+"""Codes of documents with a `msg` that tells of no error."""
+
 _TYPE_MARKS = ("error", "exception")
 """Parts of a `type` that only errors have: `rate_limit_error`, `BadRequestError`, `ThrottlingException`."""
 
@@ -157,8 +160,17 @@ def _is_flat(value: dict[str, Any]) -> bool:
     status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)
     if status is not None and 100 <= status < 400:
         return False
-    says = value.get("detail") is not None or (isinstance(value.get("message"), str) and bool(value["message"]))
+    says = value.get("detail") is not None or _is_text(value.get("message")) or _is_failure(value)
     return says and _may_be_error(value.get("type"), value)
+
+
+def _is_failure(value: dict[str, Any]) -> bool:
+    """Is this `{"code": 500, "msg": "…", "success": false}`, as Z.ai's proxies write it, with status 200 too?"""
+    return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _FINE
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:

@@ -761,7 +761,13 @@ def test_reasoning_without_words_keeps_its_state() -> None:
 
 @pytest.mark.parametrize(
     ("details", "reason"),
-    [({"reason": "max_output_tokens"}, "length"), ({"reason": "content_filter"}, "filtered"), (None, "other")],
+    [
+        ({"reason": "max_output_tokens"}, "length"),
+        ({"reason": "length"}, "length"),
+        ({"reason": "content_filter"}, "filtered"),
+        ({"reason": "steered"}, "other"),
+        (None, "length"),
+    ],
 )
 def test_an_incomplete_response_says_why(details: Any, reason: StopReason) -> None:
     response = {**ENVELOPE, "status": "incomplete", "incomplete_details": details, "output": [], "usage": USAGE}

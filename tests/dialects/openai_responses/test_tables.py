@@ -130,7 +130,8 @@ def test_what_repeats_the_request_or_the_end_is_no_loss_elsewhere(key: str) -> N
         ("incomplete", "max_output_tokens", Stop("length", "max_output_tokens")),
         ("incomplete", "content_filter", Stop("filtered", "content_filter")),
         ("incomplete", "novel", Stop("other", "novel")),
-        ("incomplete", None, Stop("other", "incomplete")),
+        ("incomplete", "length", Stop("length", "length")),
+        ("incomplete", None, Stop("length", "incomplete")),
         ("novel", None, Stop("other", "novel")),
     ],
 )
@@ -176,7 +177,7 @@ def test_a_response_that_is_no_answer_is_an_error(status: str) -> None:
 
 
 def test_the_end_of_a_stream_may_leave_its_status_to_the_name_of_the_event() -> None:
-    for name, reason in (("incomplete", "other"), ("completed", "end")):
+    for name, reason in (("incomplete", "length"), ("completed", "end")):
         decoder = RESPONSES.stream_decoder(Receipt())
         frame = {"type": f"response.{name}", "response": {"id": "r", "output": []}}
         events = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())

@@ -39,7 +39,13 @@ from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import keep_members
 from toolglot.wire.typed import ValueReader
 
-_REASONS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
+_REASONS: dict[str, StopReason] = {
+    "max_output_tokens": "length",
+    "max_tokens": "length",
+    "length": "length",
+    "": "length",  # vLLM tells no reason: its answers are incomplete where the limit has cut them
+    "content_filter": "filtered",
+}
 _DETAILS: dict[StopReason, str] = {
     "length": "max_output_tokens",
     "context_full": "max_output_tokens",
