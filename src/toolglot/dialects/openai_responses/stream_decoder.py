@@ -9,6 +9,7 @@ A block closes when its item is done, because only then the fields of the item a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +63,7 @@ class ResponsesStreamDecoder:
         self._all: list[Item] = []
         self._items: dict[int | str | None, Item] = {}  # by place, or by id where a server tells no place
         self._known: dict[tuple[str, str], Item] = {}  # by item id and by call id
-        self._streamed: dict[Meaning, list[Item]] | None = None  # by what they say, once somebody asks
+        self._streamed: dict[Meaning, deque[Item]] | None = None  # by what they say, once somebody asks
         self._halves = Halves()
         self._ended = False
 
@@ -204,7 +205,9 @@ class ResponsesStreamDecoder:
                 return known
         if self._streamed is None:
             self._streamed = _by_meaning(self._all)
-        for same in self._streamed.get(_meaning(item_type(fields, where), fields), ()):
+        alike = self._streamed.get(_meaning(item_type(fields, where), fields))
+        while alike:
+            same = alike.popleft()
             if not same.listed:
                 same.listed = True
                 return same
@@ -419,12 +422,12 @@ class ResponsesStreamDecoder:
             self._blocks.say(piece, text)
 
 
-def _by_meaning(items: list[Item]) -> dict[Meaning, list[Item]]:
-    found: dict[Meaning, list[Item]] = {}
+def _by_meaning(items: list[Item]) -> dict[Meaning, deque[Item]]:
+    found: dict[Meaning, deque[Item]] = {}
     for item in items:
         said = _meaning(item.kind, item.fields) if item.done else _said(item)
         if said is not None:
-            found.setdefault(said, []).append(item)
+            found.setdefault(said, deque()).append(item)
     return found
 
 
