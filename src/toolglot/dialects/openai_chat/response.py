@@ -135,7 +135,8 @@ def decode_response(data: bytes) -> Response:
     content, logprobs = _take_logprobs(in_choice, content)
     index = take(in_choice, "index")
     groq = _take_groq(in_body)
-    usage = counts if (counts := take(in_body, "usage")) else groq.get("usage")
+    counts = take(in_body, "usage")
+    usage = counts or groq.get("usage", counts if isinstance(counts, dict) else None)
     fields: dict[str, Any] = {
         "id": take(in_body, "id") or "",
         "model": take(in_body, "model") or "",
