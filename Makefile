@@ -50,12 +50,12 @@ test: lint
 
 ROWS ?= 3
 
-# Everything, two jobs at a time that take about as long as each other, once all is installed: what a machine without
-# Node, the SDKs, the agents or the engine skips, nothing may skip here.
+# Everything, once all is installed: two jobs that take about as long as each other, and what lint finds beside them.
+# What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
 test-all: set-up-e2e
-	@$(MAKE) --no-print-directory --jobs 2 test-core lint test-e2e
+	@$(MAKE) --no-print-directory --jobs 3 test-core lint test-e2e
 
-WITH_E2E := tests/server tests/upstream tests/bench tests/gateway tests/dialects
+WITH_E2E := tests/server tests/bench
 
 test-core: $(INSTALLED_E2E)
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest --ignore=tests/e2e $(WITH_E2E:%=--ignore=%)
