@@ -256,13 +256,7 @@ class CallbackAdmission:
             return None
         if len(plain.turns) + len(plain.system) >= limits.messages:
             return None
-        repeats = None
-        if route.requests.by_marks:
-
-            def repeats(plain: PlainRequest, tools: frozenset[str]) -> bool:
-                key = plain_prefix_key(caller.owner, route.upstream.name, route.target.model, plain, tools)
-                return gateway.recent_prefixes.note(key, now)
-
+        repeats = partial(_prefix_repeats, gateway, caller, route, now) if route.requests.by_marks else None
         asked = route.requests.translate_plain(plain, body, repeats)
         if asked is None or len(asked.learnt.asked.tools) > limits.tools:
             return None
@@ -326,6 +320,14 @@ class CallbackAdmission:
 
 def _hide(gateway: Gateway, shown: Sequence[str], error: ApiError) -> ApiError:
     return hide_in_error(error, (*gateway.secrets, *shown))
+
+
+def _prefix_repeats(
+    gateway: Gateway, caller: Caller, route: DirectRoute, now: float, plain: PlainRequest, tools: frozenset[str]
+) -> bool:
+    """Have the tools and the system text of this request come a short time ago?"""
+    key = plain_prefix_key(caller.owner, route.upstream.name, route.target.model, plain, tools)
+    return gateway.recent_prefixes.note(key, now)
 
 
 def _try_hold(bodies: BodyBudget, body: bytes) -> BodyHold | None:

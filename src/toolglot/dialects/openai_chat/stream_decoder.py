@@ -8,10 +8,18 @@ call with its id, else to the latest call of its index, else to the latest call.
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 from toolglot.dialects.openai_chat.annotations import decode_annotations
 from toolglot.dialects.openai_chat.blocks import decode_image, is_thinking, thinking_of
+from toolglot.dialects.openai_chat.call_matching import (
+    NO_NUMBER,
+    call_number,
+    find_call,
+    is_repeated,
+    names_another,
+    says_a_call,
+)
 from toolglot.dialects.openai_chat.details import (
     BLOCKS,
     FIELD,
@@ -91,29 +99,6 @@ def _read_image(entry: Any) -> Block | None:
         return decode_image(IMAGE_ENTRIES.read_value(entry, "$"))
     except DecodeError:
         return None
-
-
-_NO_NUMBER = -1
-
-
-def _call_number(index: int | str | None) -> int | None:
-    """The number of a call, which may be written as a string. One below 0 says nothing."""
-    if isinstance(index, str):
-        return int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else _NO_NUMBER
-    return index if index is not None and index >= 0 else None
-
-
-def _says_a_call(function: FunctionDelta | None) -> TypeGuard[FunctionDelta]:
-    """Has it a name or arguments? Some servers send the object without them, whether there are calls or not."""
-    return function is not None and bool(function.name or function.arguments or function.input)
-
-
-def _is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
-    """Does `function_call` say what `tool_calls` beside it says?"""
-    said = (legacy.name, legacy.arguments)
-    return any(
-        call.function is not None and (call.function.name, call.function.arguments) == said for call in calls or ()
-    )
 
 
 class ChatStreamDecoder:
@@ -315,32 +300,34 @@ class ChatStreamDecoder:
             self._citations.extend(citations)
             if others:
                 self._receipt.loss("choices[0].delta.annotations", "annotations", "they are of an unknown type")
-        if delta.tool_calls:
-            named: set[OpenCall] = set()  # by this chunk
-            for place, call in enumerate(delta.tool_calls):
-                if not self._calls and not (
-                    call.id or call.extra_content or _says_a_call(call.function or call.custom)
-                ):
-                    self._has_blank_call = True
-                    continue
-                number = _call_number(call.index)
-                if number == _NO_NUMBER:
-                    where = f"$.choices[0].delta.tool_calls[{place}].index"
-                    self._fault(unreadable(DecodeError(where, "it is no number")))
-                    return
-                inner = call.function or call.custom or _NO_FUNCTION
-                kind: ToolKind = "custom" if call.custom is not None else "function"
-                found = self._find(call, number, inner, kind)
-                if found in named and self._is_another(found, call, number, inner):
-                    found = self._begin_call(kind, number)
-                if inner.name:
-                    named.add(found)
-                if call.extra_content:
-                    self._extend(found, call.extra_content)
-                self._call(found, call.id, inner)
-        if _says_a_call(delta.function_call) and not _is_repeated(delta.function_call, delta.tool_calls):
+        if delta.tool_calls and not self._read_calls(delta.tool_calls):
+            return
+        if says_a_call(delta.function_call) and not is_repeated(delta.function_call, delta.tool_calls):
             legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
             self._call(legacy, None, delta.function_call)
+
+    def _read_calls(self, deltas: list[CallDelta]) -> bool:
+        """Read what a chunk says of calls. False if it cannot be read, which is told."""
+        named: set[OpenCall] = set()  # by this chunk
+        for place, delta in enumerate(deltas):
+            if not self._calls and not (delta.id or delta.extra_content or says_a_call(delta.function or delta.custom)):
+                self._has_blank_call = True
+                continue
+            number = call_number(delta.index)
+            if number == NO_NUMBER:
+                where = f"$.choices[0].delta.tool_calls[{place}].index"
+                self._fault(unreadable(DecodeError(where, "it is no number")))
+                return False
+            function = delta.function or delta.custom or _NO_FUNCTION
+            call = find_call(self._named, self._calls[-1] if self._calls else None, delta, number, function)
+            if call is None or (call in named and names_another(call, delta, number, function)):
+                call = self._begin_call("function" if delta.custom is None else "custom", number)
+            if function.name:
+                named.add(call)
+            if delta.extra_content:
+                self._extend(call, delta.extra_content)
+            self._call(call, delta.id, function)
+        return True
 
     def _reasoning(self, reasoning: Any, shape: Native) -> None:
         text, beside = (reasoning, {}) if isinstance(reasoning, str) else unwrap_reasoning(reasoning) or ("", reasoning)
@@ -423,47 +410,11 @@ class ChatStreamDecoder:
             self._close_whole_calls()
             self._events.append(Close(index=self._open(image)))
 
-    def _find(self, delta: CallDelta, number: int | None, inner: FunctionDelta, kind: ToolKind) -> OpenCall:
-        call = self._known(delta, number, inner)
-        if call is None or self._begins_again(call, delta, inner):
-            return self._begin_call(kind, number)
-        return call
-
     def _begin_call(self, kind: ToolKind, number: int | None) -> OpenCall:
         call = self._new_call(kind, legacy=False)
         if number is not None:
             self._named[number] = call
         return call
-
-    def _known(self, delta: CallDelta, number: int | None, inner: FunctionDelta) -> OpenCall | None:
-        """The call that this delta goes on with, if any."""
-        if number is None:
-            # Without an index the id decides; without an id it is the latest call's.
-            return self._named.get(delta.id) if delta.id else (self._calls[-1] if self._calls else None)
-        call = self._named.get(number)
-        if call is None or not delta.id or not call.id or call.id == delta.id:
-            return call
-        if not inner.name and delta.id not in self._named and not call.is_whole():
-            return call  # some servers make up an id for every chunk
-        return self._named.get(delta.id)  # another id at the same index is another call
-
-    @staticmethod
-    def _begins_again(call: OpenCall, delta: CallDelta, inner: FunctionDelta) -> bool:
-        """A vendor without ids that gives every call the same index: a name after whole arguments is a new call. The
-        same name alone may be a repetition."""
-        if delta.id or call.id or not inner.name or not call.name:
-            return False
-        return (bool(inner.arguments) or inner.name != call.name) and call.is_whole()
-
-    @staticmethod
-    def _is_another(call: OpenCall, delta: CallDelta, number: int | None, inner: FunctionDelta) -> bool:
-        """Does the chunk that has named this call name another one, though nothing else tells them apart?"""
-        if not inner.name:
-            return False
-        follows = bool(inner.arguments) and call.is_whole()
-        if delta.id and delta.id == call.id:  # Mistral's calls may all have the id `null`
-            return follows
-        return follows or number is None or inner.name != call.name
 
     def _new_call(self, kind: ToolKind, legacy: bool) -> OpenCall:
         self._budget.block()

@@ -1,0 +1,84 @@
+"""Matches an entry of a chunk's `tool_calls` to the call that it continues.
+
+The API gives each call an index and, once, an id. Imitating servers leave out one of them, give every call the same
+index, or invent an id for every chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeGuard
+
+from toolglot.dialects.openai_chat.open_call import OpenCall
+from toolglot.dialects.openai_chat.wire import CallDelta, FunctionDelta
+
+NO_NUMBER = -1
+"""The index is a text that is no number."""
+
+
+def call_number(index: int | str | None) -> int | None:
+    """The number of a call, which may be written as a string. One below 0 says nothing."""
+    if isinstance(index, str):
+        return int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else NO_NUMBER
+    return index if index is not None and index >= 0 else None
+
+
+def says_a_call(function: FunctionDelta | None) -> TypeGuard[FunctionDelta]:
+    """Has it a name or arguments? Some servers send the object without them, whether there are calls or not."""
+    return function is not None and bool(function.name or function.arguments or function.input)
+
+
+def is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
+    """Does `function_call` say what `tool_calls` beside it says?"""
+    said = (legacy.name, legacy.arguments)
+    return any(
+        call.function is not None and (call.function.name, call.function.arguments) == said for call in calls or ()
+    )
+
+
+def find_call(
+    known: Mapping[int | str, OpenCall],
+    latest: OpenCall | None,
+    delta: CallDelta,
+    number: int | None,
+    function: FunctionDelta,
+) -> OpenCall | None:
+    """Return the call that this entry continues, or None if it begins one. `known` has calls by number and by id."""
+    call = _same_call(known, latest, delta, number, function)
+    return None if call is None or _begins_again(call, delta, function) else call
+
+
+def _same_call(
+    known: Mapping[int | str, OpenCall],
+    latest: OpenCall | None,
+    delta: CallDelta,
+    number: int | None,
+    function: FunctionDelta,
+) -> OpenCall | None:
+    if number is None:
+        # Without an index the id decides; without an id it is the latest call's.
+        return known.get(delta.id) if delta.id else latest
+    call = known.get(number)
+    if call is None or not delta.id or not call.id or call.id == delta.id:
+        return call
+    if not function.name and delta.id not in known and not call.is_whole():
+        return call  # some servers make up an id for every chunk
+    return known.get(delta.id)  # another id at the same index is another call
+
+
+def _begins_again(call: OpenCall, delta: CallDelta, function: FunctionDelta) -> bool:
+    """A vendor without ids that gives every call the same index: a name after whole arguments is a new call. The same
+    name alone may be a repetition."""
+    if delta.id or call.id or not function.name or not call.name:
+        return False
+    return (bool(function.arguments) or function.name != call.name) and call.is_whole()
+
+
+def names_another(call: OpenCall, delta: CallDelta, number: int | None, function: FunctionDelta) -> bool:
+    """Does the chunk that has named this call name another one, though nothing else tells them apart?"""
+    if not function.name:
+        return False
+    follows = bool(function.arguments) and call.is_whole()
+    if delta.id and delta.id == call.id:  # Mistral's calls may all have the id `null`
+        return follows
+    return follows or number is None or function.name != call.name
