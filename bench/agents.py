@@ -1,8 +1,7 @@
 """`python -m bench.agents FOLDER [NAME …]`: what requests of real agents cost the core, pair by pair.
 
 FOLDER holds captured requests (`bench/captures.py`). `NAME` takes those whose file name
-begins so. Microseconds of processor time, the best of several runs: reading, passes, writing, the whole, and the
-direct way where it takes the request.
+begins so. Microseconds of processor time, the best of several runs: reading, passes, writing, and the whole.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 from bench.captures import Captured, captured
 from bench.core import IN_JSON, best
 from toolglot.dialects import find
-from toolglot.direct.request import DirectRequests
 from toolglot.errors import ToolglotError
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
@@ -49,15 +47,11 @@ def rows(request: Captured, runs: int) -> Iterator[str]:
         asked, sent = exchange.asked, exchange.sent
         assert asked is not None
         assert sent is not None
-        direct = DirectRequests(lambda: new_exchange())
-        for _ in range(3):  # it learns from the first ones
-            is_direct = direct.translate(request.body) is not None
         cells = [
             _time(lambda: client.decode_request(request.body), runs),
             _time(lambda: new_exchange().rewrite(asked), runs),  # noqa: B023
             _time(lambda: upstream.encode_request(sent, Receipt()), runs),  # noqa: B023
             _time(lambda: new_exchange().request(request.body, model=request.model), runs),
-            _time(lambda: direct.translate(request.body), runs) if is_direct else f"{'':>10}",  # noqa: B023
         ]
         yield f"{request.name:32}{target:18}{len(request.body):10}" + "".join(cells) + "\n"
 
@@ -76,7 +70,7 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
     options.add_argument("names", nargs="*")
     options.add_argument("--runs", type=int, default=7)
     wanted = options.parse_args(arguments)
-    head = ("bytes", "decode", "passes", "encode", "whole", "direct")
+    head = ("bytes", "decode", "passes", "encode", "whole")
     write(f"{'request':32}{'upstream':18}" + "".join(f"{name:>10}" for name in head) + "\n")
     for request in captured(wanted.folder, wanted.names):
         for row in rows(request, wanted.runs):

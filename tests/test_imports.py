@@ -173,9 +173,8 @@ def test_a_dialect_imports_no_other_dialect_and_nothing_above_it(dialect: str) -
     for path in sorted((ROOT / "dialects" / dialect).rglob("*.py")):
         for name in imports_of(path):
             if name.startswith("toolglot") and not f"{name}.".startswith(f"{own}."):
-                records = name.startswith("toolglot.direct.plain")
                 on_passes = path.name in ON_PASSES and name.startswith(("toolglot.passes", "toolglot.features"))
-                assert records or on_passes or name.split(".")[1] in below, f"{path.name} imports {name}"
+                assert on_passes or name.split(".")[1] in below, f"{path.name} imports {name}"
 
 
 FORBIDDEN = ("asyncio", "logging", "os", "random", "secrets", "socket", "time", "uuid")

@@ -29,10 +29,8 @@ CHANGING = {
 }
 
 
-# What decoders and the direct way read and write lives as long as one request, and nobody else ever holds it.
-SHORT_LIVED = re.compile(
-    r"toolglot\.direct\.plain|toolglot\.wire\.structs|.*\.(?:direct|direct_answers|wire)|.*\.anthropic\.stream_frames"
-)
+# What decoders read and write lives as long as one request, and nobody else ever holds it.
+SHORT_LIVED = re.compile(r"toolglot\.wire\.structs|.*\.wire|.*\.anthropic\.stream_frames")
 
 
 def records() -> list[type[Struct]]:

@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Raw, Struct
 
-from toolglot.direct.plain import Direct
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
 from toolglot.ir import COUNTS, Json, Message, Request, Response, StopReason, replace
@@ -488,8 +487,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Its words for tools that are run on the way; None where it has none."""
     ready: Callable[[], None] = _need_nothing
     """Loads what the dialect needs. Raises `MissingExtraError` where that is not installed."""
-    direct: Direct | None = None
-    """Its direct way; None where everything goes the general one."""
 
     @property
     def image_tokens(self) -> ImageTokens:

@@ -119,7 +119,6 @@ class RememberingRequest:
         guard=Guard(ServerConfig()),
     )
     client_dialect = DIALECTS["openai_chat"]
-    is_plain = True
 
     def __init__(self) -> None:
         self.closed = 0

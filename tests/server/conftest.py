@@ -1,4 +1,4 @@
-"""All ways through the gateway: what holds on one driver, with one translation, holds on the others."""
+"""Both drivers of the gateway: what holds on one holds on the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.server import gateway
 
-ALL_WAYS = frozenset(
+BOTH_DRIVERS = frozenset(
     {
         "test_backpressure",
         "test_body_budget",
@@ -37,12 +37,12 @@ ALL_WAYS = frozenset(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS:
-        metafunc.fixturenames.append("way_through")
-        metafunc.parametrize("way_through", ["awaiting", "callback", "direct"], indirect=True)
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH_DRIVERS:
+        metafunc.fixturenames.append("driver")
+        metafunc.parametrize("driver", ["awaiting", "callback"], indirect=True)
 
 
 @pytest.fixture
-def way_through(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(gateway, "WAY", request.param)
+def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(gateway, "DRIVER", request.param)
     return str(request.param)

@@ -44,11 +44,8 @@ from toolglot.config.schema import (
     UpstreamConfig,
 )
 from toolglot.dialects import DIALECTS
-from toolglot.gateway.direct_routes import DirectRoute, DirectRoutes
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.ir import Request, Tool
-from toolglot.routing import UnknownModelError
-from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
 from toolglot.server.run import Server
@@ -56,7 +53,6 @@ from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
 from toolglot.server.taping import recording
 from toolglot.store import Store
-from toolglot.upstream.calling import text_calls
 from toolglot.upstream.http_client import HttpTransport
 
 ONCE = Retries(attempts=1)
@@ -277,35 +273,8 @@ class Asking:
             talk.leave()
 
 
-Way = Literal["awaiting", "callback", "direct"]
-
-WAY: Way = "callback"
-"""How requests are answered: all by the driver that awaits; by the callback driver where it takes them; by the callback
-driver, and translated directly where that is possible, from the first one on."""
-
-
-class NoDirectRoutes(DirectRoutes):
-    def find(self, client: str, model: str, now: float) -> DirectRoute | None:
-        return None
-
-
-class AllDirectRoutes(DirectRoutes):
-    """Open for every model that has nothing out of the ordinary."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        super().__init__()
-        self._gateway = gateway
-
-    def find(self, client: str, model: str, now: float) -> DirectRoute | None:
-        gateway = self._gateway
-        try:
-            target = gateway.router.resolve(model)[0]
-        except UnknownModelError:
-            return None
-        upstream = gateway.upstreams[target.upstream]
-        if text_calls(upstream, target) is None:
-            self.open(DIALECTS[client], model, upstream, target, gateway.breaker(upstream), gateway.config.strict, now)
-        return super().find(client, model, now)
+DRIVER: Literal["awaiting", "callback"] = "callback"
+"""Which driver answers: the one that awaits for all requests, or the callback driver where it takes them."""
 
 
 class Running(Asking):
@@ -370,7 +339,7 @@ class _Server(Server):
 
     def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
         super().__init__(service, on_ready)
-        if WAY == "awaiting":
+        if DRIVER == "awaiting":
             self.config.http.admission = None  # type: ignore[union-attr]
         self.leaving = asyncio.Event()
         self.loop = asyncio.get_running_loop()
@@ -433,7 +402,6 @@ class _Thread(threading.Thread):
         )
         service.tapes = recording(self._config.record, metrics)
         service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-        service.gateway.direct_routes = AllDirectRoutes(service.gateway) if WAY == "direct" else NoDirectRoutes()
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)

@@ -12,7 +12,6 @@ from uvicorn.server import ServerState
 
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
-from toolglot.dialects import DIALECTS
 from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server.guarded import GuardedProtocol, guarded
@@ -129,9 +128,6 @@ class Socketless:
         config = Config(upstreams={"up": UpstreamConfig(dialect="openai_chat", base_url="http://up.test/v1")})
         self._transport = HttpTransport(1000, {})
         gateway = build(assemble(config, {}).config, self._transport)
-        target, upstream = gateway.router.resolve("m")[0], gateway.upstreams["up"]
-        now = asyncio.get_running_loop().time()
-        gateway.direct_routes.open(DIALECTS["anthropic"], "m", upstream, target, gateway.breaker(upstream), False, now)
         metrics = Metrics()
         self.service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, observers=(metrics.observe,))
         self.service.sweep = DriverSweep(lambda: 15.0)

@@ -183,7 +183,7 @@ class Talk:
         store, gateway = self.stage.store, self.stage.gateway
         context = new_context(record, is_streaming=request.stream)
         states = States(store, "me")
-        targets = RequestTargets(gateway, received, context, Calling(store=store), Replays(store, "me"), states)
+        targets = RequestTargets.of(gateway, received, Calling(store=store), Replays(store, "me"), states)
         flow = with_carried_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
         driver, data = FlowDriver(flow, context), b""
         try:

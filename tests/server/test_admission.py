@@ -61,7 +61,7 @@ def is_taken(path: str, body: bytes, store: Path, headers: dict[str, str] | None
         fields = [(name.encode(), value.encode()) for name, value in {"host": "localhost", **(headers or {})}.items()]
         try:
             pending = stage.admission.admit(path.encode(), fields)
-            driver = None if pending is None else stage.admission.driver(client, pending, body)
+            driver = None if pending is None else stage.admission.driver(client, pending.head, body)
             if driver is not None:
                 assert driver.record.client is not None
                 driver.clear_up()

@@ -17,7 +17,6 @@ from tests.upstream.bad_server import BadServer, Step, expect, head, reply, send
 from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.direct_routes import DirectRoutes
 from toolglot.gateway.known_heads import KnownRequestHead, RequestHead, around_length
 from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
@@ -179,22 +178,20 @@ REFUSAL = reply({"error": {"message": "Not that.", "type": "invalid_request_erro
 
 @contextmanager
 def serving(*steps: Step) -> Iterator[tuple[BadServer, Running, Client]]:
-    """A gateway whose upstream answers so, one request after the other on one connection, and whose direct
-    routes open as they would."""
+    """A gateway whose upstream answers so, one request after the other on one connection."""
     with (
         BadServer([part for step in steps for part in (expect(), step)]) as server,
         gateway(at("openai_chat", server.url)) as running,
         Client(running.port) as client,
     ):
-        running.service.gateway.direct_routes = DirectRoutes()
         yield server, running, client
 
 
-def test_one_that_leaves_the_lane_is_read_after_all_and_nobody_is_asked_again() -> None:
-    texts = ["the first opens the route", "one is read", "another is known", "this is refused", "the last"]
+def test_a_refusal_between_answers_reaches_its_own_client_and_nobody_is_asked_again() -> None:
+    texts = ["one is read", "another is known", "a third", "this is refused", "the last"]
     with serving(answer(), answer(), answer(), REFUSAL, answer()) as (server, running, client):
         told = [client.ask(request(text)) for text in texts]
-        assert sorted(running.record().is_direct for _ in texts) == [False, False, True, True, True]
+        assert [running.record().is_simple for _ in texts] == [True, True, True, False, True]
     assert [status for status, _ in told] == [200, 200, 200, 400, 200]
     assert b"Not that." in told[3][1]
     assert [text.encode() in asked.body for text, asked in zip(texts, server.requests, strict=True)] == [True] * 5

@@ -27,7 +27,7 @@ from tests.upstream.bad_server import (
 )
 from tests.upstream.bad_server import chunk as http_chunk
 from tests.waiting import FAILSAFE
-from toolglot.gateway import direct_request
+from toolglot.gateway.targets import ExchangeTranslation
 from toolglot.streaming import StreamTranslation
 from toolglot.upstream.aside import LARGE
 
@@ -86,7 +86,7 @@ def deltas(body: bytes) -> str:
 @pytest.mark.parametrize("what", EVENTS)
 @pytest.mark.parametrize("first", [(FIRST,), ()], ids=["later", "first"])
 def test_a_large_event_is_translated_while_others_are_served(
-    what: str, first: tuple[bytes, ...], way_through: str, monkeypatch: pytest.MonkeyPatch
+    what: str, first: tuple[bytes, ...], driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, begun = Held(monkeypatch), Gate()
     script = [expect(), stream(*first, complete=False), pause(begun), *map(framed, EVENTS[what]), send(LAST_CHUNK)]
@@ -97,7 +97,7 @@ def test_a_large_event_is_translated_while_others_are_served(
         begun.open()
         held.serve_another(running)
         answer = asked.rest()
-        assert running.record().is_direct == (way_through == "direct")
+        assert running.record().is_simple == (driver == "callback")
     assert answer.status == 200
     said = "Well: " if first else ""
     assert deltas(answer.body) == said + (TEXT if what == "text" else json.dumps({"path": TEXT}))
@@ -135,7 +135,7 @@ def test_a_stream_that_breaks_while_its_large_event_is_translated_has_the_event_
     assert b"[DONE]" not in answer.body
 
 
-def test_a_fault_in_the_thread_ends_the_answer(way_through: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_the_thread_ends_the_answer(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = StreamTranslation.feed
 
     def fail(translation: StreamTranslation, data: bytes) -> bytes:
@@ -174,13 +174,16 @@ def test_a_client_that_leaves_while_its_large_event_is_translated_leaves_nothing
 
 
 def test_a_large_whole_answer_is_translated_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The direct translation has no threads for whole answers: the general one is taken."""
+    threads: list[str] = []
+    read = ExchangeTranslation._decode
 
-    def refuse(*args: object) -> None:
-        raise AssertionError("a large answer was read on the loop")
+    def note(translation: ExchangeTranslation, body: bytes) -> bytes:
+        threads.append(threading.current_thread().name)
+        return read(translation, body)
 
-    monkeypatch.setattr(direct_request, "answered", refuse)
+    monkeypatch.setattr(ExchangeTranslation, "_decode", note)
     document = ANSWER.replace(b"It is empty.", json.dumps(TEXT)[1:-1].encode())
     with BadServer([expect(), reply(document)]) as server, gateway(at("openai_chat", server.url)) as running:
         answer = running.ask("anthropic")
     assert answer.json()["content"][0]["text"] == TEXT
+    assert [name.startswith("toolglot-large") for name in threads] == [True]

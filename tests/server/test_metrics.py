@@ -58,7 +58,7 @@ def test_the_share_of_input_that_was_read_from_the_cache_is_a_histogram() -> Non
     half = Usage(input_tokens=100, cached_tokens=50)
     entries = [
         record(usage=half),
-        record(usage=half, is_direct=True, is_simple=True),
+        record(usage=half, is_simple=True),
         record(usage=Usage()),
         record(usage=None),
     ]
@@ -96,13 +96,13 @@ def test_a_request_that_asked_no_model_counts_as_a_request_alone() -> None:
 
 @pytest.mark.parametrize("fields", [{}, {"notes": 2, "losses": 1}, {"prefix_reuse": (("up", 0.5),)}, {"stream": False}])
 @pytest.mark.parametrize("count", [1, TOGETHER - 1, 2 * TOGETHER + 1])
-def test_requests_of_the_express_lane_are_counted_as_all_others_are_however_many_there_are(
+def test_simple_requests_are_counted_as_all_others_are_however_many_there_are(
     fields: dict[str, Any], count: int
 ) -> None:
     plain: dict[str, Any] = {"calls": {"local": 1}, "losses": 0, **fields}
-    direct, general = (text(*[record(is_direct=way, is_simple=way, **plain)] * count) for way in (True, False))
+    simple, others = (text(*[record(is_simple=is_simple, **plain)] * count) for is_simple in (True, False))
     assert (
         f'toolglot_express_total{{client="anthropic",upstream_dialect="openai_chat",upstream="local"}} {count}'
-        in direct
+        in simple
     )
-    assert [line for line in direct if not line.startswith("toolglot_express_total{")] == general
+    assert [line for line in simple if not line.startswith("toolglot_express_total{")] == others

@@ -141,9 +141,12 @@ def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_reque
     chosen = next(words for words in map(str, itertools.count()) if hash(words) % ONE_IN == 0)
 
     async def work(stage: Socketless) -> int:
-        known, upstream, entry = Prefixes(), stage.service.gateway.upstreams["up"], record(started=1.0)
+        known, entry = Prefixes(), record(started=1.0)
+        prefix = prefix_of(DIALECTS["openai_chat"], "m", body(turns(1)))
+        assert prefix is not None
         for _ in range(MOST_A_SECOND + 100):
-            known.write(entry, "up", known.hash_plain(entry, upstream, chosen, "m", body(turns(1))))
+            if known.samples(entry, [chosen]):
+                known.write(entry, "up", (b"key", prefix))
         return len(entry.prefix_reuse)
 
     assert without_sockets(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.server.socketless import STREAM_END, STREAM_HEAD, WHOLE, Socketless, asked, chunk, framed, without_sockets
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.direct_request import DirectRequest
+from toolglot.gateway.client_request import ClientRequest
 
 BEGIN = STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")])
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
@@ -17,14 +17,13 @@ def test_a_stream_that_has_begun_holds_neither_its_request_nor_a_parser() -> Non
         client, _ = stage.client()
         upstream, _ = await stage.upstream()
         client.data_received(asked(stream=True))
-        crossing = client.cycle
-        assert isinstance(crossing, CallbackDriver)
-        request = crossing._request
-        assert isinstance(request, DirectRequest)
-        assert request._pending.pieces
+        driver = client.cycle
+        assert isinstance(driver, CallbackDriver)
+        assert isinstance(driver._request, ClientRequest)
         upstream.data_received(BEGIN)
-        assert request._pending.pieces == []
-        assert request._asked.body == b""
+        translation = driver._context.translation
+        assert translation is not None
+        assert translation.body == b""
         assert client.headers == []
         assert client.parser is None
 

@@ -8,13 +8,11 @@ import pytest
 
 from toolglot.dialect import UnsignedCall
 from toolglot.dialects import DIALECTS
-from toolglot.gateway.direct_routes import is_plain
 from toolglot.ir import replace
 from toolglot.routing import Target
 from toolglot.upstream import exchange
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.exchange import NOTHING_TOLD, Exchanges, Told
-from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.upstream import Upstream, address
 
 UPSTREAM = Upstream(
@@ -88,6 +86,3 @@ def test_a_dialect_that_signs_its_calls_sends_the_signature_in_place_of_the_cred
     signed = "POST http://u.test/v1/chat/completions application/json {} sk-0123456789abcdef"
     assert headers["x-signature"] == sha256(signed.encode()).hexdigest()
     assert "authorization" not in headers
-    client, transport = DIALECTS["anthropic"], HttpTransport(1, {})
-    assert is_plain(client, replace(UPSTREAM, transport=transport), TARGET)
-    assert not is_plain(client, replace(signing, transport=transport), TARGET)  # whose heads are written once

@@ -6,56 +6,44 @@ goes on from a stored response, large and packed bodies, and requests that are r
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from functools import partial
-from random import random
 from secrets import token_bytes
-from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from toolglot.dialects import find
-from toolglot.direct.plain import PlainRequest
-from toolglot.direct.reading import Reader
-from toolglot.direct.request import LARGEST
-from toolglot.errors import ApiError, ToolglotError
+from toolglot.dialects import STORED, find
+from toolglot.errors import ToolglotError
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.client_connection import ClientConnection
 from toolglot.gateway.client_request import ClientRequest
-from toolglot.gateway.context import client_context
-from toolglot.gateway.direct_request import DirectRequest, encode_direct_fault, with_direct_state
-from toolglot.gateway.direct_routes import DirectRoute, SharedRequest
+from toolglot.gateway.context import copy_context
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.responses_state import with_turn
 from toolglot.gateway.features.separate_error import with_separate_error
-from toolglot.gateway.flow import Environment, FlowContext, answer
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest, RequestHead, around_length
-from toolglot.gateway.plain_answer import plain_answer
+from toolglot.gateway.model_route import ModelRoute, find_route
+from toolglot.gateway.plain_answer import answer_flow
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request
-from toolglot.gateway.targets import RequestTargets, answer_without_model, log_failure
+from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request
-from toolglot.routing import MAX_NAME
-from toolglot.server import failures, json_array, routes
-from toolglot.server.attaching import find_requested_servers, note_withheld_servers
+from toolglot.server import json_array, routes
 from toolglot.server.body_budget import SMALL, BodyBudget, BodyHold
 from toolglot.server.calling import Calling
-from toolglot.server.credentials import hide_in_error, mentions, shown_credentials
+from toolglot.server.credentials import shown_credentials
 from toolglot.server.headers import OURS, header_lines, stream_headers
 from toolglot.server.incoming import parse_query
 from toolglot.server.ingress import named
-from toolglot.server.recent_prefixes import plain_prefix_key
-from toolglot.server.record import Record
+from toolglot.server.prefixes import PrefixHashing
 from toolglot.server.replays import Replays
 from toolglot.server.security import Caller
 from toolglot.server.states import States
 from toolglot.server.turn import Turn
+from toolglot.upstream.aside import LARGE
 
 if TYPE_CHECKING:
-    from toolglot.server.gateway import Gateway
     from toolglot.server.service import Service
 
 _DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *OURS})
@@ -77,7 +65,6 @@ class CallbackAdmission:
         self._heads: dict[tuple[object, ...], RequestHead | None] = {}
         self._known_heads: dict[tuple[bytes, bytes, int], KnownRequestHead] = {}
         self._guard = service.gateway.guard
-        self._readers: dict[str, Reader] = {}
         self._ids: list[str] = []
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> PendingRequest | None:
@@ -89,7 +76,7 @@ class CallbackAdmission:
             self._guard = gateway.guard
             self._heads.clear()
         head = self._head(url, fields)
-        return None if head is None else PendingRequest(head, min(gateway.config.limits.body, LARGEST), [])
+        return None if head is None else PendingRequest(head, min(gateway.config.limits.body, LARGE), [])
 
     def known_head(self, data: bytes, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> KnownRequestHead | None:
         """How to know the next request with this head, of which `data` is all: it was admitted."""
@@ -155,38 +142,41 @@ class CallbackAdmission:
     ) -> CallbackDriver | None:
         """The driver of a request that came in one piece and has this head; None if it has to be read."""
         body = known_head.body(data)
-        if body is None or len(body) > LARGEST or len(body) > self.service.gateway.config.limits.body:
+        if body is None or len(body) > LARGE or len(body) > self.service.gateway.config.limits.body:
             return None
-        return self.driver(client, PendingRequest(known_head.head, 0, [body], known_head), body)
+        return self.driver(client, known_head.head, body)
 
-    def driver(self, client: ClientConnection, pending: PendingRequest, body: bytes) -> CallbackDriver | None:
+    def driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
         """The driver of a whole request; None for one that is the app's."""
-        if pending.head.guard is not self.service.gateway.guard or not self._is_open():
+        if head.guard is not self.service.gateway.guard or not self._is_open():
             return None
         try:
-            driver = self._direct_driver(client, pending, body)
-            return self._translating_driver(client, pending.head, body) if driver is None else driver
+            return self._new_driver(client, head, body)
         except (ToolglotError, FailedError):
             return None  # the app tells the client
         except Exception:  # a defect of ours, which must not cost the client its answer: nothing was sent
             log.exception("a request could not be read for the callback driver; the app answers it")
             return None
 
-    def _translating_driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
-        """The driver of a request that is translated by an exchange. Raises what the app is to tell the client."""
-        service, gateway, now = self.service, self.service.gateway, client.loop.time()
-        dialect, owner, store, limits = head.client, head.caller.owner, service.store, gateway.config.limits
+    def _new_driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
+        """Raises what the app is to tell the client."""
+        service, now, dialect = self.service, client.loop.time(), head.client
+        gateway, owner, store = service.gateway, head.caller.owner, service.store
         request = decode_request(dialect, body, head.route, head.values)
-        check_request(dialect, request, limits)
-        routed = gateway.router.resolve(request.model)
-        keeps_state = gateway.upstreams[routed[0].upstream].keeps_state
-        begun = Turn.begin_alone(dialect.name, body, store, owner, upstream_keeps_state=keeps_state)
-        if begun is None:
+        check_request(dialect, request, gateway.config.limits)
+        route = find_route(gateway, head, request.model)
+        if route.has_servers or is_for_the_app(route, request):
             return None
-        turn, whole = begun
-        if whole is not body:
-            request = decode_request(dialect, whole, head.route, head.values)
-        label = head.caller.label or None
+        turn, whole, lines = None, body, route.withheld
+        if dialect.name == STORED:
+            begun = Turn.begin_alone(body, store, owner, upstream_keeps_state=route.upstream_keeps_state)
+            if begun is None:
+                return None
+            turn, whole = begun
+            if turn is not None:
+                lines = (*turn.withheld, *lines)
+            if whole is not body:
+                request = decode_request(dialect, whole, head.route, head.values)
         received = ReceivedRequest(
             client=dialect,
             request=request,
@@ -197,119 +187,37 @@ class CallbackAdmission:
             call_heads=head.call_heads,
             can_cut=True,
             strict=gateway.config.strict,
-            lines=(*turn.withheld, *note_withheld_servers(gateway.config.mcp, routed[0], label)),
+            lines=lines,
         )
-        if answer_without_model(gateway, received, routed[0]) is not None:
-            return None
-        if find_requested_servers(gateway, received, routed[0], label).wanted:
-            return None
         hold = _try_hold(service.bodies, body) if len(body) > SMALL else None
         if hold is None and len(body) > SMALL:
             return None  # the app waits for room
-        record = self._new_record(head, request, len(body), now)
-        context = client_context(record, received, limits, partial(_hide, gateway, head.shown))
-        calling, replays, states = Calling(service.verdicts, store), Replays(store, owner), States(store, owner)
-        targets = RequestTargets(gateway, received, context, calling, replays, states)
-        flow = plain_answer(targets, routed).flow
-        if turn.is_active:
+        record = replace(
+            route.record,
+            id=(self._ids or self._more_ids()).pop(),
+            started=now,
+            stream=request.stream,
+            bytes_in=len(body),
+        )
+        context = copy_context(route.context, record, received)
+        targets = RequestTargets(
+            gateway,
+            received,
+            Calling(service.verdicts, store),
+            Replays(store, owner),
+            States(store, owner),
+            PrefixHashing(gateway.prefixes),
+        )
+        flow = answer_flow(context, targets, route.targets)
+        if turn is not None and turn.is_active:
             flow = with_turn(flow, context, turn)
         if request.stream and dialect.stream.apart:
             flow = with_separate_error(flow, context, dialect.stream.apart)
         service.in_flight += 1
         answered = ClientRequest(service, head, record, received, targets, turn, hold)
         return CallbackDriver(
-            client, answered, context, flow, flow.send, service.sweep, record, now, now, record.stream
+            client, answered, context, flow, flow.send, service.sweep, record, now, now, request.stream
         )
-
-    def _new_record(self, head: RequestHead, request: Request, size: int, now: float) -> Record:
-        return Record(
-            id=(self._ids or self._more_ids()).pop(),
-            method="POST",
-            path=head.path,
-            started=now,
-            route=head.route.path,
-            key=head.caller.label or None,
-            owner=head.caller.owner,
-            client=head.client.name,
-            user_agent=head.headers.get("user-agent"),
-            traceparent=head.headers.get("traceparent"),
-            model=request.model[:MAX_NAME],
-            stream=request.stream,
-            bytes_in=size,
-        )
-
-    def _direct_driver(self, client: ClientConnection, pending: PendingRequest, body: bytes) -> CallbackDriver | None:
-        """The driver of a request that can be translated directly."""
-        service, head = self.service, pending.head
-        gateway, now = service.gateway, client.loop.time()
-        dialect, caller, limits = head.client, head.caller, gateway.config.limits
-        if dialect.direct is None or gateway.config.mcp.servers:
-            return None
-        reader = self._readers.get(dialect.name)
-        if reader is None:
-            reader = self._readers[dialect.name] = Reader(dialect.direct)
-        plain = reader.read(body)
-        if plain is None or (route := gateway.direct_routes.find(dialect.name, plain.model, now)) is None:
-            return None
-        store = service.store
-        if route.issuer is not None and store is not None and store.may_have_states(caller.owner, route.issuer):
-            return None
-        if len(plain.turns) + len(plain.system) >= limits.messages:
-            return None
-        repeats = partial(_prefix_repeats, gateway, caller, route, now) if route.requests.by_marks else None
-        asked = route.requests.translate_plain(plain, body, repeats)
-        if asked is None or len(asked.learnt.asked.tools) > limits.tools:
-            return None
-        shared = route.shared(head, plain.model, asked.learnt)
-        if shared.clean is not asked.lines:
-            if any(each in plain.model for each in head.shown) or mentions(asked.lines, head.shown):
-                return None  # a credential, which has to be hidden
-            shared.clean = asked.lines
-        hold = _try_hold(service.bodies, body) if len(body) > SMALL else None
-        if hold is None and len(body) > SMALL:
-            return None  # the app waits for room
-        ids = self._ids or self._more_ids()
-        record = replace(shared.record, id=ids.pop(), started=now, bytes_in=len(body))
-        service.in_flight += 1
-        body, limit = asked.body, limits.response
-        request = DirectRequest(
-            service,
-            gateway,
-            client,
-            route,
-            shared,
-            asked,
-            pending,
-            record,
-            hold,
-            body,
-            len(body),
-            route.transport,
-            limit,
-        )
-        context = (shared.context or self._new_context(gateway, route, shared, head)).__copy__()  # type: ignore[attr-defined]
-        context.record, context.prepared = record, request
-        flow = answer(context, request.targets(context))
-        if request.keeps_state:
-            flow = with_direct_state(flow, context, request)
-        return CallbackDriver(client, request, context, flow, flow.send, service.sweep, record, now, now, record.stream)
-
-    def _new_context(
-        self, gateway: Gateway, route: DirectRoute, shared: SharedRequest, head: RequestHead
-    ) -> FlowContext:
-        shared.fallbacks = gateway.router.resolve(shared.record.model or "")[1:]
-        shared.context = FlowContext(
-            record=shared.record,
-            environment=Environment(asyncio.get_running_loop().time, random, time),
-            is_streaming=shared.record.stream,
-            encode_keepalive=route.encode_keepalive,
-            keepalive_seconds=gateway.config.limits.keepalive,
-            encode_fault=encode_direct_fault,
-            describe_failure=failures.told,
-            hide=partial(_hide, gateway, head.shown),
-            on_failure=log_failure,
-        )
-        return shared.context
 
     def _more_ids(self) -> list[str]:
         """As the app makes them, but for the system calls: randomness is fetched for many at once."""
@@ -318,16 +226,11 @@ class CallbackAdmission:
         return self._ids
 
 
-def _hide(gateway: Gateway, shown: Sequence[str], error: ApiError) -> ApiError:
-    return hide_in_error(error, (*gateway.secrets, *shown))
-
-
-def _prefix_repeats(
-    gateway: Gateway, caller: Caller, route: DirectRoute, now: float, plain: PlainRequest, tools: frozenset[str]
-) -> bool:
-    """Have the tools and the system text of this request come a short time ago?"""
-    key = plain_prefix_key(caller.owner, route.upstream.name, route.target.model, plain, tools)
-    return gateway.recent_prefixes.note(key, now)
+def is_for_the_app(route: ModelRoute, request: Request) -> bool:
+    """Whether a request names MCP servers, or needs no model."""
+    if route.find_named_servers is not None and route.find_named_servers(request).servers:
+        return True
+    return route.answer_without_model is not None and route.answer_without_model(request) is not None
 
 
 def _try_hold(bodies: BodyBudget, body: bytes) -> BodyHold | None:

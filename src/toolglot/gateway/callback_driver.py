@@ -66,11 +66,6 @@ class AnsweredRequest(Protocol):
     def head(self) -> RequestHead: ...
     @property
     def client_dialect(self) -> Dialect: ...
-    @property
-    def is_plain(self) -> bool:
-        """It was translated directly, and called its upstream once."""
-        ...
-
     def hash_prefix(self) -> None:
         """Called when the upstream has the request, and is at work."""
         ...
@@ -541,7 +536,7 @@ class CallbackDriver(Struct, eq=False):
         self._resume = _ignore
         record = self.record
         if record.error is None:
-            record.is_direct, record.is_simple = self._request.is_plain, record.has_one_call
+            record.is_simple = record.has_one_call
         now = self._touched
         self._leave(now)
         if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on

@@ -21,7 +21,6 @@ from toolglot.server.headers import header_lines
 from toolglot.server.incoming import OUR_HEADERS, hide_in_record
 from toolglot.server.record import Record
 from toolglot.server.turn import Turn
-from toolglot.upstream.aside import let_go
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service
@@ -35,28 +34,24 @@ class ClientRequest(Struct, eq=False):
     record: Record
     _received: ReceivedRequest
     _targets: RequestTargets
-    _turn: Turn
+    _turn: Turn | None
     _hold: BodyHold | None
 
     @property
     def client_dialect(self) -> Dialect:
         return self.head.client
 
-    @property
-    def is_plain(self) -> bool:
-        return False
-
     def hash_prefix(self) -> None:
         _ = self._targets.prefix.found
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         """The headers of the answer that describe the exchange."""
-        fields = {**self._targets.client_headers(upstream_headers), **headers.VERSION}
+        fields = {**self._targets.client_headers(context, upstream_headers), **headers.VERSION}
         fields.pop("x-request-id", None)  # ours takes the place of the upstream's
         return header_lines(self._hide(fields))
 
     def receipt_headers(self, context: FlowContext) -> dict[str, str]:
-        return self._hide({**self._targets.client_headers(None), **headers.VERSION})
+        return self._hide({**self._targets.client_headers(context, None), **headers.VERSION})
 
     def _hide(self, fields: dict[str, str]) -> dict[str, str]:
         if shown := self.head.shown:
@@ -72,14 +67,13 @@ class ClientRequest(Struct, eq=False):
         service, record, shown, exchange = self._service, self.record, self.head.shown, context.exchange
         if self._hold is not None:
             self._hold.release()
-        self._targets.note()
+        self._targets.note(context)
         self._targets.close()
         record.ended = now
         service.in_flight -= 1
         if exchange is not None:
-            self._turn.note_failure(exchange.receipt)
+            if self._turn is not None:
+                self._turn.note_failure(exchange.receipt)
             service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), shown))
         hide_in_record(record, shown)
         service.observe(record)
-        received = self._received
-        let_go(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from random import random
 from time import time
+
+from msgspec import Struct
 
 from toolglot.config.schema import Limits
 from toolglot.dialect import StreamEncoder
@@ -17,13 +20,17 @@ from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import failures
+from toolglot.server.logs import printable
 from toolglot.server.record import Record
+from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
+
+log = logging.getLogger("toolglot.server")
 
 
 def new_context(record: Record, *, is_streaming: bool) -> FlowContext:
     """The context of an answer that goes to no client's connection."""
     environment = _environment(asyncio.get_running_loop())
-    return FlowContext(record=record, environment=environment, is_streaming=is_streaming)
+    return FlowContext(record=record, environment=environment, is_streaming=is_streaming, on_failure=log_failure)
 
 
 @lru_cache(1)
@@ -35,17 +42,34 @@ def client_context(
     record: Record, received: ReceivedRequest, limits: Limits, hide: Callable[[ApiError], ApiError]
 ) -> FlowContext:
     """The context of an answer that goes to a client."""
-    faults = FaultEncoder(received)
+    return copy_context(shared_context(record, limits, hide), record, received)
+
+
+def shared_context(record: Record, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
+    """What contexts of one client's requests have in common: `copy_context` makes one of it."""
     return FlowContext(
         record=record,
         environment=_environment(asyncio.get_running_loop()),
-        is_streaming=received.request.stream,
-        encode_keepalive=faults.encode_keepalive,
         keepalive_seconds=limits.keepalive,
-        encode_fault=faults.encode,
         describe_failure=failures.told,
         hide=hide,
+        on_failure=log_failure,
     )
+
+
+def copy_context(shared: FlowContext, record: Record, received: ReceivedRequest) -> FlowContext:
+    context: FlowContext = shared.__copy__()  # type: ignore[attr-defined]
+    faults = FaultEncoder(received)
+    context.record = record
+    context.is_streaming = received.request.stream
+    context.encode_keepalive = faults.encode_keepalive
+    context.encode_fault = faults.encode
+    return context
+
+
+def log_failure(record: Record, name: str, error: ApiError) -> None:
+    if error.code != NO_RECORDING:  # which is long, and the request's own line says it
+        log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
 
 
 def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiError) -> bytes:
@@ -55,21 +79,23 @@ def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiErro
     return encoder.feed(start) + encoder.feed(Fault(error))
 
 
-class FaultEncoder:
+class FaultEncoder(Struct, eq=False):
     """Writes keep-alives, and errors into a stream of which only keep-alives were written."""
 
-    def __init__(self, received: ReceivedRequest) -> None:
-        self._received = received
+    _received: ReceivedRequest
+    _made: StreamEncoder | None = None
 
-    @cached_property
-    def encoder(self) -> StreamEncoder:
-        return self._received.client.stream_encoder(self._received.request, Receipt())
+    @property
+    def _encoder(self) -> StreamEncoder:
+        if self._made is None:
+            self._made = self._received.client.stream_encoder(self._received.request, Receipt())
+        return self._made
 
     def encode_keepalive(self) -> bytes:
-        return self.encoder.keepalive()
+        return self._encoder.keepalive()
 
     def encode(self, context: FlowContext, error: ApiError) -> bytes:
         start = b""
         if self._received.client.stream.early_failures:
-            start = self.encoder.feed(start_of_failure(self._received, context.record, context.exchange))
-        return start + self.encoder.feed(Fault(error))
+            start = self._encoder.feed(start_of_failure(self._received, context.record, context.exchange))
+        return start + self._encoder.feed(Fault(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -12,6 +13,9 @@ from toolglot.gateway.received import CallHead
 from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
 from toolglot.upstream.http_client.known import KnownHead
+
+if TYPE_CHECKING:
+    from toolglot.gateway.model_route import ModelRoute
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,8})(?=\r\n)", re.IGNORECASE)
 _LARGEST = 4096
@@ -36,6 +40,8 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     """The credentials in it."""
     call_heads: dict[tuple[str, str, bool], CallHead] = field(default_factory=dict)
     """The heads of calls to upstreams for such requests (`ReceivedRequest.call_heads`)."""
+    routes: dict[str, ModelRoute] = field(default_factory=dict)
+    """What such requests share that ask for the same model."""
     guard: Guard
     """Who has let it in."""
 
@@ -64,8 +70,6 @@ class PendingRequest(Struct, eq=False):
     head: RequestHead
     left: int
     pieces: list[bytes]
-    known: KnownRequestHead | None = None
-    """The known head that it has; None for one that was read."""
 
     def add(self, piece: bytes) -> bool:
         """A piece of the body; False once there is more than the callback driver takes."""

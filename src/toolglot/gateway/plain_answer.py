@@ -26,20 +26,21 @@ class PlainAnswer(Struct, eq=False):
 
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         """The headers of the answer; None while no upstream has answered."""
-        return self._targets.client_headers(upstream_headers)
+        return self._targets.client_headers(self.context, upstream_headers)
 
     def note(self) -> None:
         """Put what is known of the answer into its record."""
-        self._targets.note()
+        self._targets.note(self.context)
 
     async def close(self) -> None:
         self._targets.close()
 
 
-def plain_answer(targets: RequestTargets, routed: Sequence[Target]) -> PlainAnswer:
+def plain_answer(context: FlowContext, targets: RequestTargets, routed: Sequence[Target]) -> PlainAnswer:
+    return PlainAnswer(answer_flow(context, targets, routed), context, targets)
+
+
+def answer_flow(context: FlowContext, targets: RequestTargets, routed: Sequence[Target]) -> Flow:
     """The answer of the first of these targets that gives one."""
-    context, states = targets.context, targets.states
     flow = answer(context, targets.build(routed))
-    if states.has_store:
-        flow = with_carried_state(flow, context, states)
-    return PlainAnswer(flow, context, targets)
+    return with_carried_state(flow, context, targets.states) if targets.states.has_store else flow

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import time
+
+from msgspec import Struct
 
 from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
@@ -20,7 +21,6 @@ from toolglot.server import headers
 from toolglot.server.calling import Calling
 from toolglot.server.credentials import also_hiding
 from toolglot.server.gateway import Gateway
-from toolglot.server.logs import printable
 from toolglot.server.outcomes import decode_error_reply, said, told
 from toolglot.server.prefixes import Found, PrefixHashing
 from toolglot.server.recent_prefixes import prefix_key
@@ -36,36 +36,39 @@ from toolglot.upstream.exchange import NOTHING_TOLD, Told
 from toolglot.upstream.http_client import HttpTransport, PreparedCall, request_head
 from toolglot.upstream.remedies import mend
 from toolglot.upstream.replay import labels
-from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 from toolglot.upstream.transport import Call, Reply, Transport, TransportError
 from toolglot.upstream.upstream import Upstream
 
-log = logging.getLogger("toolglot.server")
 
-
-class RequestTargets:
+class RequestTargets(Struct, eq=False):
     """Makes the targets of one request."""
 
-    __slots__ = ("_repeats", "calling", "context", "gateway", "prefix", "received", "replays", "states")
+    gateway: Gateway
+    received: ReceivedRequest
+    calling: Calling
+    replays: Replays
+    states: States
+    prefix: PrefixHashing
+    _repeats: dict[int, bool] | None = None
+    """Whether the prompt's beginning has come before, by its key."""
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         gateway: Gateway,
         received: ReceivedRequest,
-        context: FlowContext,
         calling: Calling | None = None,
         replays: Replays | None = None,
         states: States | None = None,
-    ) -> None:
-        self.gateway = gateway
-        self.received = received
-        self.context = context
-        self.calling = calling if calling is not None else Calling()
-        self.replays = replays if replays is not None else Replays()
-        self.states = states if states is not None else States()
-        self.prefix = PrefixHashing(gateway.prefixes)
-        self._repeats: dict[int, bool] = {}
-        context.on_failure = log_failure
+    ) -> RequestTargets:
+        return cls(
+            gateway,
+            received,
+            calling if calling is not None else Calling(),
+            replays if replays is not None else Replays(),
+            states if states is not None else States(),
+            PrefixHashing(gateway.prefixes),
+        )
 
     def build(self, targets: Sequence[Target]) -> list[UpstreamTarget]:
         return [self._target(target) for target in targets]
@@ -86,7 +89,7 @@ class RequestTargets:
             calls = yield from await_result(context, partial(calling.of, upstream, target, request))
         else:
             calls = calling.known(upstream, target, request)
-        return (yield from self.translate_with(upstream, target, calls))
+        return (yield from self.translate_with(context, upstream, target, calls))
 
     def prepare_as_text(
         self, upstream: Upstream, target: Target, context: FlowContext, error: ApiError
@@ -94,24 +97,34 @@ class RequestTargets:
         calls = self.calling.instead(upstream, target, self.received.request, error)
         if calls is None:
             return None
-        translation = yield from self.translate_with(upstream, target, calls, was_refused=True)
+        translation = yield from self.translate_with(context, upstream, target, calls, was_refused=True)
         why = f"the upstream does not take them: {said(error)}"
         translation.exchange.receipt.note("tools", "sent as text", why)
         return translation
 
     def translate_with(
-        self, upstream: Upstream, target: Target, text_calls: TextCalls | None, *, was_refused: bool = False
+        self,
+        context: FlowContext,
+        upstream: Upstream,
+        target: Target,
+        text_calls: TextCalls | None,
+        *,
+        was_refused: bool = False,
     ) -> Steps[ExchangeTranslation]:
         """A new exchange with the upstream's request in it. Raises what `Exchange.request_of` does."""
-        received, context = self.received, self.context
-        record, size = context.record, len(received.body)
-        known = yield from self._look_up(upstream, target, text_calls)
-        exchange = self._new_exchange(upstream, target, text_calls, known)
-        exchange.receipt.add(received.lines)
+        received, record = self.received, context.record
+        size = len(received.body)
+        known = yield from self._look_up(context, upstream, target, text_calls)
+        exchange = self._new_exchange(context, upstream, target, text_calls, known)
+        if received.lines:
+            exchange.receipt.add(received.lines)
         self.states.watch(exchange)
         try:
-            work = partial(exchange.request_of, received.request, received.body)
-            body = work() if size <= LARGE else (yield from offload(context, size, work))
+            if size <= LARGE:
+                body = exchange.request_of(received.request, received.body)
+            else:
+                work = partial(exchange.request_of, received.request, received.body)
+                body = yield from offload(context, size, work)
         except ToolglotError:
             context.exchange = exchange
             raise
@@ -119,7 +132,10 @@ class RequestTargets:
         assert exchange.sent is not None
         record.upstream, record.upstream_dialect = upstream.name, upstream.dialect.name
         record.upstream_model = exchange.sent.model
-        translation = ExchangeTranslation(self, upstream, target, exchange, body, text_calls, was_refused=was_refused)
+        limit = self.gateway.config.limits.response
+        translation = ExchangeTranslation(
+            self, record, target, upstream, exchange, body, size, limit, upstream.transport, body, was_refused
+        )
         if received.tape is not None:
             forward = received.encoder is None
             settings = settings_of(upstream, target, exchange, text_calls, known, forward=forward)
@@ -128,21 +144,30 @@ class RequestTargets:
             translation.transport = _ReplayKeepingTransport(translation.transport, self.replays, exchange)
         return translation
 
-    def _look_up(self, upstream: Upstream, target: Target, text_calls: TextCalls | None) -> Steps[Told]:
+    def _look_up(
+        self, context: FlowContext, upstream: Upstream, target: Target, text_calls: TextCalls | None
+    ) -> Steps[Told]:
         """What is stored of the conversation, for this target."""
-        received, context = self.received, self.context
+        received = self.received
         client, request, size = received.client, received.request, len(received.body)
         known = NOTHING_TOLD
         if self.replays.needs_lookup(client, upstream):
             told = partial(self.replays.told, client, upstream, target, request, text_calls, size)
             known = yield from await_result(context, told)
-        search = partial(self.states.search, client, upstream, target, request, size)
-        names = search() if size <= LARGE else (yield from offload(context, size, search))
+        if not self.states.has_store:
+            return known
+        if size <= LARGE:
+            names = self.states.search(client, upstream, target, request, size)
+        else:
+            search = partial(self.states.search, client, upstream, target, request, size)
+            names = yield from offload(context, size, search)
         if names and (states := (yield from await_result(context, partial(self.states.find, names)))):
             known = replace(known, states=states)
         return known
 
-    def _new_exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None, known: Told) -> Exchange:
+    def _new_exchange(
+        self, context: FlowContext, upstream: Upstream, target: Target, text_calls: TextCalls | None, known: Told
+    ) -> Exchange:
         received = self.received
         make = self.gateway.exchanges.of_kind(
             received.client,
@@ -155,38 +180,39 @@ class RequestTargets:
         )
         exchange = make(
             created=int(time()),
-            answer_id=answer_id(self.context.record),
+            answer_id=answer_id(context.record),
             keeps_state=self.states.kept,
             can_cut=received.can_cut,
             holds_head=True,
-            prefix_repeats=self._prefix_repeats(upstream, target),
+            prefix_repeats=self._prefix_repeats(context, upstream, target),
             serves=received.serves,
         )
         if received.shown:
             exchange.hide = also_hiding(exchange.hide, received.shown)
         return exchange
 
-    def _prefix_repeats(self, upstream: Upstream, target: Target) -> bool:
+    def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
         """Whether the request's tools and system text came before, a short time ago. Noted once for each target."""
         client, dialect = self.received.client, upstream.dialect
         if client.name == dialect.name or not capabilities(dialect, target.model).cache_by_marks:
             return False
-        key = prefix_key(self.context.record.owner, upstream.name, target.model, self.received.request)
+        if self._repeats is None:
+            self._repeats = {}
+        key = prefix_key(context.record.owner, upstream.name, target.model, self.received.request)
         if key not in self._repeats:
-            now = self.context.environment.now()
-            self._repeats[key] = self.gateway.recent_prefixes.note(key, now)
+            self._repeats[key] = self.gateway.recent_prefixes.note(key, context.environment.now())
         return self._repeats[key]
 
-    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+    def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         """The headers of the answer; those of the receipt alone while no upstream has answered."""
-        translation, exchange = self.context.translation, self.context.exchange
+        translation, exchange = context.translation, context.exchange
         if upstream_headers is not None and isinstance(translation, ExchangeTranslation):
             return translation.client_headers(upstream_headers)
         return headers.of_receipt(Receipt() if exchange is None else exchange.receipt)
 
-    def note(self) -> None:
+    def note(self, context: FlowContext) -> None:
         """Put the usage and the stop reason of the answer into its record."""
-        record, stream, translation = self.context.record, self.context.stream, self.context.translation
+        record, stream, translation = context.record, context.stream, context.translation
         if isinstance(stream, StreamTranslation):
             record.usage = stream.usage
             record.stop = None if stream.stop is None else stream.stop.reason
@@ -214,11 +240,6 @@ def early_fault(stream: Stream, upstream: str) -> ApiError | None:
     return replace(stream.fault, streamed_by=None if is_document else upstream)
 
 
-def log_failure(record: Record, name: str, error: ApiError) -> None:
-    if error.code != NO_RECORDING:  # which is long, and the request's own line says it
-        log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
-
-
 def _head_of(call: Call, upstream: Upstream, transport: HttpTransport) -> CallHead:
     destination = transport.destination(call.url)
     return CallHead(upstream, destination, request_head(call, destination))
@@ -228,68 +249,32 @@ MOST_CALL_HEADS = 64
 """Clients choose the names of models, which stand in some paths."""
 
 
-class ExchangeTranslation:
+class ExchangeTranslation(Struct, eq=False):
     """Translates one request and its answer by an `Exchange`."""
 
-    __slots__ = (
-        "_as_text",
-        "_calling",
-        "_gateway",
-        "_hash_next",
-        "_prefix",
-        "_receipt_lines",
-        "_received",
-        "_record",
-        "_target",
-        "_text_calls",
-        "_was_refused",
-        "body",
-        "exchange",
-        "limit",
-        "size",
-        "spent",
-        "transport",
-        "upstream",
-    )
-
-    def __init__(
-        self,
-        targets: RequestTargets,
-        upstream: Upstream,
-        target: Target,
-        exchange: Exchange,
-        body: bytes,
-        text_calls: TextCalls | None,
-        *,
-        was_refused: bool,
-    ) -> None:
-        # The context refers to this: with a way back to it, a full collection would have to find them both.
-        self._gateway = targets.gateway
-        self._received = targets.received
-        self._record = targets.context.record
-        self._calling = targets.calling
-        self._prefix = targets.prefix
-        self._as_text = targets.prepare_as_text
-        self._target = target
-        self._text_calls = text_calls
-        self._was_refused = was_refused
-        self._receipt_lines = 0
-        self._hash_next: bytes | None = body
-        self.upstream = upstream
-        self.exchange = exchange
-        self.body = body
-        self.size = len(targets.received.body)
-        self.limit = targets.gateway.config.limits.response
-        self.transport: Transport = upstream.transport
-        self.spent: Usage | None = None
-        """What a first answer cost, after which the model was asked once more."""
+    _targets: RequestTargets
+    _record: Record
+    _target: Target
+    upstream: Upstream
+    exchange: Exchange
+    body: bytes
+    size: int
+    limit: int
+    transport: Transport
+    _hash_next: bytes | None
+    """The request whose prefix is hashed once it is sent."""
+    _was_refused: bool
+    """The upstream has refused the request because of its tools, which are text now."""
+    _receipt_lines: int = 0
+    spent: Usage | None = None
+    """What a first answer cost, after which the model was asked once more."""
 
     def call(self, body: bytes) -> Call | PreparedCall:
         upstream, exchange = self.upstream, self.exchange
         if body is self._hash_next:
             self._hash_next = None
-            self._prefix.begin(self._record, upstream, exchange, body)
-        heads, transport = self._received.call_heads, upstream.transport
+            self._targets.prefix.begin(self._record, upstream, exchange, body)
+        heads, transport = self._targets.received.call_heads, upstream.transport
         if heads is None or self.transport is not transport or not isinstance(transport, HttpTransport):
             return self._new_call(body)
         if upstream.tokens is not None or upstream.dialect.headers.sign is not None:
@@ -308,7 +293,7 @@ class ExchangeTranslation:
         return PreparedCall(head.destination, head.lines, body, upstream.timeouts)
 
     def _new_call(self, body: bytes) -> Call:
-        upstream, exchange, received = self.upstream, self.exchange, self._received
+        upstream, exchange, received = self.upstream, self.exchange, self._targets.received
         assert exchange.sent is not None
         dialect = upstream.dialect
         path = headers.with_query(exchange.path, received.client, dialect, received.query)
@@ -352,49 +337,36 @@ class ExchangeTranslation:
         return (yield from offload(context, len(body), partial(self._decode, body)))
 
     def _decode(self, body: bytes) -> bytes:
-        return self.exchange.response(body, encode=self._received.encoder is None)
+        return self.exchange.response(body, encode=self._targets.received.encoder is None)
 
     def as_text(self, context: FlowContext, error: ApiError) -> Steps[ExchangeTranslation | None]:
-        return (yield from self._as_text(self.upstream, self._target, context, error))
+        return (yield from self._targets.prepare_as_text(self.upstream, self._target, context, error))
 
     def open_stream(self) -> StreamTranslation:
-        encoder = self._received.encoder
+        encoder = self._targets.received.encoder
         return self.exchange.stream(None if encoder is None else encoder())
 
     def early_fault(self, stream: Stream) -> ApiError | None:
         return early_fault(stream, self.exchange.upstream.name)
 
     def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
-        if self._was_refused or self._prefix.is_running:
+        prefix = self._targets.prefix
+        if self._was_refused or prefix.is_running:
             return self._accept_later(context, before)
-        self._accept(context, before, self._prefix.found)
+        self._accept(before, prefix.found)
         return None
 
     def _accept_later(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
         if self._was_refused:
-            yield from await_result(context, partial(self._calling.refused, self.upstream, self._target))
-        self._accept(context, before, (yield from await_result(context, self._prefix.result)))
+            yield from await_result(context, partial(self._targets.calling.refused, self.upstream, self._target))
+        self._accept(before, (yield from await_result(context, self._targets.prefix.result)))
 
-    def _accept(self, context: FlowContext, before: ApiError | None, found: Found | None) -> None:
+    def _accept(self, before: ApiError | None, found: Found | None) -> None:
         upstream = self.upstream
-        self._gateway.prefixes.write(self._record, upstream.name, found)
-        self._open_direct_route(context)
+        if found is not None:
+            self._targets.gateway.prefixes.write(self._record, upstream.name, found)
         if before is not None:
             self.exchange.receipt.note("model", f"answered by {upstream.name}", before.message)
-
-    def _open_direct_route(self, context: FlowContext) -> None:
-        """Later requests for the same model may be translated directly."""
-        received, gateway = self._received, self._gateway
-        if self._text_calls is None and self._record.fallbacks == 0 and received.encoder is None:
-            gateway.direct_routes.open(
-                received.client,
-                received.request.model,
-                self.upstream,
-                self._target,
-                gateway.breaker(self.upstream),
-                gateway.config.strict,
-                context.environment.now(),
-            )
 
     def discard(self) -> None:
         self.exchange.receipt.truncate(self._receipt_lines)
@@ -404,8 +376,7 @@ class ExchangeTranslation:
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of the client's answer."""
-        harmless = self.upstream.harmless(upstream_headers)
-        return headers.of_exchange(self.exchange, harmless, self._record)
+        return headers.of_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 
 class _RecordedTransport:

@@ -64,7 +64,10 @@ def long_enough(secrets: Iterable[str]) -> Iterator[str]:
 
 def hide(text: str, secrets: Sequence[str]) -> str:
     """The text without these secrets. Most texts have none, and are only searched."""
-    return without(text, secrets, REDACTED) if any(secret in text for secret in secrets) else text
+    for secret in secrets:
+        if secret in text:
+            return without(text, secrets, REDACTED)
+    return text
 
 
 def hide_in_lines(lines: tuple[Loss, ...], secrets: Sequence[str]) -> tuple[Loss, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
 from toolglot.config.secrets import header_secrets, mcp_secrets
-from toolglot.gateway.direct_routes import DirectRoutes
 from toolglot.routing import Router
 from toolglot.server.catalogue import Catalogue
 from toolglot.server.prefixes import Prefixes
@@ -30,7 +29,6 @@ class Gateway:
         self.catalogue = Catalogue(upstreams, router)
         self.prefixes: Prefixes = Prefixes() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
-        self.direct_routes = DirectRoutes()
         self.exchanges = Exchanges()
         self._breakers = {name: _breaker(upstream, before) for name, upstream in upstreams.items()}
 

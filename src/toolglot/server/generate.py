@@ -122,7 +122,7 @@ async def _answering(
     serving = await serve(service, gateway, received, context, routed[0], calling, replays, states)
     if serving is not None:
         return serving
-    return plain_answer(RequestTargets(gateway, received, context, calling, replays, states), routed)
+    return plain_answer(context, RequestTargets.of(gateway, received, calling, replays, states), routed)
 
 
 class Answering(Protocol):

@@ -289,7 +289,7 @@ class GuardedProtocol(PatientProtocol):
         pending, admission = self._pending, self.admission
         if pending is not None and admission is not None:
             self._clear_deadline()
-            driver = admission.driver(self, pending, pending.body())
+            driver = admission.driver(self, pending.head, pending.body())
             if driver is not None:
                 self._pending = None
                 self._start_driver(driver)

@@ -13,7 +13,8 @@ from toolglot.errors import ApiError, header_value
 from toolglot.receipt import Receipt
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
-from toolglot.upstream.replay.labels import of_recording
+from toolglot.upstream.replay.labels import RECORDING, of_recording
+from toolglot.upstream.upstream import Upstream
 from toolglot.wire.framing import EVENTS, Framing
 
 
@@ -108,15 +109,32 @@ def _printable(text: str) -> str:
     return _UNPRINTABLE.sub("?", text[:500])
 
 
-def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str], record: Record) -> dict[str, str]:
+def of_exchange(
+    exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str], record: Record
+) -> dict[str, str]:
     """What every answer of a model is sent with."""
-    recording = of_recording(exchange.receipt, upstream_headers)
+    passed = _passed(exchange, upstream, upstream_headers)
+    if not passed:
+        return {**of_receipt(exchange.receipt), **of_target(record.upstream, record.upstream_model)}
+    recording = of_recording(exchange.receipt, passed)
     return {
-        **to_client(exchange.client, exchange.upstream, upstream_headers),
+        **to_client(exchange.client, exchange.upstream, passed),
         **{name: _printable(value) for name, value in recording.items()},
         **of_receipt(exchange.receipt),
         **of_target(record.upstream, record.upstream_model),
     }
+
+
+def _passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The upstream's headers that concern the client, unless they repeat the upstream's credential."""
+    if exchange.client.name == exchange.upstream.name:
+        own = exchange.client.headers.of_answers
+        passed = {name: value for name, value in upstream_headers.items() if name.startswith(own) or name == RECORDING}
+    elif RECORDING in upstream_headers or "ratelimit" in " ".join(upstream_headers):
+        passed = {name: value for name, value in upstream_headers.items() if "ratelimit" in name or name == RECORDING}
+    else:
+        return {}
+    return upstream.harmless(passed) if passed else passed
 
 
 @lru_cache(1024)

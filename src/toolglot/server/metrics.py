@@ -104,7 +104,7 @@ class _SimpleCells(Struct):
     """Where the simple requests of one kind are counted."""
 
     requests: list[float]
-    direct: list[float]
+    simple: list[float]
     bytes_in: list[float]
     bytes_out: list[float]
     calls: list[float]
@@ -154,7 +154,9 @@ class Metrics:
             ("upstream",),
             SHARES,
         )
-        self.direct = Counter("toolglot_express_total", "Requests that were translated directly.", path)
+        self.simple = Counter(
+            "toolglot_express_total", "Requests that one call answered, without a task or timer of their own.", path
+        )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
@@ -189,7 +191,7 @@ class Metrics:
         if cells is None:
             cells = self._simple_cells[key] = self._cells_of(key)
         cells.requests[0] += 1
-        cells.direct[0] += record.is_direct
+        cells.simple[0] += 1
         cells.calls[0] += 1
         cells.bytes_in[0] += record.bytes_in
         cells.bytes_out[0] += record.bytes_out
@@ -229,7 +231,7 @@ class Metrics:
         route, *path = key
         return _SimpleCells(
             requests=self.requests.cell((*key, "200")),
-            direct=self.direct.cell(tuple(path)),
+            simple=self.simple.cell(tuple(path)),
             bytes_in=self.bytes.cell((route, "in")),
             bytes_out=self.bytes.cell((route, "out")),
             calls=self.upstream.cell((key[-1],)),
@@ -252,8 +254,6 @@ class Metrics:
             self.cancelled.add((route, *path))
         self.bytes.add((route, "in"), record.bytes_in)
         self.bytes.add((route, "out"), record.bytes_out)
-        if record.is_direct:
-            self.direct.add(path)
         if record.attempts:
             self._observe_model(record, upstream)
 

@@ -12,12 +12,13 @@ from toolglot.gateway.context import new_context
 from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.carried_state import with_carried_state
-from toolglot.gateway.flow import answer
+from toolglot.gateway.flow import FlowContext, answer
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
+from toolglot.server import headers
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
 from toolglot.server.record import Record
@@ -77,8 +78,8 @@ class GatewayModel:
         self._received = replace(received, serves=serves)
         self._remaining: tuple[Target, ...] = ()
         self._driver: FlowDriver | None = None
-        self.targets: RequestTargets | None = None
-        """Those of the last request."""
+        self._targets: RequestTargets | None = None
+        self._context: FlowContext | None = None
         self.upstream_headers: Mapping[str, str] | None = None
         """Those of the last answer that has begun."""
 
@@ -90,7 +91,7 @@ class GatewayModel:
     @property
     def exchange(self) -> Exchange | None:
         """The last exchange, also of an answer that failed."""
-        return None if self.targets is None else self.targets.context.exchange
+        return None if self._context is None else self._context.exchange
 
     @property
     def receipt(self) -> Receipt:
@@ -99,8 +100,14 @@ class GatewayModel:
     @property
     def is_broken(self) -> bool:
         """The upstream broke off in the middle of the last answer."""
-        stream = None if self.targets is None else self.targets.context.stream
+        stream = None if self._context is None else self._context.stream
         return isinstance(stream, StreamTranslation) and stream.broken
+
+    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        """The headers of the last answer; those of its receipt alone while no upstream has answered."""
+        if self._targets is None or self._context is None:
+            return headers.of_receipt(Receipt())
+        return self._targets.client_headers(self._context, upstream_headers)
 
     async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
         """One answer in the client's words, as it comes. Raises `FailedError` where no target answers, and what
@@ -118,11 +125,11 @@ class GatewayModel:
         self._record.rounds += bool(self._remaining)
         routed = self._remaining or self._gateway.router.resolve(request.model)
         context = new_context(self._record, is_streaming=request.stream)
-        targets = RequestTargets(self._gateway, received, context, self._calling, self._replays, self._states)
+        targets = RequestTargets.of(self._gateway, received, self._calling, self._replays, self._states)
         flow = answer(context, targets.build(routed))
         if self._states is not None:
             flow = with_carried_state(flow, context, self._states)
-        self.targets = targets
+        self._targets, self._context = targets, context
         self._driver = driver = FlowDriver(flow, context)
         try:
             while (command := await driver.next_command()) is not None:

@@ -23,7 +23,6 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
-from toolglot.direct.plain import Words
 from toolglot.ir import Message
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
@@ -69,14 +68,6 @@ class Prefixes:
         self._room = hashes
         self._kept: OrderedDict[bytes, deque[Prefix]] = OrderedDict()
         self._second, self._noted = 0, 0
-
-    def hash_plain(self, record: Record, upstream: Upstream, words: Words, model: str, body: bytes) -> Found | None:
-        """The hashes of a request whose user began with these words; None if it is not sampled."""
-        said = (words,) if isinstance(words, str) else words
-        if not self.samples(record, said):
-            return None
-        prefix = prefix_of(upstream.dialect, model, body)
-        return None if prefix is None else (_key(record.owner, upstream.name, said), prefix)
 
     def samples(self, record: Record, said: Sequence[str]) -> bool:
         """Whether this request, whose user began with these words, is looked at."""

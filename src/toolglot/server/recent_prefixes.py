@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 
-from toolglot.direct.plain import PlainRequest
 from toolglot.ir import Request, Text, Tool
 
 LIFETIME = 300.0
@@ -34,16 +32,5 @@ def prefix_key(owner: str, upstream: str, model: str, request: Request) -> int:
         if message.role not in ("system", "developer"):
             break
         said += [block.text for block in message.content if isinstance(block, Text)]
-    return _key(owner, upstream, model, said, [tool.name for tool in request.tools if isinstance(tool, Tool)])
-
-
-def plain_prefix_key(owner: str, upstream: str, model: str, plain: PlainRequest, tools: Iterable[str]) -> int:
-    """The same for a request that goes the direct way."""
-    said: list[str] = []
-    for turn in plain.system:
-        said += [turn.words] if isinstance(turn.words, str) else turn.words
-    return _key(owner, upstream, model, said, tools)
-
-
-def _key(owner: str, upstream: str, model: str, said: list[str], tools: Iterable[str]) -> int:
-    return hash((owner, upstream, model, tuple(said), frozenset(tools)))
+    tools = frozenset([tool.name for tool in request.tools if isinstance(tool, Tool)])
+    return hash((owner, upstream, model, tuple(said), tools))

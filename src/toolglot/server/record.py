@@ -40,8 +40,6 @@ class Record(Struct, kw_only=True, gc=False):
     upstream_dialect: str | None = None
     upstream_model: str | None = None
     stream: bool = False
-    is_direct: bool = False
-    """It was translated directly, and so was its answer."""
     is_simple: bool = False
     """It was answered from the sockets' callbacks, by one call that went well: such requests are counted together."""
     status: int = 0

@@ -23,7 +23,6 @@ from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
 from toolglot.missing_usage import finish_with_usage, with_usage
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
-from toolglot.server import headers
 from toolglot.server.approvals import Approvals, fingerprint
 from toolglot.server.attaching import RequestedServers, attach, find_requested_servers, missing
 from toolglot.server.calling import Calling
@@ -215,8 +214,7 @@ class Serving:
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         if self._model.exchange is not None and upstream_headers is not None:
             self._model.exchange.receipt.add(self._receipt)
-        targets = self._model.targets
-        return headers.of_receipt(Receipt()) if targets is None else targets.client_headers(upstream_headers)
+        return self._model.client_headers(upstream_headers)
 
     def _encode_error(self, context: FlowContext, error: ApiError) -> bytes:
         return self._encode_failure(Fault(error))

@@ -55,10 +55,10 @@ class Turn:
 
     @classmethod
     def begin_alone(
-        cls, dialect: str, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
+        cls, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
     ) -> tuple[Turn, bytes] | None:
         """The same for a request that says everything itself; None if the store has to be asked first."""
-        if dialect != DIALECT or (store is None and upstream_keeps_state):
+        if store is None and upstream_keeps_state:
             return cls(None, None, owner), body
         if store is None:
             return cls(unstored(body), None, owner), body

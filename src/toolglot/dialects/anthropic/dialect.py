@@ -18,7 +18,6 @@ from toolglot.dialect import (
     capabilities,
 )
 from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
-from toolglot.dialects.anthropic.direct import DIRECT
 from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, encode_error, refuse_threads
 from toolglot.dialects.anthropic.history_demand import DEMAND
 from toolglot.dialects.anthropic.listing import LISTING
@@ -82,7 +81,6 @@ ANTHROPIC = Dialect(
     listing=LISTING,
     counting=COUNTING,
     served=SERVED,
-    direct=DIRECT,
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.openai_chat.counting import image_tokens
 from toolglot.dialects.openai_chat.details import FIELD
-from toolglot.dialects.openai_chat.direct import DIRECT
 from toolglot.dialects.openai_chat.errors import decode_error, encode_error
 from toolglot.dialects.openai_chat.listing import LISTING
 from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
@@ -49,5 +48,4 @@ OPENAI_CHAT = Dialect(
     ),
     state=StateSlots(details_slot=FIELD),
     listing=LISTING,
-    direct=DIRECT,
 )

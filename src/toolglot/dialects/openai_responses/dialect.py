@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape, UpstreamRules
 from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
-from toolglot.dialects.openai_responses.direct import DIRECT
 from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_error, encode_error
 from toolglot.dialects.openai_responses.history_demand import DEMAND
 from toolglot.dialects.openai_responses.listing import LISTING
@@ -50,7 +49,6 @@ OPENAI_RESPONSES = Dialect(
     listing=LISTING,
     counting=COUNTING,
     served=SERVED,
-    direct=DIRECT,
 )
 
 __all__ = ["OPENAI_RESPONSES"]

@@ -1,6 +1,6 @@
-"""Direct routes: when one opens, what takes it, and how a request leaves it without anybody being asked twice.
+"""Requests on the callback driver: which it takes, and what it does for them.
 
-That what clients see is the same on both ways, the tests of `conftest.ALL_WAYS` show.
+The tests of `conftest.BOTH_DRIVERS` show that clients see the same on both drivers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.server import gateway as serving
-from tests.server.gateway import LIMITS, Running, at, gateway
+from tests.server.gateway import LIMITS, at, gateway
 from tests.server.socketless import ANSWER, TALK, TOOL, Socketless, asked, chunk, compact, without_sockets
 from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
-from toolglot.config.schema import RecordConfig, Retries
+from toolglot.config.schema import Retries
+from toolglot.dialects import DIALECTS
 from toolglot.gateway.callback_driver import CallbackDriver
-from toolglot.gateway.direct_routes import DirectRoutes
-from toolglot.server.verdicts import FRESH
 from toolglot.store.sqlite import SqliteStore
 
 END = chunk(content="!").replace(b'"finish_reason":null', b'"finish_reason":"stop"') + b"data: [DONE]\n\n"
@@ -41,69 +39,6 @@ def answer() -> Step:
     return reply(ANSWER)
 
 
-def close_direct_routes(running: Running) -> None:
-    """As they are in a gateway that runs, where nothing is open before there was an answer."""
-    running.service.gateway.direct_routes = DirectRoutes()
-
-
-def took(running: Running, count: int) -> list[bool]:
-    """Whether the next requests took a direct route, in the order in which they ended."""
-    return [running.record().is_direct for _ in range(count)]
-
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_the_first_answer_opens_a_direct_route_for_those_that_follow(streams: bool) -> None:
-    step = stream(*WORDS) if streams else answer()
-    with each(step, step, step) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
-        answers = [running.ask("anthropic", stream=streams, body=body()) for _ in range(3)]
-        assert took(running, 3) == [False, True, True]
-    assert {answer.status for answer in answers} == {200}
-    assert len({answer.body for answer in answers}) == 1
-    assert len({request.body for request in server.requests}) == 1
-
-
-def test_a_direct_route_closes_after_a_while_because_what_is_known_of_a_model_may_change() -> None:
-    with each(*[answer()] * 4) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
-        for _ in range(2):
-            running.ask("anthropic", body=body())
-        for route in running.service.gateway.direct_routes._open.values():
-            route.opened -= FRESH
-        for _ in range(2):
-            running.ask("anthropic", body=body())
-        assert took(running, 4) == [False, True, False, True]
-
-
-@pytest.mark.parametrize(
-    ("headers", "fields"),
-    [
-        ({"x-toolglot-strict": "1"}, {}),
-        ({"x-toolglot-mcp": ""}, {}),
-        ({"x-toolglot-hops": "1"}, {}),
-        ({}, {"messages": [{"role": "user", "content": [{"type": "search_result"}]}]}),
-        ({}, {"messages": [*TALK, {"role": "assistant", "content": "It"}]}),
-        ({}, {"unheard_of": 1}),
-    ],
-    ids=["strict", "mcp", "hops", "a block of another kind", "a beginning of the answer", "a member nobody knows"],
-)
-def test_what_is_not_plain_goes_the_general_way(headers: dict[str, str], fields: dict[str, Any]) -> None:
-    with each(answer(), answer()) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
-        assert running.ask("anthropic", body=body()).status == 200
-        running.ask("anthropic", body=body(**fields), headers=headers)
-        assert took(running, 2) == [False, False]
-
-
-def test_what_is_recorded_goes_the_general_way(tmp_path: Path) -> None:
-    record = RecordConfig(directory=str(tmp_path))
-    with each(answer(), answer()) as server, gateway(at("openai_chat", server.url), record=record) as running:
-        close_direct_routes(running)
-        for _ in range(2):
-            running.ask("anthropic", body=body())
-        assert took(running, 2) == [False, False]
-
-
 STRANGE = ANSWER.replace(b'"refusal":null', b'"refusal":null,"audio":{"id":"a"}')
 
 
@@ -116,12 +51,11 @@ STRANGE = ANSWER.replace(b'"refusal":null', b'"refusal":null,"audio":{"id":"a"}'
     ],
     ids=["an error", "an answer with more in it", "an answer that ends with its connection"],
 )
-def test_an_answer_that_is_not_plain_is_read_the_general_way_and_nobody_is_asked_again(strange: Step) -> None:
+def test_an_odd_answer_is_read_and_nobody_is_asked_again(strange: Step) -> None:
     with (
         BadServer([expect(), answer()], [expect(), strange, close()], [never()]) as server,
         gateway(at("openai_chat", server.url)) as running,
     ):
-        close_direct_routes(running)
         first = running.ask("anthropic", body=body())
         second = running.ask("anthropic", body=body())
         assert [running.record().attempts for _ in range(2)] == [1, 1]
@@ -130,32 +64,30 @@ def test_an_answer_that_is_not_plain_is_read_the_general_way_and_nobody_is_asked
     assert len(server.requests) == 2
 
 
-def test_an_upstream_that_is_busy_is_asked_again_as_often_as_on_the_general_way() -> None:
+def test_a_busy_upstream_is_asked_again() -> None:
     busy = reply({"error": {"message": "Busy."}}, 503)
     steps = [answer(), busy, busy, answer()]
     with each(*steps) as server, gateway(replace(at("openai_chat", server.url), retries=RETRIES)) as running:
-        close_direct_routes(running)
         assert [running.ask("anthropic", body=body()).status for _ in range(2)] == [200, 200]
         assert [running.record().attempts for _ in range(2)] == [1, 3]
 
 
-def test_reasoning_of_a_stream_is_kept_and_the_next_turn_goes_the_general_way(tmp_path: Path) -> None:
+def test_reasoning_of_a_stream_is_stored_for_the_next_turn(tmp_path: Path) -> None:
     """The client's API has no field for what a Chat upstream wants back."""
     store = SqliteStore(tmp_path / "store.sqlite3")
     steps = [stream(*WORDS), stream(*THOUGHTS), stream(*WORDS)]
     with each(*steps) as server, gateway(at("openai_chat", server.url), store=store) as running:
-        close_direct_routes(running)
-        for _ in range(3):
-            running.ask("anthropic", stream=True, body=body())
-        assert took(running, 3) == [False, True, False]
-        assert running.service.store is store
+        said = [running.ask("anthropic", stream=True, body=body()) for _ in range(2)]
+        assert [each.status for each in said] == [200, 200]
+        longer = [*TALK, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": "Go on."}]
+        running.ask("anthropic", stream=True, body=body(messages=longer))
+    assert [b"Hm." in request.body for request in server.requests] == [False, False, True]
 
 
 def test_a_client_that_leaves_takes_its_upstream_along() -> None:
     left = Gate()
     broken = [expect(), stream(WORDS[0], WORDS[1], complete=False), gone(left)]
     with BadServer([expect(), stream(*WORDS)], broken) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
         running.ask("anthropic", stream=True, body=body())
         talk = running.begin("anthropic", stream=True, body=body())
         assert b"Hello" in talk.until(b"Hello")
@@ -165,13 +97,12 @@ def test_a_client_that_leaves_takes_its_upstream_along() -> None:
         assert running.service.in_flight == 0
 
 
-def test_a_silent_upstream_is_waited_for_the_general_way() -> None:
+def test_a_silent_upstream_is_waited_for() -> None:
     """Which keeps the client's connection alive meanwhile."""
     spoken = Gate()
     scripts = [expect(), stream(*WORDS)], [expect(seen=spoken), never()]
     limits = replace(LIMITS, keepalive=0.05)
     with BadServer(*scripts) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
-        close_direct_routes(running)
         running.ask("anthropic", stream=True, body=body())
         talk = running.begin("anthropic", stream=True, body=body())
         spoken.wait_blocking()
@@ -179,32 +110,28 @@ def test_a_silent_upstream_is_waited_for_the_general_way() -> None:
         talk.leave()
 
 
-def test_how_much_of_a_history_was_sent_before_is_noted_on_the_lane_too() -> None:
+def test_how_much_of_a_history_was_sent_before_is_noted() -> None:
     with each(answer(), answer()) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
         longer = [*TALK, {"role": "assistant", "content": "It is empty."}, {"role": "user", "content": "Thanks."}]
         running.ask("anthropic", body=body())
         running.ask("anthropic", body=body(messages=longer))
         first, second = running.record(), running.record()
-        assert (first.is_direct, second.is_direct) == (False, True)
+        assert (first.is_simple, second.is_simple) == (True, True)
         [(upstream, share)] = second.prefix_reuse
         assert upstream == "up"
         assert 0.5 < share < 1
 
 
 @pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
-def test_the_usual_request_of_the_tests_takes_the_lane(
-    client: str, streams: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the tests of both ways would show nothing."""
-    monkeypatch.setattr(serving, "WAY", "direct")
+@pytest.mark.parametrize("client", sorted({manifest.name for manifest in DIALECTS.manifests.values()}))
+def test_the_callback_driver_takes_the_usual_request_of_every_dialect(client: str, streams: bool) -> None:
+    """Else the tests of both drivers would show nothing."""
     with each(stream(*WORDS) if streams else answer()) as server, gateway(at("openai_chat", server.url)) as running:
         assert running.ask(client, stream=streams).status == 200
-        assert took(running, 1) == [True]
+        assert running.record().is_simple
 
 
-def test_a_client_that_has_not_taken_its_last_answer_goes_the_general_way_and_is_waited_for() -> None:
+def test_a_client_that_has_not_taken_its_last_answer_is_waited_for_by_the_app() -> None:
     async def work(stage: Socketless) -> tuple[bool, bool]:
         client, _ = stage.client()
         client.pause_writing()
@@ -276,10 +203,7 @@ def test_the_limit_of_requests_counts_when_the_body_is_there() -> None:
     ],
     ids=["messages", "tools"],
 )
-def test_what_is_over_a_limit_is_refused_on_the_lane_too(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "WAY", "direct")
+def test_a_request_over_a_limit_is_refused(fields: dict[str, Any]) -> None:
     limits = replace(LIMITS, messages=5, tools=3)
     with each(never()) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
         assert running.ask("openai_chat", body=fields).status == 400
@@ -290,9 +214,7 @@ def test_the_receipt_of_a_stream_has_what_its_first_piece_has_lost() -> None:
     two = chunk(content="Hello").replace(b"]", b"," + compact(other) + b"]", 1)
     steps = [stream(WORDS[0] + two, END)] * 2
     with each(*steps) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
         answers = [running.ask("anthropic", stream=True, body=body()) for _ in range(2)]
-        assert took(running, 2) == [False, True]
     for answer in answers:
         told = answer.headers["x-toolglot-receipt"]
         assert told.startswith("losses=1;")

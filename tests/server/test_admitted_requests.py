@@ -1,5 +1,4 @@
-"""A request that leaves its direct route was let in once: whatever happens meanwhile, it is not turned away any more,
-and its upstream is not asked again."""
+"""A request that was admitted gets its answer, whatever happens meanwhile, and its upstream is asked once."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ from msgspec.structs import replace
 
 from tests.server.gateway import Running, at, gateway
 from tests.server.socketless import ANSWER, Socketless, asked, without_sockets
-from tests.server.test_direct_routes import STRANGE, answer, body, close_direct_routes
+from tests.server.test_callback_requests import STRANGE, answer, body
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, head, pause, reply, send
 from toolglot.config.schema import BreakerConfig
 from toolglot.server.failures import DRAINING
 from toolglot.server.gateway import Gateway
 
 ODD = send(head(200, {"content-type": "application/json", "content-length": str(len(STRANGE))}) + STRANGE)
-"""An answer that only the general way reads."""
+"""An answer with an unusual member."""
 BUSY = reply({"error": {"message": "Busy."}}, 500)
 
 
@@ -57,7 +56,6 @@ def test_what_was_let_in_gets_its_answer_and_nobody_is_asked_twice(
         BadServer([expect(), answer()], [expect(seen=seen), pause(go), says]) as server,
         gateway(at("openai_chat", server.url, breaker=BreakerConfig(failures=1, rest=60))) as running,
     ):
-        close_direct_routes(running)
         assert running.ask("anthropic", body=body()).status == 200
         talk = running.begin("anthropic", body=body())
         seen.wait_blocking()
@@ -69,7 +67,7 @@ def test_what_was_let_in_gets_its_answer_and_nobody_is_asked_twice(
     assert len(server.requests) == 2
 
 
-def test_the_end_of_the_time_to_drain_is_told_on_the_lane_too() -> None:
+def test_the_end_of_the_time_to_drain_is_told() -> None:
     """529, which Anthropic's clients are told, is a status that HTTP has no words for."""
 
     async def work(stage: Socketless) -> tuple[bytes, int]:
@@ -112,7 +110,6 @@ def test_an_answer_has_one_request_id_and_it_is_ours() -> None:
         + ANSWER
     )
     with BadServer([expect(), named]) as server, gateway(at("openai_chat", server.url)) as running:
-        close_direct_routes(running)
         for _ in range(2):
             talk = running.begin("openai_chat", body={"messages": [{"role": "user", "content": "Hi"}]})
             told = talk.head.headers.get_all("x-request-id")
@@ -125,7 +122,6 @@ def test_what_of_a_request_was_seen_before_is_noted_once() -> None:
         BadServer([expect(), answer()], [expect(), ODD]) as server,
         gateway(at("openai_chat", server.url)) as running,
     ):
-        close_direct_routes(running)
         running.ask("anthropic", body=body())
         first = {"role": "user", "content": "Another conversation."}
         assert running.ask("anthropic", body=body(messages=[first])).status == 200

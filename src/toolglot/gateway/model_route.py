@@ -1,0 +1,96 @@
+"""What requests with one head and one model share. Agents send both with every request: this is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError
+from toolglot.gateway.context import shared_context
+from toolglot.gateway.flow import FlowContext
+from toolglot.gateway.known_heads import RequestHead
+from toolglot.ir import Request, Response
+from toolglot.receipt import Loss
+from toolglot.routing import MAX_NAME, Target
+from toolglot.server.attaching import filter_servers, note_withheld_servers
+from toolglot.server.credentials import hide_in_error
+from toolglot.server.record import Record
+from toolglot.tools.served import Asked
+
+if TYPE_CHECKING:
+    from toolglot.server.gateway import Gateway
+
+MOST_MODELS = 64
+"""Routes of one head: clients choose the names of models."""
+
+
+class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
+    targets: tuple[Target, ...]
+    """The first one, and its fallbacks."""
+    record: Record
+    """Copied for each request."""
+    context: FlowContext
+    """Copied for each request."""
+    upstream_keeps_state: bool
+    withheld: tuple[Loss, ...]
+    """Receipt lines about MCP servers that this key may not use."""
+    has_servers: bool
+    """The model's alias brings MCP servers."""
+    find_named_servers: Callable[[Request], Asked] | None
+    """Finds the MCP servers that a request names; None where it can name none, or they are the upstream's business."""
+    answer_without_model: Callable[[Request], Response | None] | None
+    """Answers a request that no model needs to see; None where the upstream understands such requests."""
+
+
+def find_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
+    """Raises `UnknownModelError`."""
+    route = head.routes.get(model)
+    if route is None:
+        if len(head.routes) >= MOST_MODELS:
+            head.routes.clear()
+        route = head.routes[model] = _new_route(gateway, head, model)
+    return route
+
+
+def _new_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
+    client, key = head.client, head.caller.label or None
+    targets = gateway.router.resolve(model)
+    target = targets[0]
+    upstream, servers = gateway.upstreams[target.upstream], filter_servers(gateway.config.mcp, key).servers
+    is_same_dialect = upstream.dialect.name == client.name
+    record = _new_record(head, model)
+    return ModelRoute(
+        targets=targets,
+        record=record,
+        context=shared_context(record, gateway.config.limits, partial(_hide, gateway, head.shown)),
+        upstream_keeps_state=upstream.keeps_state,
+        withheld=note_withheld_servers(gateway.config.mcp, target, key),
+        has_servers=any(name in servers for name in target.mcp),
+        find_named_servers=client.served.asked
+        if client.served is not None and (servers or not is_same_dialect)
+        else None,
+        answer_without_model=None if is_same_dialect else client.request.answer_without_model,
+    )
+
+
+def _new_record(head: RequestHead, model: str) -> Record:
+    return Record(
+        id="",
+        method="POST",
+        path=head.path,
+        started=0.0,
+        route=head.route.path,
+        key=head.caller.label or None,
+        owner=head.caller.owner,
+        client=head.client.name,
+        user_agent=head.headers.get("user-agent"),
+        traceparent=head.headers.get("traceparent"),
+        model=model[:MAX_NAME],
+    )
+
+
+def _hide(gateway: Gateway, shown: tuple[str, ...], error: ApiError) -> ApiError:
+    return hide_in_error(error, (*gateway.secrets, *shown))
