@@ -22,7 +22,8 @@ from toolglot.store.sqlite import SqliteStore
 
 async def answered(store: SqliteStore) -> dict[str, object]:
     begun, _ = await Turn.begin("openai_responses", body(input="Hi"), store, "me", upstream_keeps_state=False)
-    told: dict[str, object] = json.loads(await begun.whole(response(message("Hello"))))
+    assert begun.keeps_whole
+    told: dict[str, object] = json.loads(await begun.keep_whole(begun.rewrite(response(message("Hello")))))
     return told
 
 

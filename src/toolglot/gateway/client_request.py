@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from toolglot.server.service import Service
 
 
+MOST_ANSWER_LINES = 64
+"""Clients choose the names of models, and how long receipts get."""
+
+
 class ClientRequest(Struct, eq=False):
     """It counts as one in flight until `close`."""
 
@@ -46,6 +50,19 @@ class ClientRequest(Struct, eq=False):
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         """The headers of the answer that describe the exchange."""
+        exchange, record = context.exchange, self.record
+        if exchange is None or upstream_headers is None or not headers.passes_none(exchange, upstream_headers):
+            return self._new_header_lines(context, upstream_headers)
+        key = (record.upstream or "", record.upstream_model or "", exchange.receipt.note_count)
+        known = self.head.answer_lines
+        lines = known.get(key)
+        if lines is None:
+            if len(known) >= MOST_ANSWER_LINES:
+                known.clear()
+            lines = known[key] = self._new_header_lines(context, upstream_headers)
+        return lines
+
+    def _new_header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         fields = {**self._targets.client_headers(context, upstream_headers), **headers.VERSION}
         fields.pop("x-request-id", None)  # ours takes the place of the upstream's
         return header_lines(self._hide(fields))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct, field
+
 from toolglot.errors import ApiError
 from toolglot.ir import Request
 from toolglot.routing import AUTO, Target
@@ -12,30 +14,29 @@ from toolglot.upstream.calling import refuses_tools, text_calls, uses_tools
 from toolglot.upstream.upstream import Upstream
 
 
-class Calling:
-    """`verdicts` and `store` are where what was found out is; without them nothing is remembered."""
+class Calling(Struct, eq=False):
+    """Without `verdicts` and a store nothing is remembered."""
 
-    def __init__(self, verdicts: Verdicts | None = None, store: Store | None = None) -> None:
-        self._verdicts = verdicts if verdicts is not None else Verdicts()
-        self._store = store
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    store: Store | None = None
 
     async def of(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
         """How calls are written as text between this target and us; None when everything is native."""
         if not self.needs_lookup(upstream, target, request):
             return self.known(upstream, target, request)
-        return text_calls(upstream, target, await self._verdicts.of(upstream, target.model, self._store))
+        return text_calls(upstream, target, await self.verdicts.of(upstream, target.model, self.store))
 
     def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
         """Whether the store has to be asked first."""
-        if self._store is None or target.tools != AUTO or not uses_tools(request):
+        if self.store is None or target.tools != AUTO or not uses_tools(request):
             return False
-        return self._verdicts.is_outdated(upstream, target.model)
+        return self.verdicts.is_outdated(upstream, target.model)
 
     def known(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
         """The same as `of`, without asking the store."""
         if target.tools != AUTO or not uses_tools(request):
             return text_calls(upstream, target)
-        return text_calls(upstream, target, self._verdicts.known(upstream, target.model))
+        return text_calls(upstream, target, self.verdicts.known(upstream, target.model))
 
     def instead(self, upstream: Upstream, target: Target, request: Request, error: ApiError) -> TextCalls | None:
         """How the request can be sent once more as text, when the upstream has refused it because of its tools."""
@@ -45,4 +46,4 @@ class Calling:
 
     async def refused(self, upstream: Upstream, target: Target) -> None:
         """The target takes text and no tools: the next request is sent as text at once."""
-        await self._verdicts.refused(upstream, target.model, self._store)
+        await self.verdicts.refused(upstream, target.model, self.store)

@@ -125,6 +125,13 @@ def of_exchange(
     }
 
 
+def passes_none(exchange: Exchange, upstream_headers: Mapping[str, str]) -> bool:
+    """Whether the client is told of the target and the receipt alone, and of no loss by its name."""
+    if exchange.client.name == exchange.upstream.name or exchange.receipt.loss_count:
+        return False
+    return RECORDING not in upstream_headers and "ratelimit" not in " ".join(upstream_headers)
+
+
 def _passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
     """The upstream's headers that concern the client, unless they repeat the upstream's credential."""
     if exchange.client.name == exchange.upstream.name:

@@ -111,17 +111,14 @@ class Prefixes:
         return prefix.ends[common - 1] / prefix.ends[-1] if common else 0.0
 
 
-class PrefixHashing:
+class PrefixHashing(msgspec.Struct, eq=False):
     """Hashes the request that is being sent: a large one in a thread, a small one when `found` is asked for first,
     which is best done while the upstream is at work."""
 
-    __slots__ = ("_found", "_prefixes", "_task", "_work")
-
-    def __init__(self, prefixes: Prefixes) -> None:
-        self._prefixes = prefixes
-        self._task: asyncio.Task[Found | None] | None = None
-        self._work: Callable[[], Found | None] | None = None
-        self._found: Found | None = None
+    _prefixes: Prefixes
+    _task: asyncio.Task[Found | None] | None = None
+    _work: Callable[[], Found | None] | None = None
+    _found: Found | None = None
 
     def begin(self, record: Record, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
         """Hash this request; one that was begun before was not answered, and is forgotten."""

@@ -57,13 +57,12 @@ class _Conversation(Struct, frozen=True):
     """The marks of its calls, under the ids that the client sends."""
 
 
-class Replays:
-    """What concerns one request. Without a store nothing is kept."""
+class Replays(Struct, eq=False):
+    """The replay of one request. Without a store nothing is kept."""
 
-    def __init__(self, store: Store | None = None, owner: str = "") -> None:
-        self._store = store
-        self._owner = owner
-        self._conversation: _Conversation | None = None
+    _store: Store | None = None
+    _owner: str = ""
+    _conversation: _Conversation | None = None
 
     @property
     def keeps(self) -> bool:

@@ -77,8 +77,8 @@ class Expanded(Struct, frozen=True, kw_only=True):
     previous: str | None = None
     conversation: str | None = None
     before: int = 0
-    items: tuple[Raw, ...] = ()
-    """The request's own items, without the history's."""
+    input: Raw | tuple[Raw, ...] = ()
+    """The request's own `input`, or its items, without the history's."""
     withheld: tuple[Loss, ...] | None = None
     """For the receipt, where nothing is stored whatever is asked: the answer says so, too."""
 
@@ -108,7 +108,8 @@ async def expand(
     alone = await aside(len(body), expand_alone, body, upstream_keeps_state=upstream_keeps_state, random=random)
     if alone is not None:
         return alone
-    asked, items = await aside(len(body), _read, body)
+    asked = json.typed(body, _asked)
+    items = await aside(len(body), input_items, asked.input)
     previous, conversation = _links(asked)
     try:
         history = await _history(store, owner, previous, conversation)
@@ -133,7 +134,7 @@ async def expand(
         previous=previous,
         conversation=conversation,
         before=history.next if history is not None else 0,
-        items=tuple(own),
+        input=tuple(own),
     )
 
 
@@ -144,7 +145,9 @@ def expand_alone(body: bytes, *, upstream_keeps_state: bool = False, random: Ran
         RefusedError: it asks for what cannot be done.
     """
     try:
-        asked, items = _read(body)
+        asked = json.typed(body, _asked)
+        names = _named_items(asked)
+        own = input_items(asked.input) if asked.store is True else []
     except DecodeError:
         return Expanded(body=body)
     if _links(asked) != (None, None):
@@ -152,20 +155,20 @@ def expand_alone(body: bytes, *, upstream_keeps_state: bool = False, random: Ran
     if upstream_keeps_state:
         return Expanded(body=body)
     _refuse_background(asked)
-    if referenced(items):
+    if names:
         return None
     return Expanded(
-        body=_rewritten(body, [], items, changed=asked.store is True),
+        body=_rewritten(body, [], own, changed=asked.store is True),
         id=mint_id(random(24)),
         kept=True,
         store=asked.store is not False,
-        items=tuple(items),
+        input=asked.input.copy(),  # which otherwise holds all of the body
     )
 
 
-def _read(body: bytes) -> tuple[_Asked, list[Raw]]:
-    asked = json.typed(body, _asked)
-    return asked, input_items(asked.input)
+def _named_items(asked: _Asked) -> list[str]:
+    """The ids of items that a request names instead of repeating them. Most requests name none."""
+    return referenced(input_items(asked.input)) if b"item_reference" in bytes(asked.input) else []
 
 
 def _links(asked: _Asked) -> tuple[str | None, str | None]:
@@ -191,8 +194,8 @@ def unstored(body: bytes) -> Expanded:
         RefusedError: the request goes on from something.
     """
     try:
-        asked, items = _read(body)
-        named = next(iter(referenced(items)), None)
+        asked = json.typed(body, _asked)
+        named = next(iter(_named_items(asked)), None)
     except DecodeError:
         return Expanded(body=body)
     for param, name in zip(("previous_response_id", "conversation", "input"), (*_links(asked), named), strict=True):
@@ -268,13 +271,16 @@ def unavailable(error: StoreError) -> ApiError:
 
 def echo(expanded: Expanded, response: bytes) -> bytes:
     """A whole response, as the client is to see it."""
-    if not expanded.echoes:
+    if not expanded.echoes or (expanded.withheld is not None and _STORED.search(response) is None):
         return response
     try:
         members = json.typed(response, _members)
     except DecodeError:
         return response
     return json.encode(_echoed(expanded, members)) if _is_response(members) and _says(expanded, members) else response
+
+
+_STORED = re.compile(rb'"store"[ \t\r\n]*:[ \t\r\n]*true')
 
 
 def _is_response(members: dict[str, Any]) -> bool:
@@ -324,7 +330,7 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
         previous=expanded.previous,
         conversation=expanded.conversation,
         before=expanded.before,
-        request_input=await aside(len(expanded.body), array, expanded.items),
+        request_input=await aside(len(expanded.body), _input_array, expanded.input),
         response=response,
     )
     items = items_of_turn(turn) if expanded.conversation is not None else []
@@ -334,6 +340,10 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
         # `store` is about the response; a conversation remembers its items in any case.
         return await store.add_items(owner, expanded.conversation, items) is not None
     return True
+
+
+def _input_array(own: Raw | tuple[Raw, ...]) -> bytes:
+    return array(own if isinstance(own, tuple) else input_items(own))
 
 
 def not_stored(response: bytes) -> bytes:

@@ -108,17 +108,16 @@ def _too_large() -> StoreError:
     return StoreError("full", f"the answer has more than {LARGEST} bytes")
 
 
-class States:
-    """What concerns one request. Without a store nothing is kept."""
+class States(Struct, eq=False):
+    """The state of one request. Without a store nothing is kept."""
 
-    def __init__(self, store: Store | None = None, owner: str = "") -> None:
-        self._store = store
-        self._owner = owner
-        self._issuer = ""
-        self._asked: Request | None = None
-        self._heard: Heard | None = None
-        self._size = 0
-        self._skipped = 0
+    _store: Store | None = None
+    _owner: str = ""
+    _issuer: str = ""
+    _asked: Request | None = None
+    _heard: Heard | None = None
+    _size: int = 0
+    _skipped: int = 0
 
     @property
     def has_store(self) -> bool:

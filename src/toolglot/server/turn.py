@@ -75,13 +75,17 @@ class Turn:
         """What the receipt says of an answer that is not stored."""
         return () if self._expanded is None else self._expanded.withheld or ()
 
-    async def whole(self, body: bytes) -> bytes:
-        """A whole answer, as the client is to see it."""
-        if self._expanded is None:
-            return body
-        body = echo(self._expanded, body)
-        if self._store is None or not self._expanded.remembered:
-            return body
+    def rewrite(self, body: bytes) -> bytes:
+        """A whole answer, as the client is to see it; `keeps_whole` is to be asked before it is sent."""
+        return body if self._expanded is None else echo(self._expanded, body)
+
+    @property
+    def keeps_whole(self) -> bool:
+        """Whether a whole answer is to be stored by `keep_whole`."""
+        return self._store is not None and self._expanded is not None and self._expanded.remembered
+
+    async def keep_whole(self, body: bytes) -> bytes:
+        """Store a rewritten answer; if that fails it says so."""
         return body if await self._keep(body) else not_stored(body)
 
     def feed(self, data: bytes) -> bytes:

@@ -28,7 +28,10 @@ def with_turn(flow: Flow, context: FlowContext, turn: Turn) -> Flow:
     finally:
         flow.close()
     if isinstance(result, WholeAnswer):
-        return replace(result, body=(yield from await_result(context, partial(turn.whole, result.body))))
+        body = yield from offload(context, len(result.body), partial(turn.rewrite, result.body))
+        if turn.keeps_whole:
+            body = yield from await_result(context, partial(turn.keep_whole, body))
+        return replace(result, body=body)
     if isinstance(result, StreamEnd):
         data = yield from pass_through(context, turn, result.data)
         return replace(result, data=data if result.is_cut else data + turn.close())
