@@ -38,7 +38,12 @@ class FullStopTurn:
     async def keep(self, data: bytes) -> bytes:
         raise NotImplementedError
 
-    async def whole(self, body: bytes) -> bytes:
+    keeps_whole = True
+
+    def rewrite(self, body: bytes) -> bytes:
+        return body
+
+    async def keep_whole(self, body: bytes) -> bytes:
         raise NotImplementedError
 
 

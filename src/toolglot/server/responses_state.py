@@ -167,8 +167,16 @@ def expand_alone(body: bytes, *, upstream_keeps_state: bool = False, random: Ran
 
 
 def _named_items(asked: _Asked) -> list[str]:
-    """The ids of items that a request names instead of repeating them. Most requests name none."""
-    return referenced(input_items(asked.input)) if b"item_reference" in bytes(asked.input) else []
+    """The ids of items that a request names instead of repeating them. Most requests name none.
+
+    Raises:
+        DecodeError: `input` is neither text nor an array.
+        RefusedError: an item is not named.
+    """
+    raw = bytes(asked.input)
+    if b"item_reference" not in raw and raw[:1] in (b"", b'"', b"[", b"n"):
+        return []
+    return referenced(input_items(asked.input))
 
 
 def _links(asked: _Asked) -> tuple[str | None, str | None]:
