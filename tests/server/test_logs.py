@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from toolglot.config.schema import LogConfig
 from toolglot.ir import Usage
-from toolglot.server import logs
+from toolglot.server import logs, request_log
 from toolglot.server.record import Record
+from toolglot.server.request_log import MOST_PENDING, RequestLog
 
 
 class Terminal(io.StringIO):
@@ -44,7 +47,7 @@ def record(**changes: object) -> Record:
 
 
 def logged(config: LogConfig, entry: Record, stream: io.StringIO) -> str:
-    logs.request_log(config, lambda: ["sk-canary"], stream)(entry)
+    RequestLog(config, lambda: ["sk-canary"], stream)(entry)
     return stream.getvalue()
 
 
@@ -145,6 +148,86 @@ def test_a_name_from_a_client_can_neither_forge_a_line_nor_move_the_cursor() -> 
     line = logged(LogConfig(format="text"), record(model="x\n12:00:00  200\x1b[2J"), io.StringIO())
     assert line.count("\n") == 1
     assert "\x1b" not in line
+
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "usual": {},
+    "whole": {"stream": False, "first_byte": None},
+    "without a key or a user agent": {"key": None, "user_agent": None},
+    "of a strange user agent": {"user_agent": 'a "b" \\ \x1b é sk-canary'},
+    "of a long name": {"model": "x" * 10_000},
+    "without usage": {"usage": None},
+    "usage in part": {"usage": Usage(output_tokens=3)},
+    "a history that came before": {"prefix_reuse": (("local", 0.123456),)},
+    "very quick": {"ended": 10.00001, "first_byte": 10.0},
+}
+
+
+def simple(**changes: object) -> Record:
+    return record(calls={"local": 1}, is_simple=True, losses=0, **changes)
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_the_lines_of_simple_requests_are_written_together_and_say_what_each_would_alone(
+    changes: dict[str, object],
+) -> None:
+    entries = [simple(**changes), simple(**{**changes, "id": "req_2", "bytes_in": 7})]
+
+    async def write() -> str:
+        stream = io.StringIO()
+        log = RequestLog(LogConfig(), lambda: ["sk-canary"], stream)
+        for entry in entries:
+            log(entry)
+        assert stream.getvalue() == ""
+        log.flush()
+        return stream.getvalue()
+
+    lines = [json.loads(line) for line in asyncio.run(write()).splitlines()]
+    alone = [logged(LogConfig(), replace(entry, is_simple=False), io.StringIO()) for entry in entries]
+    assert [list(line.items())[1:] for line in lines] == [list(json.loads(line).items())[1:] for line in alone]
+    assert all(len(line["time"]) == len("2026-11-17T12:00:00.000Z") for line in lines)
+
+
+def test_lines_that_wait_are_written_after_a_moment_before_a_failure_and_when_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(request_log, "FLUSH_SECONDS", 0)
+
+    async def count() -> list[int]:
+        stream = io.StringIO()
+        log = RequestLog(LogConfig(), stream=stream)
+        counts: list[int] = []
+        log(simple())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        counts.append(stream.getvalue().count("\n"))
+        log(simple())
+        log(record(error="overloaded", status=529))
+        counts.append(stream.getvalue().count("\n"))
+        for _ in range(MOST_PENDING):
+            log(simple())
+        counts.append(stream.getvalue().count("\n"))
+        return counts
+
+    assert asyncio.run(count()) == [1, 3, 3 + MOST_PENDING]
+
+
+def test_a_secret_that_became_one_while_lines_waited_is_not_written() -> None:
+    """A configuration was loaded again."""
+
+    async def write() -> str:
+        stream, secrets = io.StringIO(), ["sk-before"]
+        log = RequestLog(LogConfig(), lambda: secrets, stream)
+        log(simple(model="sk-canary"))
+        secrets.append("sk-canary")
+        log.flush()
+        log(simple(model="sk-canary"))
+        log.flush()
+        return stream.getvalue()
+
+    lines = asyncio.run(write())
+    assert lines.count("\n") == 2
+    assert "canary" not in lines
 
 
 @pytest.fixture

@@ -12,14 +12,11 @@ from toolglot.config.schema import LogConfig
 from toolglot.ir import format_tokens
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.record import Record
-from toolglot.server.security import SecretFilter, redact
+from toolglot.server.security import SecretFilter
 from toolglot.wire import json
 
 _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
 LONGEST = 300
-_QUIET_ROUTES = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz", "/metrics"})
-"""Probes come every few seconds and say nothing; they are logged at level debug."""
-
 
 Hidden: TypeAlias = Callable[[], Iterable[str]]
 """The secrets of the moment, which no line may have in it."""
@@ -29,7 +26,7 @@ class JsonFormatter(logging.Formatter):
     """The lines that are not requests, in the same form as those that are."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {"time": _now(), "level": record.levelname.lower(), "message": record.getMessage()}
+        told: dict[str, Any] = {"time": now(), "level": record.levelname.lower(), "message": record.getMessage()}
         if record.exc_info:
             # The filter has put the text there already, without secrets.
             told["traceback"] = record.exc_text or self.formatException(record.exc_info)
@@ -56,32 +53,11 @@ def set_up(config: LogConfig, hidden: Hidden, stream: TextIO = sys.stderr) -> No
     logger.setLevel(config.level.upper())
 
 
-def request_log(
-    config: LogConfig, hidden: Hidden = tuple, stream: TextIO = sys.stderr, throttle: LogThrottle | None = None
-) -> Callable[[Record], None]:
-    """An observer that writes the line of every request, without what is `hidden`. Of those that nobody was let in for
-    it writes as many as the `throttle` allows."""
-    text, colour = is_text(config, stream), stream.isatty()
-    debug, quiet = config.level == "debug", config.level in ("warning", "error")
-
-    def observe(record: Record) -> None:
-        if (record.route in _QUIET_ROUTES and not debug) or (quiet and record.error is None):
-            return
-        if throttle is not None and not record.admitted and not throttle.allows(record.status):
-            return
-        line = as_text(record, colour=colour) if text else json.encode_text(as_fields(record))
-        # A client may say anything in a name or a header: also what it, or an upstream, should have kept to itself.
-        stream.write(redact(line, hidden()) + "\n")
-        stream.flush()
-
-    return observe
-
-
 def as_fields(record: Record) -> dict[str, Any]:
     """A request's line as JSON has it; what is not known is left out."""
     usage = record.usage
     fields: dict[str, Any] = {
-        "time": _now(),
+        "time": now(),
         "level": "warning" if record.error else "info",
         "message": "request",
         "id": record.id,
@@ -154,5 +130,5 @@ def printable(text: T) -> T:
     return text if text is None else "".join(char if char.isprintable() else "?" for char in text[:LONGEST])
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

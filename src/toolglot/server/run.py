@@ -31,6 +31,7 @@ from toolglot.server.guarded import guarded
 from toolglot.server.heads import Gates
 from toolglot.server.metrics import Metrics
 from toolglot.server.reload import Reload
+from toolglot.server.request_log import RequestLog
 from toolglot.server.routes import ROUTES
 from toolglot.server.security import check_bind
 from toolglot.server.service import Receipts, Service
@@ -189,7 +190,8 @@ async def _run(
         open_things.push_async_callback(transport.close)
         local = None if seat is None else seat.local
         begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1], local=local)
-        service = _service(begun.gateway, log_format, quiet)
+        service, request_log = _service(begun.gateway, log_format, quiet)
+        open_things.callback(request_log.flush)
         open_things.callback(service.throttle.report)
         if seat is not None:
             await seat.open(service)
@@ -272,7 +274,7 @@ def log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogCon
     return replace(config, format=log_format or config.format, level="error" if quiet else config.level)
 
 
-def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
+def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> tuple[Service, RequestLog]:
     config = log_config(gateway.config.log, log_format, quiet)
     metrics = Metrics()
     throttle = logs.make_throttle(config)
@@ -280,9 +282,9 @@ def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
     # A reload may bring other secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
-    request_log = logs.request_log(config, lambda: service.gateway.secrets, throttle=throttle)
+    request_log = RequestLog(config, lambda: service.gateway.secrets, throttle=throttle)
     service.observers = (metrics.observe, request_log)
-    return service
+    return service, request_log
 
 
 def _allow_files(limits: Limits) -> None:

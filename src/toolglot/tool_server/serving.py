@@ -13,6 +13,7 @@ from msgspec import Struct
 from toolglot.config.schema import LogConfig, ServerConfig
 from toolglot.server import logs
 from toolglot.server.gateway import Gateway
+from toolglot.server.request_log import RequestLog
 from toolglot.server.security import check_bind
 from toolglot.server.starting import Wishes, configured, start
 from toolglot.tool_server.asking import Asking
@@ -55,9 +56,7 @@ async def _run(options: Options, environ: Mapping[str, str], on_ready: Callable[
             return (*options.keys, *(() if gateway is None else gateway.secrets))
 
         _set_up_logs(log, hidden)
-        tools = make_server(
-            None if gateway is None else Asking(gateway, options.ask_timeout, logs.request_log(log, hidden))
-        )
+        tools = make_server(None if gateway is None else Asking(gateway, options.ask_timeout, RequestLog(log, hidden)))
         if listener is None:
             await serve_stdio(tools)
         else:
