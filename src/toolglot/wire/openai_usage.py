@@ -127,20 +127,30 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         tokens, output = usage.input_tokens or 0, usage.output_tokens or 0
         if not self.details_required and _details_of(usage) == _NO_DETAILS:
             return {self.input[0]: tokens, self.output[0]: output, _TOTAL[0]: tokens + output}
-        details = self._reported(cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens)
+        cached, reasoning = self._details(usage), usage.reasoning_tokens
         written: dict[str, Any] = {
             self.input[0]: tokens,
-            self.read[0][0]: {**details, **self._lifetimes(usage)},
+            self.read[0][0]: cached,
             self.output[0]: output,
-            self.reasoning[0][0]: self._reported(reasoning_tokens=usage.reasoning_tokens),
+            self.reasoning[0][0]: (
+                {"reasoning_tokens": reasoning or 0} if self.details_required or reasoning is not None else {}
+            ),
             _TOTAL[0]: tokens + output,
         }
+        if self.details_required:
+            return written
         return {name: written[name] for name in self.order or written if written[name] != {}}
 
-    def _reported(self, **counts: int | None) -> dict[str, int]:
+    def _details(self, usage: Usage) -> dict[str, Any]:
+        """What was read from the cache and written to it."""
+        read, written = usage.cached_tokens, usage.cache_write_tokens
         if self.details_required:
-            return {name: count or 0 for name, count in counts.items()}
-        return {name: count for name, count in counts.items() if count is not None}
+            counts: dict[str, Any] = {"cached_tokens": read or 0, "cache_write_tokens": written or 0}
+        else:
+            counts = {} if read is None else {"cached_tokens": read}
+            if written is not None:
+                counts["cache_write_tokens"] = written
+        return counts if usage.cache_write_long_tokens is None else {**counts, **self._lifetimes(usage)}
 
     def _lifetimes(self, usage: Usage) -> dict[str, Any]:
         long = usage.cache_write_long_tokens

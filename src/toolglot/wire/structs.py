@@ -123,7 +123,10 @@ def members_without(node: Wire, *taken: str) -> dict[str, Any]:
     `rest` tells it, else that of the types."""
     kind = type(node)
     names, get, blank = _PLANS.get((kind, taken)) or _plan(kind, taken)
-    values, rest = get(node), node.rest
+    rest = node.rest
+    if not names:
+        return {} if rest is UNSET else dict(rest)
+    values = get(node)
     members: dict[str, Any] = {}
     if values != blank:
         for name, value in zip(names, values, strict=True):
