@@ -28,7 +28,7 @@ def is_complete(usage: Usage | None, client: Dialect) -> bool:
         return not client.answer.usage_required
     if client.name in usage.native:
         return True  # its own upstream's object is written as it came
-    return all(getattr(usage, name) is not None for name in client.answer.required_counts)
+    return None not in [getattr(usage, name) for name in client.answer.required_counts]
 
 
 def finish_with_usage(
@@ -63,9 +63,9 @@ def with_usage(response: Response, request: Request | None, client: Dialect, rec
 
 def _without_empty(usage: Usage | None, client: Dialect) -> Usage | None:
     """None for another dialect's usage object without any count."""
-    if usage is None or client.name in usage.native or any(getattr(usage, name) is not None for name in COUNTS):
+    if usage is None or usage.input_tokens is not None or client.name in usage.native:
         return usage
-    return None
+    return usage if any(getattr(usage, name) is not None for name in COUNTS) else None
 
 
 def _fill(usage: Usage, output: int, request: Request | None, client: Dialect, receipt: Receipt) -> Usage:

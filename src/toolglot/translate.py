@@ -27,13 +27,13 @@ from toolglot.errors import (
     api_error,
     malformed_call,
 )
-from toolglot.events import Event, Fold, Start, ends, unfold
+from toolglot.events import Event, Fold, Start, unfold
 from toolglot.forwarding import renamed
-from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
+from toolglot.ir import Block, Message, Request, Response, Tool, replace
 from toolglot.missing_usage import with_usage
 from toolglot.passes import CacheMarks, Context, OriginalTool, RequestPass, textual
 from toolglot.passes.answer_state import issuer_of
-from toolglot.passes.carry import Carrier
+from toolglot.passes.carry import Carrier, is_stateless
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.digest import digest
 from toolglot.passes.event_passes import EventPass, through
@@ -41,9 +41,9 @@ from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
 from toolglot.passes.origins import Origins
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.restore import Restorer
+from toolglot.passes.restore import Restorer, is_restored
 from toolglot.passes.sequence import Sequencer
-from toolglot.passes.settle import Settler, is_nameless
+from toolglot.passes.settle import Settler, is_nameless, is_settled
 from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
@@ -375,7 +375,7 @@ class Exchange:
         start = Start(id=self._answer_id, model=model or self._model or "", created=self._created)
         return start if start.id else replace(start, id=self._derive_id(start))
 
-    def _derive_id(self, start: Start, content: tuple[Block, ...] = ()) -> str:
+    def _derive_id(self, start: Start | Response, content: tuple[Block, ...] = ()) -> str:
         """An id in the form of the client's dialect for an answer without one, the same for the same exchange."""
         made = digest(start.model, start.created, self.asked, content)
         return f"{self.client.answer.id_prefix}{made[:24]}"
@@ -433,7 +433,8 @@ class Exchange:
             return data if self.alias is None else renamed(data, self.client.answer.model_places, self.alias)
         self.restored = restored = self.restore(response)
         # Why it stopped is known only now, where calls stand in its text.
-        self.answered = replace(response, stop=restored.stop)
+        if restored.stop is not response.stop:
+            self.answered = replace(response, stop=restored.stop)
         if self.wants_again or not encode:
             return b""
         restored = with_usage(restored, self.asked, self.client, self.receipt)
@@ -458,15 +459,11 @@ class Exchange:
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
         reader = self.reader(whole=True)
+        if reader is None and self._keeps_content(response):
+            tier = Reporter(self.client, self.upstream, self.receipt).whole(response)
+            return self._labeller(response).whole(response, tier)
         accumulator = Fold()
-        passes: Sequence[EventPass] = self.event_passes(reader, response)
-        if reader is None and self.upstream.upstream.answer_pass is None:  # these may find more blocks in it
-            passes = [one for one in passes if not _is_idle(one, response)]
-            if all(type(one) in _ON_ENDS for one in passes) and all(map(_is_plain, response.content)):
-                for event in through(passes, ends(response)):
-                    accumulator.add(event)
-                return replace(accumulator.response(), content=response.content)
-        for event in through(passes, tuple(unfold(response))):
+        for event in through(self.event_passes(reader, response), tuple(unfold(response))):
             accumulator.add(event)
         if reader is not None and reader.wants_again is not None:
             self.wants_again = reader.wants_again
@@ -474,6 +471,17 @@ class Exchange:
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
         return accumulator.response()
+
+    def _keeps_content(self, response: Response) -> bool:
+        """Would the event passes leave the blocks and the stop of this answer as they are, and report nothing of them
+        but the members that get lost?"""
+        own = self.client.name == self.upstream.name
+        return (
+            self.upstream.upstream.answer_pass is None  # it may find more blocks
+            and is_settled(response)
+            and is_restored(response, self._context, self.client.can)
+            and (own or is_stateless(response.content, self.upstream.name, self.upstream.state.slot))
+        )
 
     def stream(self, encoder: StreamEncoder | None = None) -> StreamTranslation:
         """A translator for the upstream's stream of bytes. `encoder` takes the place of the client's own, for whoever
@@ -514,19 +522,18 @@ class Exchange:
             is_foreign=self.client.name != self.upstream.name,
             serves=None if self._serves is None else self._is_served,
         )
-        model = self.asked.model if self.asked is not None else ""
-        model = model or self._model or ""
-
-        def derive_id(start: Start) -> str:
-            return self._derive_id(start, () if whole is None else whole.content)
-
-        labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock, derive_id)
         made = self.upstream.upstream.answer_pass
-        if reader is None and made is None and whole is not None and all(map(_is_bare, whole.content)):
-            return labeller, settler, reporter, restorer  # one block comes after the other, and none has state
         asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
         first = (*asked, settler, Sequencer()) if reader is None else (reader, *asked, settler)
-        return labeller, *first, reporter, restorer, self._carrier()
+        return self._labeller(whole), *first, reporter, restorer, self._carrier()
+
+    def _labeller(self, whole: Response | None) -> Labeller:
+        model = (self.asked.model if self.asked is not None else "") or self._model or ""
+
+        def derive_id(start: Start | Response) -> str:
+            return self._derive_id(start, () if whole is None else whole.content)
+
+        return Labeller(self._created, self.alias, model, self._answer_id, self._clock, derive_id)
 
     def _is_served(self, name: str) -> bool:
         """Does the caller run this tool itself? `name` is the upstream's."""
@@ -551,20 +558,3 @@ class Exchange:
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.loss_count:
             raise LossError(self.receipt)
-
-
-_ON_ENDS = (Labeller, Reporter)
-"""Passes that look at nothing but the ends of an answer, and at what rides on its blocks."""
-
-
-def _is_idle(event_pass: EventPass, response: Response) -> bool:
-    return isinstance(event_pass, (Settler, Restorer)) and event_pass.is_idle(response)
-
-
-def _is_plain(block: Block) -> bool:
-    return _is_bare(block) and not (isinstance(block, Text) and block.citations)
-
-
-def _is_bare(block: Block) -> bool:
-    """Is it a text or a call, and nothing that only one dialect understands?"""
-    return isinstance(block, (Text, ToolCall)) and not block.native

@@ -1,4 +1,4 @@
-"""An event pass that a whole answer does not need would have changed nothing: neither the answer nor the receipt."""
+"""Where a whole answer needs no event pass, they would have changed nothing: neither the answer nor the receipt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.exchanges import PAIRS
 from tests.strategies import responses
-from toolglot import translate
 from toolglot.errors import ToolglotError
 from toolglot.ir import Message, Request, Response, Stop, Text, Tool, ToolCall, replace
 from toolglot.textcalls.settings import TextCalls
@@ -71,12 +70,11 @@ def restored(client: str, upstream: str, response: Response, text_calls: TextCal
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 @given(response=plain | responses(), text_calls=st.sampled_from([None, TextCalls(format="hermes_json")]))
-def test_an_idle_event_pass_changes_nothing(
+def test_an_answer_that_keeps_its_content_is_the_same_through_the_event_passes(
     client: str, upstream: str, response: Response, text_calls: TextCalls | None
 ) -> None:
     for answer in (response, replace(response, content=response.content[:1])):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(translate, "_is_idle", lambda *_: False)
-            patch.setattr(translate, "_ON_ENDS", ())
+            patch.setattr(Exchange, "_keeps_content", lambda *_: False)
             expected = restored(client, upstream, answer, text_calls)
         assert restored(client, upstream, answer, text_calls) == expected

@@ -87,6 +87,12 @@ def holds_state(states: Iterable[Block]) -> bool:
     return any(fields.keys() - _MARKS for each in states for fields in each.native.values())
 
 
+def state_members(kind: type[Block], owner: str) -> frozenset[str]:
+    """The native keys that hold an owner's state on blocks of this kind."""
+    tables = {ToolCall: _ON_CALLS, Text: _ON_TEXTS}
+    return frozenset(tables.get(kind, STATE).get(owner, {}))
+
+
 @lru_cache(maxsize=256)
 def issuer_of(server: str, owner: str, model: str) -> str:
     """Who takes the state back, in a form that tells a client nothing."""

@@ -19,13 +19,22 @@ puts a thought's on the text): it is opened where it stands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from toolglot import features
 from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
-from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Message, Native, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.answer_state import AnswerState, SealedState, holds_state, seal, state_of_block, unseal
+from toolglot.passes.answer_state import (
+    AnswerState,
+    SealedState,
+    holds_state,
+    seal,
+    state_members,
+    state_of_block,
+    unseal,
+)
 from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.envelope import TAKES_BACK, Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
@@ -224,6 +233,26 @@ class _Run:
 
 _SIGNS = frozenset({"$redacted", "reasoning_details", "thinking_blocks", "reasoning_summary", "extra_content"})
 """What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
+
+
+def is_stateless(content: Sequence[Block], owner: str, owner_slot: str | None) -> bool:
+    """Is there nothing in an answer that a client would carry for its owner? False if there may be."""
+    for block in content:
+        kind = type(block)
+        if kind is not Text and kind is not ToolCall and kind is not Refusal:
+            return False
+        if block.native and (fields := block.native.get(owner)):
+            if not _state_members(kind, owner, owner_slot).isdisjoint(fields):
+                return False
+            if (item := fields.get("$item")) and isinstance(item, dict) and item.get("phase") is not None:
+                return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _state_members(kind: type[Block], owner: str, slot: str | None) -> frozenset[str]:
+    """The native keys that are state on such blocks of this owner."""
+    return _SIGNS | {slot or ""} | state_members(kind, owner)
 
 
 class Carrier:

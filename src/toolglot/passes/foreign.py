@@ -9,6 +9,7 @@ the source's `cosmetic` keys mean nothing to anybody else; the text and the stat
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from toolglot import features
@@ -17,10 +18,12 @@ from toolglot.events import Close, Delta, Event, Finish, Open, Start
 from toolglot.ir import (
     COUNTS,
     Block,
+    Citation,
     Json,
     Opaque,
     Refusal,
     Request,
+    Response,
     Stop,
     Text,
     Thinking,
@@ -108,6 +111,8 @@ def missed(
     as JSON can, so this does not recurse.
     """
     cosmetic: Container[str] = can.cosmetic if asked else _unreported(can)
+    if not asked and _is_quiet(fields, can.containers, cosmetic, state):
+        return
     paths = can.request_paths if asked else can.answer_paths
     waiting = [("", iter(fields.items()))]
     while waiting:
@@ -131,6 +136,25 @@ def missed(
             waiting.pop()
 
 
+def _is_quiet(
+    fields: Mapping[str, Json],
+    containers: Container[str],
+    cosmetic: Container[str],
+    state: Container[str],
+    depth: int = 0,
+) -> bool:
+    """Does nobody miss any of these fields? A quick look, which may say no where there is nothing to miss either."""
+    for key, value in fields.items():
+        if value is None or value is False or key in cosmetic or key in state:
+            continue
+        if key in containers:
+            if type(value) is not dict or depth > 1 or not _is_quiet(value, containers, cosmetic, state, depth + 1):
+                return False
+        elif key[:1] != "$" and value != "" and value != []:
+            return False
+    return True
+
+
 def _says_nothing(value: Json) -> bool:
     return value is None or value is False or value in ("", [])
 
@@ -149,16 +173,15 @@ def _unreported(can: Capabilities) -> frozenset[str]:
 
 
 class Reporter:
-    """The same for a response on its way to the client, as an event pass that changes nothing.
+    """The same for a response on its way to the client, as an event pass that changes nothing but the service tier.
 
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_kinds", "_receipt", "_refused", "_tiers", "_upstream", "_usage")
+    __slots__ = ("_client", "_kinds", "_receipt", "_refused", "_upstream", "_usage")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client
-        self._tiers = client.can.answer_tiers
         self._refused = False  # a refusal has come, which explains itself
         self._upstream = upstream
         self._receipt = receipt
@@ -175,28 +198,44 @@ class Reporter:
                 self._report_block(index, block.native)
             case Close(index=index, native=native):
                 self._report_block(index, native)
-                for number, citation in enumerate(event.citations):
-                    self._report(f"content[{index}].citations[{number}].", citation.native)
+                self._report_citations(index, event.citations)
             case Start(native=native):
                 self._report("", native)
                 self._usage = event.usage
                 return (self._with_known_tier(event),)
             case Finish(native=native):
                 self._report("", native)
-                self._report_usage(event.usage or self._usage)
-                self._report_stop(event.stop)
+                self._report_end(event.usage or self._usage, event.stop)
                 return (self._with_known_tier(event),)
             case _:
                 pass
         return (event,)
 
+    def whole(self, response: Response) -> str | None:
+        """Report on an answer that is there as a whole. Returns the service tier that the client is told."""
+        tier = self._known_tier(response.service_tier)
+        for index, block in enumerate(response.content):
+            if type(block) is Refusal:
+                self._refused = True
+            if block.native:
+                self._kinds[index] = type(block)
+                self._report_block(index, block.native)
+            if type(block) is Text and block.citations:
+                self._report_citations(index, block.citations)
+        self._report("", response.native)
+        self._report_end(response.usage, response.stop)
+        return tier
+
     def _with_known_tier(self, event: E) -> E:
         """The event without a service tier that the client's API cannot tell."""
-        tier = event.service_tier
-        if tier is None or tier in self._tiers or self._client.name == self._upstream.name:
-            return event
+        tier = self._known_tier(event.service_tier)
+        return event if tier == event.service_tier else replace(event, service_tier=tier)
+
+    def _known_tier(self, tier: str | None) -> str | None:
+        if tier is None or tier in self._client.can.answer_tiers or self._client.name == self._upstream.name:
+            return tier
         self._receipt.add((describe_lost_tier(tier),))
-        return replace(event, service_tier=None)
+        return None
 
     def _report_block(self, index: int, native: NativeFields) -> None:
         if not native:
@@ -204,26 +243,30 @@ class Reporter:
         state = _STATE_ON.get(self._kinds.get(index, Text), STATE)
         self._report(f"content[{index}].", native, self._upstream.can.reasoning_members if state is None else state)
 
+    def _report_citations(self, index: int, citations: Sequence[Citation]) -> None:
+        for number, citation in enumerate(citations):
+            self._report(f"content[{index}].citations[{number}].", citation.native)
+
     def _report(self, where: str, native: NativeFields, state: frozenset[str] = STATE) -> None:
         can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client.name:
-                self._receipt.add(unread_lines(fields, where.rstrip(".")))
+                if UNREAD in fields:
+                    self._receipt.add(unread_lines(fields, where.rstrip(".")))
                 for path, key in missed(fields, can, state):
                     self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))
 
-    def _report_usage(self, usage: Usage | None) -> None:
-        if usage is not None and self._client.name != self._upstream.name:
-            self._receipt.add(usage_lines(usage, self._client))
-
-    def _report_stop(self, stop: Stop) -> None:
+    def _report_end(self, usage: Usage | None, stop: Stop) -> None:
         if self._client.name == self._upstream.name:
             return
-        if stop.reason == "other" and stop.raw:
-            self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
-        if (nearest := self._client.can.rough_stops.get(stop.reason)) is not None and stop.raw != nearest:
-            self._receipt.note("stop", stop.raw or stop.reason, f"the client is told {nearest}, which comes nearest")
-        if stop.detail is not None and stop.reason not in self._client.can.stop_details and not self._refused:
+        if usage is not None:
+            self._receipt.add(usage_lines(usage, self._client))
+        can, raw = self._client.can, stop.raw
+        if stop.reason == "other" and raw:
+            self._receipt.loss("stop", raw, "the client's API has no such reason to stop")
+        if (nearest := can.rough_stops.get(stop.reason)) is not None and raw != nearest:
+            self._receipt.note("stop", raw or stop.reason, f"the client is told {nearest}, which comes nearest")
+        if stop.detail is not None and stop.reason not in can.stop_details and not self._refused:
             self._receipt.note("stop.detail", "an explanation", "the client's API has no place for it")
         is_sequence = stop.sequence is not None or stop.reason == "stop_sequence"
         if is_sequence and not self._client.answer.tells_stop_sequence:
@@ -245,9 +288,8 @@ def describe_lost_tier(tier: str) -> Loss:
 def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
     """What the client is not told of the tokens: members that only the upstream understands, and counts that the
     client's API has no member for. Nothing in an answer depends on them."""
-    for name in COUNTS:
-        count = getattr(usage, name)
-        if count and name not in client.answer.counts:
+    for name in _uncounted(client.answer.counts):
+        if count := getattr(usage, name):
             yield Loss(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name], "note")
     if usage.is_split_estimated:
         yield Loss("usage.output_tokens", "an estimate", "the upstream reported only the total", "note")
@@ -259,6 +301,11 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
                 what = f"{key} {value}" if type(value) is int else key
                 why = f"only {owner} understands it; the counts that others know are carried over"
                 yield Loss(f"usage.{key}", what, why, "note")
+
+
+@lru_cache(maxsize=16)
+def _uncounted(told: frozenset[str]) -> tuple[str, ...]:
+    return tuple([name for name in COUNTS if name not in told])
 
 
 _UNCOUNTED = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolglot.events import Event, Finish, Start
-from toolglot.ir import replace
+from toolglot.ir import Response, replace
 
 
-def _no_id(start: Start) -> str:
+def _no_id(start: Start | Response) -> str:
     return ""
 
 
@@ -27,7 +27,7 @@ class Labeller:
         model: str = "",
         answer_id: str = "",
         clock: Callable[[], float | None] | None = None,
-        derive_id: Callable[[Start], str] = _no_id,
+        derive_id: Callable[[Start | Response], str] = _no_id,
     ) -> None:
         self._created = created
         self._clock = clock
@@ -38,10 +38,34 @@ class Labeller:
 
     def feed(self, event: Event) -> Sequence[Event]:
         if isinstance(event, Finish) and self._clock is not None:
-            now = self._clock()
-            return (event if now is None else replace(event, completed=int(now)),)
+            return (replace(event, completed=self._completed(event.completed)),)
         if not isinstance(event, Start):
             return (event,)
-        created = self._created if event.created is None else event.created
-        model = self._alias or event.model or self._model
-        return (replace(event, created=created, model=model, id=event.id or self._id or self._derive_id(event)),)
+        return (replace(event, created=self._created_at(event), model=self._model_of(event), id=self._id_of(event)),)
+
+    def whole(self, response: Response, service_tier: str | None) -> Response:
+        """The same for an answer that is there as a whole, with the tier that the client is told."""
+        return Response(
+            id=self._id_of(response),
+            model=self._model_of(response),
+            content=response.content,
+            stop=response.stop,
+            usage=response.usage,
+            created=self._created_at(response),
+            completed=self._completed(response.completed),
+            service_tier=service_tier,
+            native=response.native,
+        )
+
+    def _id_of(self, answer: Start | Response) -> str:
+        return answer.id or self._id or self._derive_id(answer)
+
+    def _model_of(self, answer: Start | Response) -> str:
+        return self._alias or answer.model or self._model
+
+    def _created_at(self, answer: Start | Response) -> int | None:
+        return self._created if answer.created is None else answer.created
+
+    def _completed(self, told: int | None) -> int | None:
+        now = None if self._clock is None else self._clock()
+        return told if now is None else int(now)

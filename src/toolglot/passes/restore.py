@@ -22,6 +22,23 @@ from toolglot.passes.unwrap import InputUnwrapper
 from toolglot.wire import json
 
 
+def is_restored(response: Response, context: Context, client: Capabilities) -> bool:
+    """Would a `Restorer` change nothing of a whole answer, and report nothing?"""
+    used, ids = context.call_ids, set[str]()
+    for block in response.content:
+        if type(block) is ToolCall:
+            name, identity = block.name, block.id
+            if block.kind != "function" or block.namespace is not None:
+                return False
+            original = context.tools.get(name)
+            if original is not None and (original.name != name or not original.is_plain):
+                return False
+            if not identity or identity in used or identity in ids or not is_legal_id(identity, client):
+                return False
+            ids.add(identity)
+    return True
+
+
 class Restorer:
     """`whole`: the response is there as a whole, so that nobody has seen a call whose input cannot be read."""
 
@@ -36,22 +53,6 @@ class Restorer:
         self._calls = 0
         self._unwrappers: dict[int, InputUnwrapper] = {}
         self._wrapped: dict[int, None] = {}  # empty it is smaller than a set
-
-    def is_idle(self, response: Response) -> bool:
-        """Would this change nothing of a whole answer, and report nothing?"""
-        used = self._context.call_ids
-        ids: set[str] = set()
-        for block in response.content:
-            if isinstance(block, ToolCall):
-                if block.kind != "function" or block.namespace is not None:
-                    return False
-                original = self._context.tools.get(block.name)
-                if original is not None and (original.name != block.name or not original.is_plain):
-                    return False
-                if not block.id or block.id in used or block.id in ids or not is_legal_id(block.id, self._client):
-                    return False
-                ids.add(block.id)
-        return True
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:

@@ -127,16 +127,6 @@ class Settler:
         self._opaque = False
         self._failed = False
 
-    def is_idle(self, response: Response) -> bool:
-        """Would this change nothing of a whole answer, and report nothing?"""
-        reason, calls = response.stop.reason, [block for block in response.content if type(block) is ToolCall]
-        if reason == "malformed_call" or len(calls) != sum([isinstance(one, ToolCall) for one in response.content]):
-            return False
-        if not calls:
-            explains = reason in ("refusal", "filtered") and response.stop.detail and not response.content
-            return reason != "tool_calls" and not explains
-        return reason not in ("end", "other") and all(map(_is_sound, calls))
-
     def feed(self, event: Event) -> Sequence[Event]:
         if self._failed:
             return ()
@@ -264,6 +254,23 @@ class Settler:
     def _runnable(self) -> int:
         """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
         return self._calls - len(self._broken) + len(self._answerable)
+
+
+def is_settled(response: Response) -> bool:
+    """Would a `Settler` change nothing of a whole answer, and report nothing?"""
+    reason, called = response.stop.reason, False
+    for block in response.content:
+        if type(block) is ToolCall:
+            called = True
+            if not _is_sound(block):
+                return False
+        elif isinstance(block, Opaque) and is_nameless(block):
+            return False
+    if called:
+        return reason not in ("end", "other", "malformed_call")
+    if reason in ("refusal", "filtered"):
+        return not response.stop.detail or bool(response.content)
+    return reason not in ("tool_calls", "malformed_call")
 
 
 def _is_sound(call: ToolCall) -> bool:

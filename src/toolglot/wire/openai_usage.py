@@ -20,13 +20,14 @@ was reported: a missing output is no output of 0.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.ir import Usage, sum_counts
-from toolglot.wire.usage import Path, UsageReader, original, with_original
+from toolglot.wire.usage import CountNames, Path, UsageReader, original, read_plain, with_original
 
 _TOTAL = ("total_tokens",)
 
@@ -48,12 +49,29 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     """The API itself has a member for the lifetimes of writes."""
     details_required: bool
     """The API's types require the counts within `details`: one that was not reported is written as 0."""
+    plain: CountNames
+    """The members that the API itself has."""
     order: tuple[str, ...] = ()
     """The members as the API writes them, where the details do not follow their sum."""
 
     def decode(self, usage: Any, where: str = "$.usage") -> Usage:
-        reader = UsageReader(usage, where)
-        return _names_in(self, _shape(usage))._decode(usage, reader)
+        found = read_plain(usage, self.plain)
+        if found is None:
+            reader = UsageReader(usage, where)
+            return _names_in(self, _shape(usage))._decode(usage, reader)
+        counts, rest = found
+        count = counts.get
+        return self._usage(
+            usage,
+            rest,
+            prompt=count("input"),
+            completion=count("output"),
+            total=count("total"),
+            read=count("read"),
+            written=count("written") or None,
+            long=None,
+            reasoning=count("reasoning"),
+        )
 
     def _decode(self, usage: dict[str, Any], reader: UsageReader) -> Usage:
         prompt, completion = reader.count(self.input), reader.count(self.output)
@@ -62,10 +80,35 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         written = reader.count(*self.written) or sum_counts(long, short)
         reader.skip(*self.implied)
         reasoning = reader.count(*self.reasoning)
+        return self._usage(
+            usage,
+            reader.rest(),
+            prompt=prompt,
+            completion=completion,
+            total=total,
+            read=read,
+            written=written,
+            long=long,
+            reasoning=reasoning,
+        )
+
+    def _usage(
+        self,
+        usage: dict[str, Any],
+        rest: dict[str, Any],
+        *,
+        prompt: int | None,
+        completion: int | None,
+        total: int | None,
+        read: int | None,
+        written: int | None,
+        long: int | None,
+        reasoning: int | None,
+    ) -> Usage:
+        """The usage that these members tell; `rest` are those that no count was read from."""
         cached = (read or 0) + (written or 0)
         prompt, completion = _from_total(prompt, completion, cached, total)
         tokens, output, reasoning = _whole_counts(prompt, completion, cached, reasoning, total)
-        rest = reader.rest()
         if total and total != (tokens or 0) + (output or 0):
             rest[_TOTAL[0]] = total
         return Usage(
@@ -81,21 +124,33 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     def encode(self, usage: Usage) -> dict[str, Any]:
         if (came := original(usage, self.owner, self.decode)) is not None:
             return came
-        details = self._reported(cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens)
         tokens, output = usage.input_tokens or 0, usage.output_tokens or 0
+        if not self.details_required and _details_of(usage) == _NO_DETAILS:
+            return {self.input[0]: tokens, self.output[0]: output, _TOTAL[0]: tokens + output}
+        cached, reasoning = self._details(usage), usage.reasoning_tokens
         written: dict[str, Any] = {
             self.input[0]: tokens,
-            self.read[0][0]: {**details, **self._lifetimes(usage)},
+            self.read[0][0]: cached,
             self.output[0]: output,
-            self.reasoning[0][0]: self._reported(reasoning_tokens=usage.reasoning_tokens),
+            self.reasoning[0][0]: (
+                {"reasoning_tokens": reasoning or 0} if self.details_required or reasoning is not None else {}
+            ),
             _TOTAL[0]: tokens + output,
         }
+        if self.details_required:
+            return written
         return {name: written[name] for name in self.order or written if written[name] != {}}
 
-    def _reported(self, **counts: int | None) -> dict[str, int]:
+    def _details(self, usage: Usage) -> dict[str, Any]:
+        """What was read from the cache and written to it."""
+        read, written = usage.cached_tokens, usage.cache_write_tokens
         if self.details_required:
-            return {name: count or 0 for name, count in counts.items()}
-        return {name: count for name, count in counts.items() if count is not None}
+            counts: dict[str, Any] = {"cached_tokens": read or 0, "cache_write_tokens": written or 0}
+        else:
+            counts = {} if read is None else {"cached_tokens": read}
+            if written is not None:
+                counts["cache_write_tokens"] = written
+        return counts if usage.cache_write_long_tokens is None else {**counts, **self._lifetimes(usage)}
 
     def _lifetimes(self, usage: Usage) -> dict[str, Any]:
         long = usage.cache_write_long_tokens
@@ -107,6 +162,10 @@ class UsageNames(Struct, frozen=True, kw_only=True):
                 "ttl_12h_tokens": long,
             }
         }
+
+
+_details_of = attrgetter("cached_tokens", "cache_write_tokens", "cache_write_long_tokens", "reasoning_tokens")
+_NO_DETAILS = (None,) * 4
 
 
 def _shape(usage: dict[str, Any]) -> tuple[Path, ...]:
@@ -198,7 +257,7 @@ def usage_names(
         (("cache_creation",), "ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"),
     )
     written = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
-    return UsageNames(
+    names = UsageNames(
         owner=owner,
         input=(tokens_in,),
         output=(tokens_out,),
@@ -215,7 +274,28 @@ def usage_names(
         written_short=tuple([(*path, short) for path, _, short in lifetimes]),
         reasoning=((produced, "reasoning_tokens"), ("reasoning_tokens",)),
         implied=((details, "text_tokens"), (produced, "text_tokens"), ("prompt_cache_miss_tokens",)),
+        plain={},
         tells_lifetimes=tells_lifetimes,
         details_required=details_required,
         order=(tokens_in, tokens_out, _TOTAL[0], details, produced) if details_last else (),
     )
+    return replace(names, plain=_plain_names(names))
+
+
+def _plain_names(names: UsageNames) -> CountNames:
+    """The first name of each count is the API's own. With another one, a second look has to decide between them."""
+    own = {
+        names.input: "input",
+        names.output: "output",
+        _TOTAL: "total",
+        names.read[0]: "read",
+        names.written[0]: "written",
+        names.reasoning[0]: "reasoning",
+    }
+    others = (*names.read, *names.written, *names.written_long, *names.written_short, *names.reasoning, *names.implied)
+    plain: dict[str, Any] = {}
+    for path in (*own, *[path for path in others if path not in own]):
+        *groups, name = path[:2]
+        inside = plain.setdefault(groups[0], {}) if groups else plain
+        inside.setdefault(name, own.get(path))
+    return plain

@@ -6,7 +6,8 @@ stood in, and `Unknown` stands for an element of a union that none of its types 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -120,21 +121,42 @@ def _tag(node: Wire) -> dict[str, Any]:
 def members_without(node: Wire, *taken: str) -> dict[str, Any]:
     """The members of an object as untyped JSON, without those that are taken. They have the order of the document where
     `rest` tells it, else that of the types."""
-    pairs = zip(node.__struct_encode_fields__, astuple(node), strict=True)
-    members: dict[str, Any] = {name: value for name, value in pairs if value is not UNSET}
-    members.pop(UNFILLED, None)
-    for name in taken:
-        members.pop(name, None)
-    for name, value in members.items():
-        if type(value) not in _LEAVES:
-            members[name] = as_json(value)
+    kind = type(node)
+    names, get, blank = _PLANS.get((kind, taken)) or _plan(kind, taken)
     rest = node.rest
+    if not names:
+        return {} if rest is UNSET else dict(rest)
+    values = get(node)
+    members: dict[str, Any] = {}
+    if values != blank:
+        for name, value in zip(names, values, strict=True):
+            if value is not UNSET:
+                members[name] = value if type(value) in _LEAVES else as_json(value)
     if rest is UNSET:
         return members
     if not members:
         return dict(rest)
     members.update(rest)
     return {name: members[name] for name in rest.order if name in members} if rest.order else members
+
+
+_PLANS: dict[tuple[type[Wire], tuple[str, ...]], tuple[tuple[str, ...], Callable[[Wire], Any], tuple[Any, ...]]] = {}
+
+
+def _plan(kind: type[Wire], taken: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[Wire], Any], tuple[Any, ...]]:
+    """The names of the members of a type that are not taken, what gets their values, and these where all are unset. The
+    decoders of a type take members in a few combinations: each is made once."""
+    pairs = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+    left = [(name, attribute) for name, attribute in pairs if name not in taken and name != UNFILLED]
+    names = tuple([name for name, _ in left])
+    if len(left) > 1:
+        get: Callable[[Wire], Any] = attrgetter(*[attribute for _, attribute in left])
+    else:
+
+        def get(node: Wire) -> Any:
+            return tuple([getattr(node, attribute) for _, attribute in left])
+
+    return _PLANS.setdefault((kind, taken), (names, get, (UNSET,) * len(left)))
 
 
 _LEAVES = frozenset({str, bool, int, float, dict, type(None)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from toolglot.errors import expected
@@ -64,6 +65,51 @@ class UsageReader:
                 yield ".".join(path), value
 
 
+CountNames: TypeAlias = Mapping[str, "str | CountNames | None"]
+"""Members of a usage object and the counts that they are. An object holds more of them; None is a member that only
+`UsageReader` can read."""
+
+
+def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str, Any]] | None:
+    """The counts of a usage object as its own API writes it, and the other members that say something, in one look;
+    None for any other usage object, which takes a `UsageReader`."""
+    if type(usage) is not dict:
+        return None
+    counts: dict[str, int] = {}
+    rest: dict[str, Any] = {}
+    for name, value in usage.items():
+        known = names.get(name, "")
+        if known == "":
+            if name[:1] == "$":
+                return None
+            if value and not says_nothing(value):
+                rest[name] = value
+        elif value is None:
+            continue
+        elif isinstance(known, str):
+            if type(value) is not int or value < 0:
+                return None
+            counts[known] = value
+        elif known is None or type(value) is not dict or not _read_group(value, known, counts):
+            return None
+    return counts, rest
+
+
+def _read_group(group: dict[str, Any], names: CountNames, counts: dict[str, int]) -> bool:
+    """Adds the counts of an object inside a usage object. False if there is something else in it."""
+    for name, value in group.items():
+        if value is None:
+            continue
+        if type(value) is not int or value < 0:
+            return False
+        known = names.get(name)
+        if type(known) is str:
+            counts[known] = value
+        elif value or name in names:
+            return False
+    return True
+
+
 def is_count(value: Any) -> bool:
     """Is this a number of tokens? Some servers write -1 for what they do not know."""
     return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
@@ -78,6 +124,8 @@ def says_nothing(value: Any) -> bool:
 
 def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """`native` of a usage: the object as it came, and what only its owner understands of it."""
+    if not rest:
+        return {owner: {ORIGINAL: usage}}
     return {owner: {ORIGINAL: usage, **{key: value for key, value in rest.items() if not key.startswith("$")}}}
 
 
@@ -89,8 +137,11 @@ def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
 
 def original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
     """The owner's usage object as it came; None when there is none, or when it no longer says the same."""
-    if ORIGINAL not in native_of(usage, owner):
+    if owner not in usage.native or ORIGINAL not in usage.native[owner]:
         return None
     came = original_usage(usage, owner)
     again = decode(came)
-    return dict(came) if all(getattr(again, name) == getattr(usage, name) for name in COUNTS) else None
+    return dict(came) if _counts_of(again) == _counts_of(usage) else None
+
+
+_counts_of = attrgetter(*COUNTS)

@@ -43,9 +43,9 @@ from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import Unknown, as_json, members_without
 from toolglot.wire.typed import sound_text
 
-_DIRECT = {"type": "direct"}
+DIRECT = {"type": "direct"}
 """The caller of a call that the model itself makes, not code that it runs."""
-_REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use": ("caller", _DIRECT)}
+_REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use": ("caller", DIRECT)}
 """The member of an answer's block that the published schema requires, and its value where there is nothing to say."""
 
 
@@ -60,12 +60,22 @@ def with_required(wire: dict[str, Any], without: Collection[str] = ()) -> dict[s
 def take_required(blocks: Sequence[AnyBlock]) -> list[str] | None:
     """Remove the members that `with_required` writes. Returns a note: those that some block does not have, which are
     left where they are and must not be added when writing."""
-    held = [(block, *entry) for block in blocks if (entry := _REQUIRED.get(_type_of(block))) is not None]
-    missing = {member for block, member, _ in held if not _has(block, member)}
+    missing: set[str] = set()
+    held = []
+    for block in blocks:
+        kind = type(block)
+        entry = _TYPED_REQUIRED[kind] if kind in _TYPED_REQUIRED else _REQUIRED.get(_type_of(block))
+        if entry is not None:
+            held.append((block, *entry))
+            if not _has(block, entry[0]):
+                missing.add(entry[0])
     for block, member, value in held:
         if member not in missing:
             _remove(block, member, value)
     return sorted(missing) or None
+
+
+_TYPED_REQUIRED = {TextBlock: _REQUIRED["text"], ToolUseBlock: _REQUIRED["tool_use"]}
 
 
 def _type_of(block: AnyBlock) -> str:
@@ -82,7 +92,9 @@ def _remove(block: AnyBlock, member: str, value: Any) -> None:
     if isinstance(block, Unknown):
         if block.verbatim.value[member] == value:
             del block.verbatim.value[member]
-    elif as_json(getattr(block, member)) == value:
+        return
+    came = getattr(block, member)
+    if came is value or as_json(came) == value:
         setattr(block, member, UNSET)
 
 
@@ -320,7 +332,7 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
         receipt.loss(f"{where}.namespace", call.namespace, "Messages has no namespaces")
     wire: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
     if "$direct" in notes:
-        wire["caller"] = dict(_DIRECT)
+        wire["caller"] = dict(DIRECT)
     return with_kept(without_missing(write_cache(wire, call.cache), call), call)
 
 

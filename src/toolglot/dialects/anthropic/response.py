@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET
 
 from toolglot.dialects.anthropic.blocks import (
+    DIRECT,
     WrongInputError,
     decode_blocks,
     encode_blocks,
@@ -26,6 +28,7 @@ from toolglot.ir import (
     Response,
     Stop,
     StopReason,
+    Text,
     ToolCall,
     native_of,
     replace,
@@ -85,7 +88,7 @@ def decode_response(data: bytes) -> Response:
         json.decode_answer(data)  # tells where
         raise DecodeError("$", json.TOO_DEEP) from None
     usage = decode_usage(message.usage) if message.usage not in (UNSET, None) else None
-    stop = decode_stop(stop_members(message), "$")
+    stop = _decode_stop(message.stop_reason, message.stop_sequence, message.stop_details, "$")
     if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut; only the stop reason tells.
         content = (*content[:-1], with_native(replace(last, complete=False), NAME, **CUT))
@@ -108,23 +111,32 @@ def _raise_error(data: bytes) -> None:
 
 
 def _absent(message: AnswerMessage) -> list[str] | None:
+    if UNSET not in _always_of(message):
+        return None
     rest = {} if message.rest is UNSET else message.rest
     return [key for key in _ALWAYS if getattr(message, key) is UNSET and key not in rest] or None
 
 
+_always_of = attrgetter(*_ALWAYS)
 _TAKEN = ("content", "id", "type", "role", "model", "stop_sequence")
+_SAID = (*_TAKEN, "usage", "stop_reason")
 
 
 def others_of(message: AnswerEnvelope) -> dict[str, Any]:
     """The members that mean nothing to other dialects, and nulls. `stop_details` is also in the stop."""
+    if message.usage is not None and message.stop_reason is not None:
+        return members_without(message, *_SAID)
     said = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
     return members_without(message, *_TAKEN, *said)
 
 
 def decode_stop(fields: Mapping[str, Any], where: str) -> Stop:
     """The stop that these members of a message tell; `where` is the path of their object."""
-    raw, sequence = (_text_of(fields, name, where) for name in ("stop_reason", "stop_sequence"))
-    details = fields.get("stop_details")
+    return _decode_stop(fields.get("stop_reason"), fields.get("stop_sequence"), fields.get("stop_details"), where)
+
+
+def _decode_stop(reason: Any, told: Any, details: Any, where: str) -> Stop:
+    raw, sequence = _text_of(reason, f"{where}.stop_reason"), _text_of(told, f"{where}.stop_sequence")
     detail = details.get("explanation") if isinstance(details, dict) else None
     return Stop(_reason_of(raw), raw, sequence, detail if isinstance(detail, str) else None)
 
@@ -133,11 +145,12 @@ def _reason_of(word: str | None) -> StopReason:
     return "end" if word is None else STOPS.get(word) or _OTHER_WORDS.get(word, "other")
 
 
-def _text_of(fields: Mapping[str, Any], name: str, where: str) -> str | None:
-    value = fields.get(name)
-    if not isinstance(value, str | None):
-        raise expected(f"{where}.{name}", "a string", value)
-    return value
+def _text_of(value: Any, where: str) -> str | None:
+    if type(value) is str:
+        return value
+    if value is None or value is UNSET:
+        return None
+    raise expected(where, "a string", value)
 
 
 def stop_members(message: AnswerEnvelope) -> dict[str, Any]:
@@ -167,9 +180,11 @@ def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
     bare = note(notes, "$bare", list) or ()
-    blocks = encode_blocks(response.content, "content", receipt, reply=True)
-    content = [with_required(block, bare) for block in blocks]
-    refused = any(isinstance(block, Refusal) for block in response.content)
+    content = _encode_plain(response.content) if not bare else None
+    if content is None:
+        blocks = encode_blocks(response.content, "content", receipt, reply=True)
+        content = [with_required(block, bare) for block in blocks]
+    refused = Refusal in map(type, response.content)
     stop = _settled(response.stop, response.content, content)
     wire: dict[str, Any] = {
         "id": response.id,
@@ -182,6 +197,8 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "usage": encode_usage(response.usage, response.service_tier),
         "container": None,
     }
+    if not notes:
+        return json.encode(wire)
     said: dict[str, Any] = {"id": response.id, "model": response.model, "usage": response.usage}
     said |= {"stop_sequence": stop.sequence, "stop_reason": stop.raw or stop.reason != "end"}
     said |= {"stop_details": wire["stop_details"]}
@@ -193,9 +210,30 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     return json.encode(with_kept(wire, response))
 
 
+def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
+    """The blocks of an answer as nearly all are, at once: texts and calls that can be run. None for others, and where
+    something is to be said of a block."""
+    written: list[dict[str, Any]] = []
+    for block in content:
+        if NAME in block.native:
+            return None
+        if type(block) is Text and block.cache is None and not block.citations and not block.logprobs:
+            written.append({"type": "text", "text": block.text, "citations": None})
+        elif type(block) is ToolCall and block.cache is None and block.complete:
+            arguments = json.object_of(block.arguments)
+            if arguments is None or json.has_repeated_key(block.arguments):
+                return None
+            call = {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments, "caller": DIRECT}
+            written.append(call)
+        else:
+            return None
+    return written
+
+
 def _settled(stop: Stop, blocks: Sequence[Block], content: Sequence[Mapping[str, Any]]) -> Stop:
     """A stop for calls, when the only calls had to be shown as text, is an end: there is nothing to run."""
-    called = any(isinstance(block, ToolCall) for block in blocks)
-    if stop.reason == "tool_calls" and called and not any(wire.get("type") == "tool_use" for wire in content):
+    if stop.reason != "tool_calls" or ToolCall not in map(type, blocks):
+        return stop
+    if not any(wire.get("type") == "tool_use" for wire in content):
         return replace(stop, reason="end")
     return stop

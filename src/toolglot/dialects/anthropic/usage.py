@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.ir import Usage, sum_counts
-from toolglot.wire.usage import UsageReader, is_count, original, original_usage, with_original
+from toolglot.wire.usage import CountNames, UsageReader, is_count, original, original_usage, read_plain, with_original
 
 _READ = "cache_read_input_tokens"
 _WRITTEN = "cache_creation_input_tokens"
@@ -43,20 +43,41 @@ class _Counts(NamedTuple):
     output: int | None = None
 
 
+_PLAIN: CountNames = {
+    "input_tokens": "fresh",
+    "output_tokens": "output",
+    _READ: "read",
+    _WRITTEN: "written",
+    _BY_LIFETIME: {_SHORT: "written_short", _LONG: "written_long"},
+    _DETAILS: {"thinking_tokens": "thinking"},
+    _STEPS: None,
+}
+
+
 def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
-    reader = UsageReader(usage, where)
-    counts = _add_steps(_read_counts(reader), usage.get(_STEPS), f"{where}.{_STEPS}")
-    if isinstance(usage.get(_TIER), str):
-        reader.skip((_TIER,))  # the answer has it
-    long, written = counts.written_long, counts.written
+    found = read_plain(usage, _PLAIN)
+    if found is None:
+        reader = UsageReader(usage, where)
+        counts = _add_steps(_read_counts(reader), usage.get(_STEPS), f"{where}.{_STEPS}")
+        thinking, rest = reader.count((_DETAILS, "thinking_tokens")), reader.rest()
+    else:
+        plain, rest = found
+        count = plain.get
+        long = count("written_long")
+        written = count("written") or sum_counts(long, count("written_short"))
+        counts = _Counts(count("fresh"), count("read"), written, long, count("output"))
+        thinking = count("thinking")
+    if isinstance(rest.get(_TIER), str):
+        del rest[_TIER]  # the answer has it
+    fresh, read, written, long, output = counts
     return Usage(
-        input_tokens=sum_counts(counts.fresh, counts.read, written),
-        output_tokens=counts.output,
-        cached_tokens=counts.read,
+        input_tokens=fresh if read is None and written is None else sum_counts(fresh, read, written),
+        output_tokens=output,
+        cached_tokens=read,
         cache_write_tokens=written,
         cache_write_long_tokens=None if long is None or written is None else min(long, written),
-        reasoning_tokens=reader.count((_DETAILS, "thinking_tokens")),
-        native=with_original(NAME, usage, reader.rest()),
+        reasoning_tokens=thinking,
+        native=with_original(NAME, usage, rest),
     )
 
 

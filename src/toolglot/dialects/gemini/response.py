@@ -199,19 +199,24 @@ def _decode_candidate(
     """The blocks and the stop of a candidate, notes on its shape, and its other members."""
     rest = members_without(candidate, "content", "finishReason")
     blocks, notes = _decode_candidate_content(candidate.content, rest)
-    blocks, notes["logprobs"] = _take_logprobs(rest, blocks)
+    if RESULT in rest:
+        blocks, logprobs = _take_logprobs(rest, blocks)
+        if logprobs is not None:
+            notes["logprobs"] = logprobs
     raw = None if candidate.finish_reason is UNSET else candidate.finish_reason
     message = rest.get("finishMessage") if raw is not None or feedback is None else None
     if message is not None:
         del rest["finishMessage"]
-    called = any(isinstance(block, ToolCall) for block in blocks)
-    stop = finish(raw, message, called, feedback)
-    notes["finish"] = "absent" if raw is None else raw if raw != _encode_finish(stop) else None
-    notes["index"] = "absent" if rest.get("index") is None else None
-    if rest.get("index") == 0:
+    stop = finish(raw, message, ToolCall in map(type, blocks), feedback)
+    if raw is None:
+        notes["finish"] = "absent"
+    elif raw != _encode_finish(stop):
+        notes["finish"] = raw
+    if (index := rest.get("index")) is None:
+        notes["index"] = "absent"
+    elif index == 0:
         del rest["index"]
-    kept = {key: note for key, note in notes.items() if note is not None}
-    return blocks, stop, kept or None, rest
+    return blocks, stop, notes or None, rest
 
 
 def _decode_candidate_content(
@@ -225,9 +230,14 @@ def _decode_candidate_content(
     except DecodeError as error:
         raise DecodeError(f"$.candidates[0].content{error.where}", error.what) from None
     role = content.role or ""
-    if others := members_without(content, "parts", "role" if role else ""):
+    if (content.rest is not UNSET or not role) and (
+        others := members_without(content, "parts", *(("role",) if role else ()))
+    ):
         rest["content"] = others
-    return blocks, {"role": None if role == "model" else role, "parts": parts_shape(content)}
+    notes: dict[str, Any] = {} if role == "model" else {"role": role}
+    if (shape := parts_shape(content)) is not None:
+        notes["parts"] = shape
+    return blocks, notes
 
 
 def _take_logprobs(
@@ -272,6 +282,9 @@ def blocked_prompt(feedback: Any) -> Stop | None:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
+    model = response.model or (request.model if request is not None else "")
+    if not notes and (parts := _encode_plain(response.content)) is not None:
+        return json.encode(_foreign_response(response, parts, model))
     body: dict[str, Any] = {}
     shape = notes.get("$candidates")
     if shape is None or response.content:
@@ -282,11 +295,41 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     if response.usage is not None or (usage and notes.get("$usage") != "absent"):
         body["usageMetadata"] = usage
     created = None if "createTime" in notes else response.created
-    body |= identity(response.model or (request.model if request is not None else ""), response.id, created)
+    body |= identity(model, response.id, created)
     for key, value in notes.items():
         if not key.startswith("$") and key not in body and key not in ("candidate", "otherCandidates"):
             body[key] = value
     return json.encode(body)
+
+
+def _foreign_response(response: Response, parts: list[dict[str, Any]], model: str) -> dict[str, Any]:
+    """The response with these parts, where it came from another API."""
+    candidate = {"content": {"parts": parts, "role": "model"}, **encode_stop(response.stop), "index": 0}
+    body: dict[str, Any] = {"candidates": [candidate]}
+    usage = encode_usage(response.usage, response.service_tier)
+    if usage or response.usage is not None:
+        body["usageMetadata"] = usage
+    return {**body, **identity(model, response.id, response.created)}
+
+
+def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
+    """The parts of an answer as nearly all are, at once: texts and calls that can be run. None for others, and where
+    something is to be said of a block."""
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if NAME in block.native:
+            return None
+        if type(block) is Text and not (block.citations or block.logprobs or block.new_message):
+            parts.append({"text": block.text})
+        elif type(block) is ToolCall and block.complete:
+            args = json.object_of(block.arguments)
+            if args is None or json.has_repeated_key(block.arguments):
+                return None
+            identity = {"id": block.id} if block.id else {}
+            parts.append({"functionCall": {**identity, "name": block.name, "args": args}})
+        else:
+            return None
+    return parts
 
 
 def created_at(text: Any) -> int | None:
@@ -305,7 +348,7 @@ def identity(model: str, response_id: str, created: int | None) -> dict[str, Any
     if response_id:
         fields["responseId"] = response_id
     if created is not None and 0 <= created <= _LAST_YEAR:
-        fields["createTime"] = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        fields["createTime"] = datetime.fromtimestamp(created, UTC).isoformat()[:19] + "Z"
     return fields
 
 

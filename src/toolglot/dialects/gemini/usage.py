@@ -12,7 +12,7 @@ from toolglot.dialects.gemini.names import USAGE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage, sum_counts
 from toolglot.wire import json
-from toolglot.wire.usage import UsageReader, original, original_usage, with_original
+from toolglot.wire.usage import CountNames, UsageReader, original, original_usage, read_plain, with_original
 
 _MOST_SHAPES = 16
 """Reports of different members that are held before they are merged."""
@@ -35,20 +35,38 @@ def tier_of(usage: Usage | None) -> str | None:
     return TIERS.get(traffic, traffic) if isinstance(traffic, str) else None
 
 
+_COUNTS = (
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount",
+    "totalTokenCount",
+)
+_PLAIN: CountNames = {**{name: name for name in _COUNTS}, **dict.fromkeys(USAGE.spelling)}
+
+
 def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
-    value = normalize(value, USAGE, where)
-    reader = UsageReader(value, where)
-    prompt, tools = reader.count(("promptTokenCount",)), reader.count(("toolUsePromptTokenCount",))
-    answer, thoughts = reader.count(("candidatesTokenCount",)), reader.count(("thoughtsTokenCount",))
-    cached, total = reader.count(("cachedContentTokenCount",)), reader.count(("totalTokenCount",))
-    reader.skip(*[(name,) for name in _BY_MODALITY if _is_all_text(value.get(name))])
-    if isinstance(value.get("trafficType"), str):
-        reader.skip(("trafficType",))  # the answer has it
-    rest = reader.rest()
+    found = read_plain(value, _PLAIN)
+    if found is None:
+        value = normalize(value, USAGE, where)
+        reader = UsageReader(value, where)
+        prompt, tools, answer, thoughts, cached, total = [reader.count((name,)) for name in _COUNTS]
+        rest = reader.rest()
+    else:
+        plain, rest = found
+        prompt, tools, answer, thoughts, cached, total = map(plain.get, _COUNTS)
+    if rest:
+        for name in _BY_MODALITY:
+            if _is_all_text(rest.get(name)):
+                del rest[name]
+        if isinstance(rest.get("trafficType"), str):
+            del rest["trafficType"]  # the answer has it
     if tools:  # part of the input, which others do not tell apart
         rest["toolUsePromptTokenCount"] = tools
     prompt, answer = _from_total(prompt, answer, (tools or 0) + (thoughts or 0), total)
-    tokens, output = sum_counts(prompt, tools), sum_counts(answer, thoughts)
+    tokens = prompt if tools is None else sum_counts(prompt, tools)
+    output = answer if thoughts is None else sum_counts(answer, thoughts)
     if total and total != (tokens or 0) + (output or 0):
         rest["totalTokenCount"] = total
     return Usage(

@@ -58,21 +58,23 @@ def decode_response(data: bytes) -> Response:
     if answer.message is UNSET and answer.response is UNSET:
         raise DecodeError("$.message", "this object is required")
     content, rest, shape = _decode_content(answer)
-    content, logprobs = _take_logprobs(answer, content)
-    shape["logprobs"] = logprobs
     others = members_without(answer, *READ_MEMBERS)
-    if answer.logprobs is not UNSET and logprobs is None:
-        others["logprobs"] = answer.logprobs
-    if answer.done is not UNSET and not answer.done:
-        shape["not_done"] = True
-    shape["no_done"] = True if answer.done is UNSET else None
-    shape["created_at"] = None if answer.created_at is UNSET else answer.created_at
-    native = keep_members(NAME, {**others, **({"message": rest} if rest else {})}, **shape)
+    if answer.logprobs is not UNSET:
+        content, shape["logprobs"] = _take_logprobs(answer, content)
+        if shape["logprobs"] is None:
+            others["logprobs"] = answer.logprobs
+    if not answer.done:
+        shape["no_done" if answer.done is UNSET else "not_done"] = True
+    if answer.created_at is not UNSET:
+        shape["created_at"] = answer.created_at
+    if rest:
+        others["message"] = rest
+    native = keep_members(NAME, others, **shape)
     return Response(
         model=answer.model or "",
         created=created_at(answer.created_at),
         content=content,
-        stop=decode_stop(answer, any(isinstance(block, ToolCall) for block in content)),
+        stop=decode_stop(answer, ToolCall in map(type, content)),
         usage=decode_usage(answer),
         native=native,
     )
@@ -112,18 +114,20 @@ def _decode_content(answer: Answer) -> tuple[tuple[Block, ...], dict[str, Any], 
         for name in ("response", "thinking", "tool_calls"):
             if getattr(answer, name) is not UNSET:
                 raise DecodeError(f"$.{name}", "an answer has this beside no message")
-    shape |= {
-        "role": None if message.role in ("assistant", UNSET) else message.role,
-        "no_role": True if message.role is UNSET else None,
-        "content": "absent" if message.content is UNSET else None,
-        "no_calls": True if message.tool_calls == [] else None,
-        "no_thinking": True if message.thinking == "" else None,
-        "no_images": True if message.images == [] else None,
-    }
+    if message.role != "assistant":
+        shape |= {"no_role": True} if message.role is UNSET else {"role": message.role}
+    if message.content is UNSET:
+        shape["content"] = "absent"
+    for note, (name, empty) in _EMPTY.items():
+        if getattr(message, name) == empty:
+            shape[note] = True
     content: list[Block] = [Thinking(text=message.thinking)] if message.thinking else []
-    content += [Text(text=message.content)] if message.content else []
-    content += decode_images(message.images)
-    content += decode_calls(message.tool_calls, "$.message.tool_calls")
+    if message.content:
+        content.append(Text(text=message.content))
+    if message.images:
+        content += decode_images(message.images)
+    if message.tool_calls:
+        content += decode_calls(message.tool_calls, "$.message.tool_calls")
     return tuple(content), rest, shape
 
 
@@ -157,6 +161,16 @@ def created_at(text: Any) -> int | None:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
+    if not notes and (plain := _encode_plain(response.content)) is not None:
+        return json.encode(
+            {
+                **identity(response.model, response.created),
+                **(plain if is_generate(request) else {"message": {"role": "assistant", **_as_message(plain)}}),
+                "done": True,
+                **encode_stop(response.stop, receipt),
+                **encode_usage(response.usage),
+            }
+        )
     rest = kept(notes)
     inside = rest.pop("message", {})
     writer = MessageWriter(receipt)
@@ -173,10 +187,40 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     return json.encode({**body, **rest})
 
 
+def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
+    """The members of an answer as nearly all are, at once: a text, and calls behind it that can be run. None for
+    others, and where something is to be said of a block."""
+    text: str | None = None
+    calls: list[dict[str, Any]] = []
+    for block in content:
+        if NAME in block.native:
+            return None
+        if (
+            type(block) is Text
+            and text is None
+            and not (calls or block.citations or block.logprobs or block.new_message)
+        ):
+            text = block.text
+        elif type(block) is ToolCall and block.complete:
+            arguments = json.object_of(block.arguments)
+            if arguments is None or json.has_repeated_key(block.arguments):
+                return None
+            named = {"id": block.id} if block.id else {}
+            calls.append({**named, "function": {"name": block.name, "arguments": arguments}})
+        else:
+            return None
+    return {"response": text or "", "tool_calls": calls} if calls else {"response": text or ""}
+
+
+def _as_message(members: dict[str, Any]) -> dict[str, Any]:
+    """The members of a message, from those of an answer that has none."""
+    return {"content" if name == "response" else name: value for name, value in members.items()}
+
+
 def _encode_content(writer: MessageWriter, notes: Any, inside: dict[str, Any], *, generates: bool) -> dict[str, Any]:
     members = writer.members()
     for note, (name, value) in _EMPTY.items():
-        if notes.get(note):
+        if notes.get(f"${note}"):
             members.setdefault(name, value)
     absent = notes.get("$content") == "absent" and not writer.content
     if generates:
@@ -187,10 +231,11 @@ def _encode_content(writer: MessageWriter, notes: Any, inside: dict[str, Any], *
 
 
 _EMPTY: dict[str, tuple[str, Any]] = {
-    "$no_calls": ("tool_calls", []),
-    "$no_images": ("images", []),
-    "$no_thinking": ("thinking", ""),
+    "no_calls": ("tool_calls", []),
+    "no_thinking": ("thinking", ""),
+    "no_images": ("images", []),
 }
+"""The notes on members that came empty."""
 
 
 def identity(model: str, created: int | None, came: str | None = None) -> dict[str, Any]:
@@ -198,7 +243,7 @@ def identity(model: str, created: int | None, came: str | None = None) -> dict[s
     if came is not None and created_at(came) == created:
         return {"model": model, "created_at": came}
     seconds = created if created is not None and 0 <= created <= _LAST_YEAR else 0
-    return {"model": model, "created_at": datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {"model": model, "created_at": datetime.fromtimestamp(seconds, UTC).isoformat()[:19] + "Z"}
 
 
 def encode_stop(stop: Stop, receipt: Receipt, *, is_own: bool = False) -> dict[str, Any]:

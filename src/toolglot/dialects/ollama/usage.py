@@ -9,7 +9,7 @@ from msgspec import UNSET
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.wire import Answer
 from toolglot.ir import Usage
-from toolglot.wire.usage import UsageReader, original, with_original
+from toolglot.wire.usage import CountNames, UsageReader, original, read_plain, with_original
 
 INPUT, OUTPUT = "prompt_eval_count", "eval_count"
 
@@ -17,17 +17,22 @@ INPUT, OUTPUT = "prompt_eval_count", "eval_count"
 def decode_usage(answer: Answer) -> Usage | None:
     """The counts of an answer; None where it tells none."""
     found = {INPUT: answer.prompt_eval_count, OUTPUT: answer.eval_count}
+    if UNSET not in found.values():
+        return _read(found)
     counts = {name: value for name, value in found.items() if value is not UNSET}
     return _read(counts) if counts else None
 
 
 def _read(counts: dict[str, Any]) -> Usage:
-    reader = UsageReader(counts, "$")
-    return Usage(
-        input_tokens=reader.count((INPUT,)),
-        output_tokens=reader.count((OUTPUT,)),
-        native=with_original(NAME, counts, {}),
-    )
+    if (plain := read_plain(counts, _PLAIN)) is not None:
+        tokens, output = plain[0].get(INPUT), plain[0].get(OUTPUT)
+    else:
+        reader = UsageReader(counts, "$")
+        tokens, output = reader.count((INPUT,)), reader.count((OUTPUT,))
+    return Usage(input_tokens=tokens, output_tokens=output, native=with_original(NAME, counts, {}))
+
+
+_PLAIN: CountNames = {INPUT: INPUT, OUTPUT: OUTPUT}
 
 
 def encode_usage(usage: Usage | None) -> dict[str, Any]:

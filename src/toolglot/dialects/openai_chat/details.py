@@ -22,6 +22,8 @@ SUMMARY = "reasoning_summary"
 reasoning, and they hold its signature."""
 _MOVED = "provider_specific_fields"
 """Where LiteLLM puts the members of a whole answer that it does not know, and sends them back from."""
+DETAILS_FIELDS = (*STATE_FIELDS, _MOVED)
+"""The members of a message that `take_details` looks at."""
 
 _IN_PIECES = {
     "reasoning.text": "text",

@@ -267,7 +267,7 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
 
 def is_legacy(request: Request) -> bool:
     """Did the client ask with the deprecated `functions`? Then it is answered with `function_call`."""
-    return any(native_of(tool, NAME).get("$legacy") for tool in request.tools)
+    return bool([tool for tool in request.tools if tool.native and native_of(tool, NAME).get("$legacy")])
 
 
 def _decode_format(wanted: SchemaFormat | TextFormat | JsonFormat, rest: dict[str, Any]) -> ResponseFormat | None:

@@ -23,10 +23,11 @@ from toolglot.dialects.openai_chat.blocks import (
     repeated_call,
     take,
 )
-from toolglot.dialects.openai_chat.details import add_details, take_details
+from toolglot.dialects.openai_chat.details import DETAILS_FIELDS, add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
 from toolglot.dialects.openai_chat.loose_members import put_right
 from toolglot.dialects.openai_chat.messages import (
+    REASONING_FIELDS,
     named_calls,
     reasoning_fields,
     take_reasoning,
@@ -113,7 +114,7 @@ def decode_response(data: bytes) -> Response:
     body, unread = _read(data)
     if not body.choices:
         raise DecodeError("$.choices", "a response needs at least one choice")
-    choice, continued, others = _group_choices(body.choices)
+    choice, continued, others = _group_choices(body.choices) if len(body.choices) > 1 else (body.choices[0], (), ())
     if not choice.message:
         raise DecodeError("$.choices[0].message", "this object is required")
     in_body, in_choice = members_without(body, "choices"), members_without(choice, "message")
@@ -126,36 +127,48 @@ def decode_response(data: bytes) -> Response:
         in_choice = {**members_without(part, "message", "finish_reason"), **in_choice}
     if in_choice.get("error"):
         raise UpstreamError(choice_error(in_choice["error"]))
-    if (failed := failure(finish)) is not None:
-        raise UpstreamError(failed)
-    if finish_reason(finish) != "tool_calls":
-        content = tuple([block for block in content if not _is_blank(block)])
-    if content and finish_reason(finish) in CUT:
-        content = (*content[:-1], _cut(content[-1]))
+    content, stop = _settle_content(finish, content)
     content, logprobs = _take_logprobs(in_choice, content)
     index = take(in_choice, "index")
-    groq = _take_groq(in_body)
+    groq = _take_groq(in_body) if "x_groq" in in_body else {}
     counts = take(in_body, "usage")
     usage = counts or groq.get("usage", counts if isinstance(counts, dict) else None)
-    fields: dict[str, Any] = {
-        "id": take(in_body, "id") or "",
-        "model": take(in_body, "model") or "",
-        "created": take(in_body, "created"),
-        "usage": decode_usage(usage) if usage is not None else None,
-        "service_tier": decode_tier(in_body.get("service_tier")),
-    }
-    native = keep_members(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
-    for name, rest in (("message", in_message), ("choice", in_choice)):
-        # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
-        native.setdefault(NAME, {})[name if rest else f"${name}"] = rest
+    identity, model, created = take(in_body, "id") or "", take(in_body, "model") or "", take(in_body, "created")
+    tier = decode_tier(in_body.get("service_tier"))
+    kept = keep_members(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
+    notes = kept.get(NAME, {})
+    # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
+    notes["message" if in_message else "$message"] = in_message
+    notes["choice" if in_choice else "$choice"] = in_choice
     annotations = choice.message.annotations
-    if annotations is not UNSET and in_message.get("annotations") != annotations:
-        native[NAME]["$annotations"] = annotations
+    if annotations and in_message.get("annotations") != annotations:
+        notes["$annotations"] = annotations
     if others:
-        native[NAME]["choices"] = others
+        notes["choices"] = others
     if unread:
-        native[NAME][UNREAD] = unread
-    return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
+        notes[UNREAD] = unread
+    return Response(
+        id=identity,
+        model=model,
+        content=content,
+        stop=stop,
+        usage=decode_usage(usage) if usage is not None else None,
+        created=created,
+        service_tier=tier,
+        native={NAME: notes},
+    )
+
+
+def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Stop]:
+    """The content without calls of nothing, its last call marked where it was cut, and why the model stopped."""
+    if (failed := failure(finish)) is not None:
+        raise UpstreamError(failed)
+    reason = finish_reason(finish)
+    if reason != "tool_calls":
+        content = tuple([block for block in content if not _is_blank(block)])
+    if reason in CUT and content:
+        content = (*content[:-1], _cut(content[-1]))
+    return content, Stop("refusal" if reason == "end" and Refusal in map(type, content) else reason, finish)
 
 
 def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, ResponseMessage]], list[Any]]:
@@ -242,27 +255,36 @@ def _logprobs(response: Response) -> dict[str, Any]:
     """The member `logprobs` of a choice, if there is something to say."""
     if "$logprobs" in (notes := native_of(response, NAME)):
         return {"logprobs": notes["$logprobs"]}
-    tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
+    tokens = [token for block in response.content if type(block) is Text for token in block.logprobs]
     return {"logprobs": encode_logprobs(tokens)} if tokens else {}
 
 
 def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[str, Any]]:
     """The blocks of a message, and its members that are not in them."""
-    taken = [name for name in ("content",) if message.content]
-    if message.role == "assistant":
-        taken.append("role")
-    rest = members_without(message, *taken, *named_calls(message))
-    blocks = take_annotations(rest, decode_content(message.content))
-    reasoning = take_details(rest, take_wrapped_reasoning(rest) or take_reasoning(rest))
-    blocks = (*reasoning, *blocks, *decode_images(message))
+    is_assistant, has_calls = message.role == "assistant", message.tool_calls or message.function_call
+    if is_assistant and message.content and not has_calls and not message.images:
+        rest = members_without(message, "content", "role")
+    else:
+        taken = [*(("content",) if message.content else ()), *(("role",) if is_assistant else ())]
+        rest = members_without(message, *taken, *named_calls(message))
+    blocks = decode_content(message.content)
+    if message.annotations:
+        blocks = take_annotations(rest, blocks)
+    if not _OF_REASONING.isdisjoint(rest):
+        blocks = (*take_details(rest, take_wrapped_reasoning(rest) or take_reasoning(rest)), *blocks)
+    if message.images:
+        blocks = (*blocks, *decode_images(message))
     if message.refusal:
         blocks = (*blocks, take_refusal(rest))
-    return (*blocks, *decode_calls(message)), rest
+    return (*blocks, *decode_calls(message)) if has_calls else blocks, rest
+
+
+_OF_REASONING = frozenset({*REASONING_FIELDS, *DETAILS_FIELDS})
 
 
 def _is_blank(block: Block) -> bool:
     """A call of nothing: some servers have one where the model made none."""
-    return isinstance(block, ToolCall) and not (block.id or block.name or block.arguments)
+    return type(block) is ToolCall and not (block.id or block.name or block.arguments)
 
 
 def _cut(block: Block) -> Block:
@@ -307,7 +329,7 @@ def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
     """The finish reason, in the deprecated word for a client that asked in the deprecated way."""
     if stop.reason == "tool_calls" and legacy:
         return "function_call"
-    if stop.reason == "refusal" and not any(isinstance(block, Refusal) for block in content):
+    if stop.reason == "refusal" and Refusal not in map(type, content):
         return "content_filter"
     return FINISH_NAMES[stop.reason]
 
@@ -316,8 +338,10 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     notes = native_of(response, NAME)
     legacy = request is not None and is_legacy(request)
     report_stop(response.stop, receipt)
+    message = (None if legacy else _encode_plain(response.content)) or _encode_message(response, legacy, receipt)
+    if not notes:
+        return json.encode(_foreign_response(response, message, legacy))
     receipt.add(unread_lines(notes))
-    message = _encode_message(response, legacy, receipt)
     finish = None if legacy else notes.get("$finish_reason")
     choice = {
         "index": notes.get("$index", 0),
@@ -343,6 +367,51 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     if response.usage is not None:
         fields["usage"] = encode_usage(response.usage)
     return json.encode({**fields, **rest})
+
+
+def _foreign_response(response: Response, message: dict[str, Any], legacy: bool) -> dict[str, Any]:
+    """The object of a response that came from another API."""
+    message.setdefault("refusal", None)
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": encode_stop(response.stop, response.content, legacy),
+        "logprobs": None,
+        **_logprobs(response),
+    }
+    fields: dict[str, Any] = {
+        "id": response.id,
+        "object": "chat.completion",
+        "created": response.created or 0,
+        "model": response.model,
+        "choices": [choice],
+    }
+    if response.usage is not None:
+        fields["usage"] = encode_usage(response.usage)
+    if response.service_tier is not None:
+        fields["service_tier"] = response.service_tier
+    return fields
+
+
+def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
+    """The message of an answer as nearly all are, at once: a text, and calls behind it. None for others, and where this
+    dialect has something of its own on a block."""
+    text: str | None = None
+    calls: list[dict[str, Any]] = []
+    for block in content:
+        if NAME in block.native:
+            return None
+        if type(block) is ToolCall and block.kind == "function":
+            function = {"name": block.name, "arguments": arguments_text(block)}
+            calls.append({"id": block.id, "type": "function", "function": function})
+        elif type(block) is Text and text is None and not (calls or block.citations or block.new_message):
+            text = block.text
+        else:
+            return None
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = calls
+    return message
 
 
 def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[str, Any]:

@@ -144,8 +144,14 @@ def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
     if isinstance(arguments, dict):
         call = _decode_call(item, "function", json.encode_text(arguments), "arguments", "parsed_arguments")
         return with_native(call, NAME, **{UNREAD: (_OBJECT,)})
-    if item.call_id is not UNSET and arguments and count_members(item) == 3:
-        return ToolCall(id=item.call_id, name=item.name, arguments=arguments, native=_CALLED)
+    if item.call_id is not UNSET and arguments and item.rest is UNSET:
+        count = count_members(item)
+        if count == 3:
+            return ToolCall(id=item.call_id, name=item.name, arguments=arguments, native=_CALLED)
+        if count == 5 and item.id is not UNSET and item.status is not UNSET:
+            native = {NAME: {"id": item.id, "status": item.status}}
+            whole = item.status != "incomplete"
+            return ToolCall(id=item.call_id, name=item.name, arguments=arguments, complete=whole, native=native)
     return _decode_call(item, "function", arguments, "arguments", "parsed_arguments")
 
 

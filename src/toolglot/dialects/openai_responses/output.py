@@ -65,11 +65,19 @@ def decode_output_item(item: OutputItem, place: int) -> list[Block]:
 
 
 def _decode_output_message(item: OutputMessage, place: int) -> list[Block]:
+    if item.rest is UNSET and item.role == "assistant" and UNSET not in (item.id, item.status, item.content):
+        named = {"id": item.id, "status": item.status}
+        note = {"$output": place, "$item": named if item.phase is UNSET else {**named, "phase": item.phase}}
+        return _with_parts(item, place, note)
     fields = carried(item, "id", "status", "role", "phase")
     if item.rest is UNSET or not item.rest.is_implied:
         fields["type"] = "message"
     lacking = ["content"] if item.content is UNSET and "content" not in fields else []
-    note = message_note(fields, place, lacking)
+    return _with_parts(item, place, message_note(fields, place, lacking))
+
+
+def _with_parts(item: OutputMessage, place: int, note: dict[str, Any]) -> list[Block]:
+    """The parts of a message, with a note on it."""
     parts = decode_content(item.content, "assistant") if item.content is not UNSET else ()
     # A message without parts still is a message.
     blocks = [with_note(part, note) for part in parts] or [empty_message(note)]
@@ -105,13 +113,16 @@ def empty_message(note: dict[str, Any]) -> Text:
     return Text(text="", native={NAME: {"$empty": True, **note}})
 
 
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
+
+
 class ItemIds:
     """Ids for items that have none, derived from the response's id and the item's place: never random."""
 
     __slots__ = ("_stem", "_used")
 
     def __init__(self, response_id: str) -> None:
-        stem = re.sub(r"[^A-Za-z0-9_-]", "_", response_id.removeprefix("resp_")) or "0"
+        stem = _NOT_IN_IDS.sub("_", response_id.removeprefix("resp_")) or "0"
         # The API allows 64 characters; the prefix and the place need some of them.
         self._stem = stem if len(stem) <= 48 else sha256(response_id.encode()).hexdigest()[:32]
         self._used: set[str] = set()
@@ -126,6 +137,8 @@ class ItemIds:
 
 def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, cut: bool) -> list[dict[str, Any]]:
     """All items; `cut`: the last one may have been cut, and a message that was is incomplete."""
+    if (plain := _encode_plain(blocks, ids, cut=cut)) is not None:
+        return plain
     items: list[dict[str, Any]] = []
     paths = ((block, f"content[{index}]") for index, block in enumerate(blocks))
     for group in grouped(paths, join=False):
@@ -133,6 +146,34 @@ def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, 
         last = group[-1][0] is blocks[-1]
         if (item := encode_output_item(group, item_id, receipt, cut=cut and last)) is not None:
             items.append(item)
+    return items
+
+
+def _encode_plain(blocks: tuple[Block, ...], ids: ItemIds, *, cut: bool) -> list[dict[str, Any]] | None:
+    """The items of an answer as nearly all of other APIs are, at once: texts and calls, an item each. None for others,
+    and where this dialect has something of its own on a block."""
+    items: list[dict[str, Any]] = []
+    for block in blocks:
+        if NAME in block.native:
+            return None
+        if type(block) is Text and block.cache is None and not block.citations and not block.logprobs:
+            part = {"type": "output_text", "text": block.text, "annotations": [], "logprobs": []}
+            status = "incomplete" if cut and block is blocks[-1] else "completed"
+            head = {"id": ids.of(None, "msg", len(items)), "type": "message", "status": status, "role": "assistant"}
+            items.append({**head, "content": [part]})
+        elif type(block) is ToolCall and block.kind == "function" and block.namespace is None:
+            items.append(
+                {
+                    "id": ids.of(None, "fc", len(items)),
+                    "status": "completed" if block.complete else "incomplete",
+                    "type": "function_call",
+                    "call_id": block.id,
+                    "name": block.name,
+                    "arguments": arguments_text(block),
+                }
+            )
+        else:
+            return None
     return items
 
 

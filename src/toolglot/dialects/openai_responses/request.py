@@ -411,6 +411,14 @@ def _split_instructions(request: Request) -> tuple[str | None, int]:
     return None, 0
 
 
+def instructions_of(request: Request) -> str | None:
+    """The text of `instructions` that the request came with."""
+    messages = request.messages
+    if not messages or native_of(messages[0], NAME).get("$from") != "instructions":
+        return None
+    return _split_instructions(request)[0]
+
+
 def _encode_input(request: Request, start: int, receipt: Receipt) -> dict[str, Any]:
     shape, messages = native_of(request, NAME).get("$input"), request.messages
     count = len(messages) - start
@@ -425,9 +433,3 @@ def _encode_input(request: Request, start: int, receipt: Receipt) -> dict[str, A
     for index in range(start, len(messages)):
         items += encode_message(messages[index], f"messages[{index}]", receipt, foreign=foreign)
     return {"input": items}
-
-
-def without_history(request: Request) -> Request:
-    """The same request without its conversation: what a response repeats of it."""
-    leading = [message for message in request.messages[:1] if native_of(message, NAME).get("$from") == "instructions"]
-    return replace(request, messages=tuple(leading))

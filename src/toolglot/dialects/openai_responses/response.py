@@ -15,7 +15,7 @@ from toolglot.dialects.openai_responses.blocks import filled, own, present
 from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
-from toolglot.dialects.openai_responses.request import request_fields, without_history
+from toolglot.dialects.openai_responses.request import instructions_of, request_fields
 from toolglot.dialects.openai_responses.tools import encode_list
 from toolglot.dialects.openai_responses.usage import decode_usage, encode_usage
 from toolglot.dialects.openai_responses.wire import OutputItem, ResponseHead
@@ -31,6 +31,7 @@ from toolglot.ir import (
     ToolCall,
     Usage,
     native_of,
+    replace,
 )
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools
@@ -123,7 +124,7 @@ def decode_response(data: bytes) -> Response:
         UpstreamError: it is one that failed, or an error envelope.
     """
     body = json.decode_answer(data)
-    if find_error(body) is not None or (isinstance(body, dict) and is_no_answer(body)):
+    if not _is_completed(body) and (find_error(body) is not None or (isinstance(body, dict) and is_no_answer(body))):
         raise UpstreamError(decode_failure(body))
     if not isinstance(body, dict):
         raise expected("$", "an object", body)
@@ -138,14 +139,25 @@ def decode_response(data: bytes) -> Response:
         content=tuple(blocks),
         stop=decode_stop(
             envelope,
-            called=any(isinstance(block, ToolCall) for block in blocks),
-            refused=any(isinstance(block, Refusal) for block in blocks),
+            called=ToolCall in map(type, blocks),
+            refused=Refusal in map(type, blocks),
         ),
         usage=envelope.usage,
         created=envelope.created,
         service_tier=envelope.service_tier,
         native=envelope.native,
     )
+
+
+_ERROR_MEMBERS = frozenset({"fault", "base_resp", "type", "errors"})
+"""Members of errors that are none of a response, and whose value tells whether it is one."""
+
+
+def _is_completed(body: Any) -> bool:
+    """Is this surely a response that has ended well? One look at what nearly all of them say."""
+    if type(body) is not dict or body.get("status") != "completed" or body.get("object") != "response":
+        return False
+    return not body.get("error") and _ERROR_MEMBERS.isdisjoint(body)
 
 
 _NO_ANSWER = ("failed", "cancelled", "queued", "in_progress")
@@ -159,15 +171,19 @@ def is_no_answer(response: dict[str, Any]) -> bool:
 
 def decode_envelope(body: dict[str, Any], where: str) -> Envelope:
     """A response at this path without its output. The members are consumed; an empty output is noted with the rest."""
-    lacking = [name for name in _HEAD_MEMBERS if name not in body] or None
-    given = {name: body.pop(name) for name in _HEAD_MEMBERS if body.get(name) is not None}
-    head = _HEADS.read_value(given, where)
+    lacking = None
+    if not body.keys() >= _HEAD_NAMES:
+        lacking = [name for name in _HEAD_MEMBERS if name not in body]
+    head = _read_head(body, where)
     created = None if head.created_at is UNSET else int(head.created_at)
     if type(head.created_at) is float:
         body["created_at"] = head.created_at  # with a fraction of a second
     details, status, tier = body.get("incomplete_details"), body.get("status"), body.get("service_tier")
     reason = details.get("reason") if isinstance(details, dict) else None
-    told = {name: body.pop(name) for name in list(body) if name in TOLD}
+    if body.keys() <= TOLD:
+        told, body = body, {}
+    else:
+        told = {name: body.pop(name) for name in list(body) if name in TOLD}
     return Envelope(
         id=head.id or "",
         model=head.model or "",
@@ -182,6 +198,16 @@ def decode_envelope(body: dict[str, Any], where: str) -> Envelope:
 
 _HEADS = ValueReader(ResponseHead)
 _HEAD_MEMBERS = ("id", "model", "created_at", "usage")
+_HEAD_NAMES = frozenset(_HEAD_MEMBERS)
+_HEAD_TYPES = (str, str, int, dict)
+
+
+def _read_head(body: dict[str, Any], where: str) -> ResponseHead:
+    """The members that have a meaning elsewhere, taken out of the body. Nulls stay."""
+    given = {name: body.pop(name) for name in _HEAD_MEMBERS if body.get(name) is not None}
+    if len(given) == len(_HEAD_TYPES) and tuple(map(type, given.values())) == _HEAD_TYPES:
+        return ResponseHead(**given)
+    return _HEADS.read_value(given, where)
 
 
 def decode_stop(envelope: Envelope, *, called: bool, refused: bool) -> Stop:
@@ -195,19 +221,50 @@ def decode_stop(envelope: Envelope, *, called: bool, refused: bool) -> Stop:
 
 def repeated(request: Request | None) -> dict[str, Any]:
     """What the response says of its request, encoded once: a stream writes it three times."""
-    said = request_fields(without_history(request), Receipt()) if request is not None else {}
-    fields: dict[str, Any] = {}
-    for key, default in _REPEATED.items():
-        value = said.get(key)
-        if value is None:
-            fields[key] = _SILENT[key]
-            continue
-        if isinstance(default, dict) and isinstance(value, dict):
-            value = {**default, **value}
-        if key == "tools" and request is not None and value:
-            value = DECLARED.write(request.tools, f"{NAME} repeated", _repeat_tools(request.tools), Receipt())
-        fields[key] = value if type(value) is Raw else Raw(json.encode(value))
+    if request is None:
+        return dict(_SILENT)
+    settings = replace(request, messages=(), tools=())
+    if (choice := request.tool_choice) is not None and choice.names:  # whose kind the tools tell
+        fields = _repeat_settings(replace(settings, tools=request.tools))
+    else:
+        fields = dict(_known_settings(settings))
+    if (instructions := instructions_of(request)) is not None:
+        fields["instructions"] = Raw(json.encode(instructions))
+    if tools := request.tools:
+        written = DECLARED.write(tools, _REPEATED_TOOLS, _repeat_tools(tools), Receipt())
+        fields["tools"] = written if type(written) is Raw else Raw(json.encode(written))
     return fields
+
+
+_REPEATED_TOOLS = f"{NAME} repeated"
+_MOST_SETTINGS, _LONGEST_SETTINGS = 64, 4096
+_settings: dict[bytes, dict[str, Raw]] = {}
+"""What responses repeat of settings, by their JSON: a client's are nearly always the same."""
+
+
+def _known_settings(request: Request) -> dict[str, Raw]:
+    key = json.encode(request)
+    found = _settings.get(key)
+    if found is None:
+        found = _repeat_settings(request)
+        if len(_settings) >= _MOST_SETTINGS:
+            _settings.clear()
+        if len(key) <= _LONGEST_SETTINGS:
+            _settings[key] = found
+    return found
+
+
+def _repeat_settings(request: Request) -> dict[str, Raw]:
+    """What the response says of a request without conversation."""
+    said = request_fields(request, Receipt())
+    return {name: _SILENT[name] if said.get(name) is None else _repeat(name, said[name]) for name in _REPEATED}
+
+
+def _repeat(name: str, value: Any) -> Raw:
+    default = _REPEATED[name]
+    if isinstance(default, dict) and isinstance(value, dict):
+        value = {**default, **value}
+    return value if type(value) is Raw else Raw(json.encode(value))
 
 
 def _repeat_tools(tools: Tools) -> Callable[[Receipt], list[Any]]:
@@ -231,7 +288,7 @@ def _repeat_tool(tool: Any) -> Any:
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
-    refused = any(isinstance(block, Refusal) for block in response.content)
+    refused = Refusal in map(type, response.content)
     cut = incomplete_reason(response.stop, refused=refused) is not None
     output = encode_output(response.content, ItemIds(response.id), receipt, cut=cut)
     repeats = repeated(request) if is_foreign(response) else {}
