@@ -10,6 +10,7 @@ The bits are plain integers: to join two members of an `IntFlag` costs more than
 
 from __future__ import annotations
 
+import re
 from itertools import compress, count, repeat
 from operator import attrgetter, is_not
 
@@ -75,9 +76,15 @@ ENVELOPE = next(_bit)
 PIECES = next(_bit)
 """A text that came in several messages."""
 
+# Ids of calls and results
+LOOSE_IDS = next(_bit)
+"""A call or a result without an id, calls that share one, or a call or a result inside of a result."""
+ODD_IDS = next(_bit)
+"""Ids that are not plain (`takes_plain_ids`)."""
+
 # How messages follow each other
 UNPAIRED = next(_bit)
-"""Results that do not stand right behind their calls, in order, each call with one."""
+"""Results that do not stand right behind the assistant's calls, in order, each call with one."""
 NEIGHBOURS = next(_bit)
 """Messages side by side that some targets want as one."""
 ODD_RESULTS = next(_bit)
@@ -156,14 +163,33 @@ def survey(request: Request, source: str, can: Capabilities) -> tuple[int, ToolH
     client's dialect."""
     bits, tools = _of_settings(request), request.tools
     if tools:
-        bits |= DECLARED.derive(tools, "features " + source, can, lambda: _of_tools(tools, source, can))
+        bits |= DECLARED.derive(tools, f"features {source}", can, lambda: _of_tools(tools, source, can))
     if request.native:
         bits |= _of_native(request.native, source, can)
-    for node in (request.tool_choice, request.response_format, request.reasoning):
-        if node is not None and node.native:
-            bits |= _of_native(node.native, source, can)
+    if bits & _WITH_NATIVE:
+        for node in (request.tool_choice, request.response_format, request.reasoning):
+            if node is not None and node.native:
+                bits |= _of_native(node.native, source, can)
     walk = _Walk(source, can)
-    return bits | walk.over(request.messages), walk.history
+    bits |= walk.over(request.messages)
+    return bits | _of_ids(walk.history) if bits & CALLS else bits, walk.history
+
+
+_PLAIN_ID_LENGTH = 40
+_plain_ids = re.compile(r"[A-Za-z0-9_-]*").fullmatch
+
+
+def takes_plain_ids(can: Capabilities) -> bool:
+    """Does the target take every id of up to 40 letters, digits, underscores and hyphens?"""
+    return can.id_length >= _PLAIN_ID_LENGTH and can.id_pattern in (r"[A-Za-z0-9_-]+", r"[!-~]+")
+
+
+def _of_ids(history: ToolHistory) -> int:
+    used = history.used_ids
+    bits = 0 if history.has_own_ids else LOOSE_IDS
+    if not history.is_flat or _plain_ids("".join(used)) is None or max(map(len, used), default=0) > _PLAIN_ID_LENGTH:
+        bits |= ODD_IDS
+    return bits
 
 
 class _Walk:
@@ -184,32 +210,41 @@ class _Walk:
         bits = 0
         for number, message in enumerate(messages):
             if message.native:
-                found = _of_native(message.native, self._source, self._can, _STATE_OF_BLOCKS)
-                bits |= found | FOREIGN_HISTORY if found & FOREIGN else found
-            if not message.content:
+                bits |= self._of_node(message.native, _STATE_OF_BLOCKS)
+            content = message.content
+            if message.role == "assistant":
+                bits |= self._of_assistant(content, number)
+            elif len(content) == 1 and type(only := content[0]) is Text:  # as most are
+                self._is_over = True
+                if only.native or only.citations or only.cache is not None:
+                    bits |= self._of_odd_text(only)
+                if not only.text or only.text.isspace():
+                    bits |= BLANK
+                bits |= self._of_role(message, 0)
+            else:
+                bits |= self._of_other(message, number)
+            if not content:
                 bits |= BLANK
-            bits |= (
-                self._of_assistant(message, number) if message.role == "assistant" else self._of_other(message, number)
-            )
-        if self._answered != len(self._waiting) or len(set(self._waiting)) != len(self._waiting):
-            bits |= UNPAIRED
+        bits |= self._of_turn()
         if not self._before:
             bits |= STARTS_ODD
         return bits | ENDS_ODD if messages and messages[-1].role == "assistant" else bits
 
-    def _of_assistant(self, message: Message, number: int) -> int:
-        bits, before, history = 0, self._before, self.history
-        if before == "assistant":
-            bits |= NEIGHBOURS
+    def _of_turn(self) -> int:
+        """Has each call of the turn that ends here one result?"""
+        waiting = self._waiting
+        count = len(waiting)
+        return UNPAIRED if self._answered != count or (count > 1 and len(set(waiting)) != count) else 0
+
+    def _of_assistant(self, content: tuple[Block, ...], number: int) -> int:
+        bits, history = 0, self.history
+        if self._before == "assistant":
+            bits = NEIGHBOURS
         else:
-            waiting = self._waiting
-            if self._answered != len(waiting) or len(set(waiting)) != len(waiting):
-                bits |= UNPAIRED
-            if not before:
-                bits |= STARTS_ODD
+            bits = self._of_turn() if self._before else STARTS_ODD | self._of_turn()
             self._waiting, self._answered, self._is_over = [], 0, False
             self._before = "assistant"
-        for index, block in enumerate(message.content):
+        for index, block in enumerate(content):
             if type(block) is Text:
                 if block.native or block.citations or block.cache is not None:
                     bits |= self._of_odd_text(block)
@@ -224,7 +259,7 @@ class _Walk:
                 if block.native or block.kind == "custom" or not block.complete or block.cache is not None:
                     bits |= self._of_odd_call(block)
             elif type(block) is ToolResult:
-                bits |= ODD_RESULTS | self._of_result(block, number, index)
+                bits |= ODD_RESULTS | UNPAIRED | self._of_result(block, number, index)
             else:
                 bits |= self._of_rare(block)
         return bits
@@ -238,7 +273,7 @@ class _Walk:
                 waiting, answered = self._waiting, self._answered
                 if self._is_over or answered >= len(waiting) or block.call_id != waiting[answered]:
                     bits |= UNPAIRED
-                self._answered += 1
+                self._answered = answered + 1
                 bits |= self._of_result(block, number, index)
                 continue
             self._is_over = True
@@ -250,7 +285,7 @@ class _Walk:
                     bits |= BLANK
             elif type(block) is ToolCall:
                 self.history.add_call(block, number, index)
-                bits |= CALLS | self._of_odd_call(block)
+                bits |= CALLS | UNPAIRED | self._of_odd_call(block)
             else:
                 bits |= self._of_rare(block)
         if not message.content:
@@ -344,11 +379,8 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
             if type(value) is str and is_ours(value):
                 bits |= ENVELOPE
             if key[:1] == "$":
-                if key == "$piece":
-                    bits |= PIECES
-                elif key == "$inline":
-                    bits |= INLINE
-                elif key == UNREAD or key in can.containers:
+                bits |= _NOTES.get(key, 0)
+                if key in can.containers:
                     bits |= FOREIGN
             else:
                 if key in _STATE_KEYS:
@@ -356,6 +388,9 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
                 if key not in can.cosmetic and key not in state:
                     bits |= FOREIGN
     return bits
+
+
+_NOTES = {"$piece": PIECES, "$inline": INLINE, UNREAD: FOREIGN}
 
 
 def _of_tools(tools: Tools, source: str, can: Capabilities) -> int:
@@ -394,18 +429,22 @@ _OF_SETTINGS = {
     "reasoning": REASONING,
     "cache": CACHE_MARKS,
     "prompt_cache": PROMPT_CACHE,
-    **{name: bit for name, bit in SETTINGS.items() if name != "stop"},
+    **{name: bit for name, bit in SETTINGS.items() if name not in ("stop", "max_output_tokens")},
 }
 """The settings that are None where nobody has made them."""
 _BITS_OF_SETTINGS = tuple(_OF_SETTINGS.values())
 _settings_of = attrgetter(*_OF_SETTINGS)
+_WITH_NATIVE = CHOICE | FORMAT | REASONING
+_LIMIT = ANY | SETTINGS["max_output_tokens"]
 
 
 def _of_settings(request: Request) -> int:
-    limit, temperature = request.max_output_tokens, request.temperature
-    bits = ANY | NO_LIMIT if limit is None else ANY if limit >= LOW else ANY | LOW_LIMIT
+    limit, temperature, settings = request.max_output_tokens, request.temperature, _settings_of(request)
+    bits = ANY | NO_LIMIT if limit is None else _LIMIT if limit >= LOW else _LIMIT | LOW_LIMIT
     if temperature is not None and temperature > 1:
         bits |= HOT
     if request.stop:
         bits |= SETTINGS["stop"]
-    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, _settings_of(request), repeat(None))))
+    if settings.count(None) == len(settings):
+        return bits
+    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, settings, repeat(None))))
