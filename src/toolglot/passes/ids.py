@@ -241,9 +241,7 @@ class Pairing:
         return bool(call.sent) and self._unanswered[call.sent] <= self._named[call.sent]
 
 
-@runs_on(
-    lambda context: features.ODD_IDS if features.takes_plain_ids(context.can) else features.CALLS, in_place=True
-)
+@runs_on(lambda context: features.ODD_IDS if features.takes_plain_ids(context.can) else features.CALLS, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
     history = tool_history(request, context)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from operator import is_
+from operator import attrgetter, is_
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -58,6 +58,9 @@ def shorten(request: Request, context: Context) -> Request:
     return replace(request, tools=tools, tool_choice=choice)
 
 
+_name_of_result = attrgetter("name")
+
+
 class _DeclaredNames(Struct, frozen=True):
     """Which name each declared tool has upstream."""
 
@@ -81,10 +84,9 @@ class _DeclaredNames(Struct, frozen=True):
                     return False
             elif call.name not in unchanged:
                 return False
-        for result in history.results:
-            if result.name is not None and result.name not in unchanged:
-                return False
-        return True
+        named = set(map(_name_of_result, history.results))
+        named.discard(None)
+        return named <= unchanged
 
 
 def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) -> _DeclaredNames:

@@ -6,12 +6,17 @@ messages, they are collected again for the next one that asks.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from toolglot.ir import Block, Message, Request, ToolCall, ToolResult, replace
 
 if TYPE_CHECKING:
     from toolglot.passes import Context
+
+
+_id_of_call = attrgetter("id")
+_id_of_result = attrgetter("call_id")
 
 
 class ToolHistory:
@@ -43,8 +48,8 @@ class ToolHistory:
         return self._has_own_ids
 
     def _find_ids(self) -> set[str]:
-        ids = {call.id for call in self.calls}
-        used = ids.union([result.call_id for result in self.results])
+        ids = set(map(_id_of_call, self.calls))
+        used = ids.union(map(_id_of_result, self.results))
         self._has_own_ids = self.is_flat and len(ids) == len(self.calls) and "" not in used
         used.discard("")
         self._used_ids = used
