@@ -10,6 +10,7 @@ The bits are plain integers: to join two members of an `IntFlag` costs more than
 
 from __future__ import annotations
 
+import re
 from itertools import compress, count, repeat
 from operator import attrgetter, is_not
 
@@ -17,7 +18,6 @@ from toolglot.dialect import Capabilities
 from toolglot.ir import (
     Block,
     Media,
-    Message,
     Native,
     Opaque,
     Refusal,
@@ -75,9 +75,15 @@ ENVELOPE = next(_bit)
 PIECES = next(_bit)
 """A text that came in several messages."""
 
+# Ids of calls and results
+LOOSE_IDS = next(_bit)
+"""A call or a result without an id, calls that share one, or a call or a result inside of a result."""
+ODD_IDS = next(_bit)
+"""Ids that are not plain (`takes_plain_ids`)."""
+
 # How messages follow each other
 UNPAIRED = next(_bit)
-"""Results that do not stand right behind their calls, in order, each call with one."""
+"""Results that do not stand right behind the assistant's calls, in order, each call with one."""
 NEIGHBOURS = next(_bit)
 """Messages side by side that some targets want as one."""
 ODD_RESULTS = next(_bit)
@@ -156,182 +162,167 @@ def survey(request: Request, source: str, can: Capabilities) -> tuple[int, ToolH
     client's dialect."""
     bits, tools = _of_settings(request), request.tools
     if tools:
-        bits |= DECLARED.derive(tools, "features " + source, can, lambda: _of_tools(tools, source, can))
+        bits |= DECLARED.derive(tools, f"features {source}", can, _of_tools, tools, source, can)
     if request.native:
         bits |= _of_native(request.native, source, can)
-    for node in (request.tool_choice, request.response_format, request.reasoning):
-        if node is not None and node.native:
-            bits |= _of_native(node.native, source, can)
-    walk = _Walk(source, can)
-    return bits | walk.over(request.messages), walk.history
+    if bits & _WITH_NATIVE:
+        for node in (request.tool_choice, request.response_format, request.reasoning):
+            if node is not None and node.native:
+                bits |= _of_native(node.native, source, can)
+    history = ToolHistory(request.messages)
+    bits |= _of_messages(history, source, can)
+    return bits | _of_ids(history, bits) if bits & CALLS else bits, history
 
 
-class _Walk:
-    """One walk over the messages of a request."""
-
-    __slots__ = ("_answered", "_before", "_can", "_is_over", "_source", "_waiting", "history")
-
-    def __init__(self, source: str, can: Capabilities) -> None:
-        self._source = source
-        self._can = can
-        self._before = ""  # the role of the message before, system text at the beginning aside
-        self._waiting: list[str] = []  # calls of the assistant's turn
-        self._answered = 0
-        self._is_over = False  # something else was said since the calls, so that no result may follow
-
-    def over(self, messages: tuple[Message, ...]) -> int:
-        self.history = ToolHistory(messages)
-        bits = 0
-        for number, message in enumerate(messages):
-            if message.native:
-                found = _of_native(message.native, self._source, self._can, _STATE_OF_BLOCKS)
-                bits |= found | FOREIGN_HISTORY if found & FOREIGN else found
-            if not message.content:
-                bits |= BLANK
-            bits |= (
-                self._of_assistant(message, number) if message.role == "assistant" else self._of_other(message, number)
-            )
-        if self._answered != len(self._waiting) or len(set(self._waiting)) != len(self._waiting):
-            bits |= UNPAIRED
-        if not self._before:
-            bits |= STARTS_ODD
-        return bits | ENDS_ODD if messages and messages[-1].role == "assistant" else bits
-
-    def _of_assistant(self, message: Message, number: int) -> int:
-        bits, before, history = 0, self._before, self.history
-        if before == "assistant":
-            bits |= NEIGHBOURS
+def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
+    """The bits of messages. Their calls and results are added to the history."""
+    bits, messages = 0, history.messages
+    before = ""  # the role of the message before, system text at the beginning aside
+    waiting: list[str] = []  # calls of the assistant's turn
+    answered = 0
+    is_over = False  # something else was said since the calls, so that no result may follow
+    for number, message in enumerate(messages):
+        role, content = message.role, message.content
+        if message.native:
+            bits |= _of_node(message.native, source, can, _STATE_OF_BLOCKS)
+        if not content:
+            bits |= BLANK
+        if role == "assistant":
+            if before == "assistant":
+                bits |= NEIGHBOURS
+            else:
+                if answered != len(waiting):
+                    bits |= UNPAIRED
+                if not before:
+                    bits |= STARTS_ODD
+                waiting, answered, is_over, before = [], 0, False, role
         else:
-            waiting = self._waiting
-            if self._answered != len(waiting) or len(set(waiting)) != len(waiting):
-                bits |= UNPAIRED
-            if not before:
-                bits |= STARTS_ODD
-            self._waiting, self._answered, self._is_over = [], 0, False
-            self._before = "assistant"
-        for index, block in enumerate(message.content):
+            bits |= _of_role(role, content, before)
+            is_over = is_over or not content
+            if before or role not in _INSTRUCTIONS:
+                before = role
+        for index, block in enumerate(content):
             if type(block) is Text:
                 if block.native or block.citations or block.cache is not None:
-                    bits |= self._of_odd_text(block)
+                    bits |= _of_odd_text(block, source, can)
                 text = block.text
                 if not text or text.isspace():
                     bits |= BLANK
+            elif type(block) is ToolResult:
+                if is_over or answered >= len(waiting) or block.call_id != waiting[answered] or role == "assistant":
+                    bits |= UNPAIRED
+                if role != "tool":
+                    bits |= ODD_RESULTS
+                answered += 1
+                history.results.append(block)
+                history.places.append((number, index))
+                bits |= _of_result(block, history, source, can)
+                continue
             elif type(block) is ToolCall:
-                bits |= CALLS
                 history.calls.append(block)
                 history.call_places.append((number, index))
-                self._waiting.append(block.id)
+                waiting.append(block.id)
+                bits |= CALLS if role == "assistant" else CALLS | UNPAIRED
                 if block.native or block.kind == "custom" or not block.complete or block.cache is not None:
-                    bits |= self._of_odd_call(block)
-            elif type(block) is ToolResult:
-                bits |= ODD_RESULTS | self._of_result(block, number, index)
+                    bits |= _of_odd_call(block, source, can)
             else:
-                bits |= self._of_rare(block)
-        return bits
+                bits |= _of_rare(block, history, source, can)
+            is_over = is_over or role != "assistant"
+    if answered != len(waiting):
+        bits |= UNPAIRED
+    if not before:
+        bits |= STARTS_ODD
+    return bits | ENDS_ODD if before == "assistant" and messages[-1].role == "assistant" else bits
 
-    def _of_other(self, message: Message, number: int) -> int:
-        """A message of any role but the assistant's."""
-        bits = results = 0
-        for index, block in enumerate(message.content):
-            if type(block) is ToolResult:
-                results += 1
-                waiting, answered = self._waiting, self._answered
-                if self._is_over or answered >= len(waiting) or block.call_id != waiting[answered]:
-                    bits |= UNPAIRED
-                self._answered += 1
-                bits |= self._of_result(block, number, index)
-                continue
-            self._is_over = True
-            if type(block) is Text:
-                if block.native or block.citations or block.cache is not None:
-                    bits |= self._of_odd_text(block)
-                text = block.text
-                if not text or text.isspace():
-                    bits |= BLANK
-            elif type(block) is ToolCall:
-                self.history.add_call(block, number, index)
-                bits |= CALLS | self._of_odd_call(block)
-            else:
-                bits |= self._of_rare(block)
-        if not message.content:
-            self._is_over = True
-        return bits | self._of_role(message, results)
 
-    def _of_role(self, message: Message, results: int) -> int:
-        bits, role, before = 0, message.role, self._before
-        if role == "user" or role == "tool":
-            if results if role == "user" else results != 1 or len(message.content) != 1:
-                bits = ODD_RESULTS
-            if before == "user" or before == "tool":
-                bits |= NEIGHBOURS
-        elif role in _INSTRUCTIONS:
-            bits = DEVELOPER if role == "developer" else 0
-            if results:
-                bits |= ODD_RESULTS
-            if Media in map(type, message.content):
-                bits |= SYSTEM_MEDIA
-            if not before:
-                return bits
-            bits |= LATER_SYSTEM
+def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
+    """A message of another role than the assistant's; `before` is that of the message before."""
+    if role == "user" or role == "tool":
+        bits = NEIGHBOURS if before == "user" or before == "tool" else 0
+        is_result = role == "user" or (len(content) == 1 and type(content[0]) is ToolResult)
+        return bits if is_result else bits | ODD_RESULTS
+    if role not in _INSTRUCTIONS:
+        return ODD_ROLE
+    bits = LATER_SYSTEM if before else 0
+    if Media in map(type, content):
+        bits |= SYSTEM_MEDIA
+    return bits | DEVELOPER if role == "developer" else bits
+
+
+def takes_plain_ids(can: Capabilities) -> bool:
+    """Does the target take every id of up to 40 letters, digits, underscores and hyphens?"""
+    return can.id_length >= _PLAIN_ID_LENGTH and can.id_pattern in (r"[A-Za-z0-9_-]+", r"[!-~]+")
+
+
+_PLAIN_ID_LENGTH = 40
+_are_plain_ids = re.compile(r"(?:[A-Za-z0-9_-]{1,40} )*[A-Za-z0-9_-]{1,40}").fullmatch
+
+
+def _of_ids(history: ToolHistory, bits: int) -> int:
+    is_loose = not history.has_own_ids
+    if bits & UNPAIRED or is_loose:
+        return LOOSE_IDS | ODD_IDS | UNPAIRED if is_loose else ODD_IDS
+    return 0 if _are_plain_ids(" ".join(history.used_ids)) else ODD_IDS
+
+
+def _of_odd_call(call: ToolCall, source: str, can: Capabilities) -> int:
+    """What a call has beside its id, name and arguments."""
+    bits = CUSTOM if call.kind == "custom" else 0
+    if call.native:
+        bits |= NATIVE_CALLS | _of_node(call.native, source, can, _STATE_KEYS)
+    if not call.complete:
+        bits |= CUT_CALLS
+    return bits | CACHE_MARKS if call.cache is not None else bits
+
+
+def _of_result(result: ToolResult, history: ToolHistory, source: str, can: Capabilities) -> int:
+    bits = CALLS | CUSTOM if result.kind == "custom" else CALLS
+    if result.native:
+        bits |= _of_node(result.native, source, can, _STATE_OF_BLOCKS)
+    if result.is_error:
+        bits |= RESULT_ERRORS
+    for part in result.content:
+        if type(part) is Text:
+            if part.native or part.citations or part.cache is not None:
+                bits |= _of_odd_text(part, source, can)
+            if not part.text or part.text.isspace():
+                bits |= BLANK
         else:
-            bits = ODD_ROLE
-        self._before = role
-        return bits
+            bits |= _of_rare(part, history, source, can)
+    return bits | CACHE_MARKS if result.cache is not None else bits
 
-    def _of_odd_call(self, call: ToolCall) -> int:
-        """What a call has beside its id, name and arguments."""
-        bits = CUSTOM if call.kind == "custom" else 0
-        if call.native:
-            bits |= NATIVE_CALLS | self._of_node(call.native, _STATE_KEYS)
-        if not call.complete:
-            bits |= CUT_CALLS
-        return bits | CACHE_MARKS if call.cache is not None else bits
 
-    def _of_result(self, result: ToolResult, number: int, index: int) -> int:
-        self.history.add_result(result, number, index)
-        bits = CALLS | CUSTOM if result.kind == "custom" else CALLS
-        if result.native:
-            bits |= self._of_node(result.native, _STATE_OF_BLOCKS)
-        if result.is_error:
-            bits |= RESULT_ERRORS
-        for part in result.content:
-            if type(part) is Text:
-                if part.native or part.citations or part.cache is not None:
-                    bits |= self._of_odd_text(part)
-                if not part.text or part.text.isspace():
-                    bits |= BLANK
-            else:
-                bits |= self._of_rare(part)
-        return bits | CACHE_MARKS if result.cache is not None else bits
+def _of_node(native: Native, source: str, can: Capabilities, state: frozenset[str]) -> int:
+    bits = _of_native(native, source, can, state)
+    return bits | FOREIGN_HISTORY if bits & FOREIGN else bits
 
-    def _of_node(self, native: Native, state: frozenset[str]) -> int:
-        bits = _of_native(native, self._source, self._can, state)
-        return bits | FOREIGN_HISTORY if bits & FOREIGN else bits
 
-    def _of_odd_text(self, text: Text) -> int:
-        """A text with more than its text."""
-        bits = self._of_node(text.native, _STATE_OF_BLOCKS) if text.native else 0
-        if text.citations:
-            bits |= CITATIONS
-            for citation in text.citations:
-                bits |= self._of_node(citation.native, _STATE_OF_BLOCKS)
-        return bits | CACHE_MARKS if text.cache is not None else bits
+def _of_odd_text(text: Text, source: str, can: Capabilities) -> int:
+    """A text with more than its text."""
+    bits = _of_node(text.native, source, can, _STATE_OF_BLOCKS) if text.native else 0
+    if text.citations:
+        bits |= CITATIONS
+        for citation in text.citations:
+            bits |= _of_node(citation.native, source, can, _STATE_OF_BLOCKS)
+    return bits | CACHE_MARKS if text.cache is not None else bits
 
-    def _of_rare(self, block: Block) -> int:
-        kind = type(block)
-        bits = _KINDS.get(kind, 0)
-        if isinstance(block, Opaque):
-            carries = isinstance(block.value, dict) and any(map(is_ours, block.value.values()))
-            return bits | ENVELOPE if carries else bits
-        if isinstance(block, ToolCall):  # inside of a result
-            self.history.is_flat = False
-            bits |= CALLS | NATIVE_CALLS | CUSTOM | CUT_CALLS
-        elif isinstance(block, ToolResult):
-            self.history.is_flat = False
-            bits |= CALLS | CUSTOM | RESULT_ERRORS
-        if block.native:
-            bits |= self._of_node(block.native, self._can.reasoning_members if kind is Thinking else _STATE_OF_BLOCKS)
-        return bits | CACHE_MARKS if getattr(block, "cache", None) is not None else bits
+
+def _of_rare(block: Block, history: ToolHistory, source: str, can: Capabilities) -> int:
+    kind = type(block)
+    bits = _KINDS.get(kind, 0)
+    if isinstance(block, Opaque):
+        carries = isinstance(block.value, dict) and any(map(is_ours, block.value.values()))
+        return bits | ENVELOPE if carries else bits
+    if isinstance(block, ToolCall):  # inside of a result
+        history.is_flat = False
+        bits |= CALLS | NATIVE_CALLS | CUSTOM | CUT_CALLS
+    elif isinstance(block, ToolResult):
+        history.is_flat = False
+        bits |= CALLS | CUSTOM | RESULT_ERRORS
+    if block.native:
+        state = can.reasoning_members if kind is Thinking else _STATE_OF_BLOCKS
+        bits |= _of_node(block.native, source, can, state)
+    return bits | CACHE_MARKS if getattr(block, "cache", None) is not None else bits
 
 
 def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[str] = _NO_STATE) -> int:
@@ -344,11 +335,8 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
             if type(value) is str and is_ours(value):
                 bits |= ENVELOPE
             if key[:1] == "$":
-                if key == "$piece":
-                    bits |= PIECES
-                elif key == "$inline":
-                    bits |= INLINE
-                elif key == UNREAD or key in can.containers:
+                bits |= _NOTES.get(key, 0)
+                if key in can.containers:
                     bits |= FOREIGN
             else:
                 if key in _STATE_KEYS:
@@ -356,6 +344,9 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
                 if key not in can.cosmetic and key not in state:
                     bits |= FOREIGN
     return bits
+
+
+_NOTES = {"$piece": PIECES, "$inline": INLINE, UNREAD: FOREIGN}
 
 
 def _of_tools(tools: Tools, source: str, can: Capabilities) -> int:
@@ -394,18 +385,22 @@ _OF_SETTINGS = {
     "reasoning": REASONING,
     "cache": CACHE_MARKS,
     "prompt_cache": PROMPT_CACHE,
-    **{name: bit for name, bit in SETTINGS.items() if name != "stop"},
+    **{name: bit for name, bit in SETTINGS.items() if name not in ("stop", "max_output_tokens")},
 }
 """The settings that are None where nobody has made them."""
 _BITS_OF_SETTINGS = tuple(_OF_SETTINGS.values())
 _settings_of = attrgetter(*_OF_SETTINGS)
+_WITH_NATIVE = CHOICE | FORMAT | REASONING
+_LIMIT = ANY | SETTINGS["max_output_tokens"]
 
 
 def _of_settings(request: Request) -> int:
-    limit, temperature = request.max_output_tokens, request.temperature
-    bits = ANY | NO_LIMIT if limit is None else ANY if limit >= LOW else ANY | LOW_LIMIT
+    limit, temperature, settings = request.max_output_tokens, request.temperature, _settings_of(request)
+    bits = ANY | NO_LIMIT if limit is None else _LIMIT if limit >= LOW else _LIMIT | LOW_LIMIT
     if temperature is not None and temperature > 1:
         bits |= HOT
     if request.stop:
         bits |= SETTINGS["stop"]
-    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, _settings_of(request), repeat(None))))
+    if settings.count(None) == len(settings):
+        return bits
+    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, settings, repeat(None))))

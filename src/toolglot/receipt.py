@@ -102,8 +102,9 @@ class Receipt:
             self._write(line)
 
     def _write(self, line: Loss) -> None:
-        if line not in self._lines:
-            self._lines[line] = None
+        count = len(self._lines)
+        self._lines.setdefault(line)
+        if len(self._lines) != count:
             self.loss_count += line.severity == "loss"
 
     def truncate(self, count: int) -> None:

@@ -39,9 +39,9 @@ def derive(request: Request, context: Context) -> Request:
 def unique(request: Request, context: Context) -> Request:
     """Ids for all calls, no two the same, whoever speaks."""
     history = tool_history(request, context)
-    if _have_ids(history):
+    if history.has_own_ids:
         return _with_names(request, history, context)
-    context.features |= features.UNPAIRED
+    context.features |= features.UNPAIRED | features.ODD_IDS
     pairing = Pairing(context.receipt.note)
     messages = tuple(pairing.over(request.messages))
     context.call_ids |= pairing.seen
@@ -53,23 +53,25 @@ def _all_ids(request: Request) -> Iterator[str]:
     return filter(None, (_id_of(block) for block, _ in blocks(request)))
 
 
-def _have_ids(history: ToolHistory) -> bool:
-    """Has every call an id of its own already, and does every result tell whose it is?"""
-    given = {call.id for call in history.calls}
-    unique = len(given) == len(history.calls) and "" not in given
-    return unique and history.is_flat and "" not in [result.call_id for result in history.results]
-
-
 def _with_names(request: Request, history: ToolHistory, context: Context) -> Request:
     """The request with the names of calls on their results, where ids alone tell whose they are."""
-    calls = {call.id: (call, place) for call, place in zip(history.calls, history.call_places, strict=True)}
+    # Where calls and results are in pairs, their lists are parallel.
+    calls = _calls_of_results(history) if context.features & features.UNPAIRED else history.calls
     results: list[ToolResult] = []
-    for result, place in zip(history.results, history.places, strict=True):
-        call, call_place = calls.get(result.call_id, _NO_CALL)
-        if call is not None and call_place < place and (result.name != call.name or result.kind != call.kind):
+    is_changed = False
+    for result, call in zip(history.results, calls, strict=True):
+        if call is not None and (result.name != call.name or result.kind != call.kind):
             result = _of_call(result, call)
+            is_changed = True
         results.append(result)
-    return with_results(request, context, results)
+    return with_results(request, context, results) if is_changed else request
+
+
+def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:
+    """The call that each result belongs to, if it stands before it."""
+    calls = {call.id: (call, place) for call, place in zip(history.calls, history.call_places, strict=True)}
+    found = [calls.get(result.call_id, _NO_CALL) for result in history.results]
+    return [call if at < place else None for (call, at), place in zip(found, history.places, strict=True)]
 
 
 _NO_CALL: tuple[None, tuple[int, int]] = (None, (0, 0))
@@ -239,7 +241,7 @@ class Pairing:
         return bool(call.sent) and self._unanswered[call.sent] <= self._named[call.sent]
 
 
-@runs_on(lambda context: features.CALLS, in_place=True)
+@runs_on(lambda context: features.ODD_IDS if features.takes_plain_ids(context.can) else features.CALLS, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
     history = tool_history(request, context)

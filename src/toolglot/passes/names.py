@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from operator import is_
+from operator import attrgetter, is_
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -58,6 +58,9 @@ def shorten(request: Request, context: Context) -> Request:
     return replace(request, tools=tools, tool_choice=choice)
 
 
+_name_of_result = attrgetter("name")
+
+
 class _DeclaredNames(Struct, frozen=True):
     """Which name each declared tool has upstream."""
 
@@ -67,16 +70,23 @@ class _DeclaredNames(Struct, frozen=True):
     """As the client calls them, by the names that they have upstream."""
     tools: tuple[Tool | Opaque, ...]
     lines: tuple[Loss, ...]
+    unchanged: frozenset[str]
+    """The names without a namespace that stay as they are."""
 
     def knows(self, history: ToolHistory) -> bool:
         """Is everything that the history calls declared, under the name that it has upstream?"""
         if not history.is_flat:
             return False
-        if not history.calls and not history.results:
-            return True
-        called: set[Key] = {(call.namespace, call.name) for call in history.calls}
-        called.update([(None, result.name) for result in history.results if result.name is not None])
-        return False not in [self.upstream.get(key) == key for key in called]
+        unchanged, upstream = self.unchanged, self.upstream
+        for call in history.calls:
+            if call.namespace is not None:
+                if upstream.get(key := (call.namespace, call.name)) != key:
+                    return False
+            elif call.name not in unchanged:
+                return False
+        named = set(map(_name_of_result, history.results))
+        named.discard(None)
+        return named <= unchanged
 
 
 def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) -> _DeclaredNames:
@@ -95,7 +105,8 @@ def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) 
         if key not in names.upstream:
             names.assign(key, OriginalTool(key[1], key[0], declared[key].kind), f"tools[{places[key]}]")
     renamed = _rename_tools(tools, names.upstream, receipt, own=own)
-    return _DeclaredNames(names.upstream, namespaces_of, names.originals, renamed, tuple(receipt))
+    unchanged = frozenset([key[1] for key, new in names.upstream.items() if key[0] is None and new == key])
+    return _DeclaredNames(names.upstream, namespaces_of, names.originals, renamed, tuple(receipt), unchanged)
 
 
 class _Names:

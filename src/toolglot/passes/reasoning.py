@@ -55,8 +55,19 @@ def settle(request: Request, context: Context) -> Request:
             context.features |= features.BLANK
     done = _demand_of(context).apply(settled, context, request.messages)
     if done is not settled:
-        context.features |= features.BLANK | features.NEIGHBOURS
+        context.features |= _of_changed(done, settled)
     return _without_emptied(done, request.messages) if context.source == context.target else done
+
+
+def _of_changed(request: Request, before: Request) -> int:
+    """The features that a request may have got: none where every message has as many blocks as it had."""
+    if list(map(_count_blocks, request.messages)) == list(map(_count_blocks, before.messages)):
+        return 0
+    return features.BLANK | features.NEIGHBOURS
+
+
+def _count_blocks(message: Message) -> int:
+    return len(message.content)
 
 
 def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:

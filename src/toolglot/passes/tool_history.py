@@ -6,6 +6,7 @@ messages, they are collected again for the next one that asks.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from toolglot.ir import Block, Message, Request, ToolCall, ToolResult, replace
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
     from toolglot.passes import Context
 
 
+_id_of_call = attrgetter("id")
+_id_of_result = attrgetter("call_id")
+
+
 class ToolHistory:
     """The calls and results that stand in messages, in order, and their places: message and block. `is_flat`: no call
     and no result stands inside of a result."""
 
-    __slots__ = ("_used_ids", "call_places", "calls", "is_flat", "messages", "places", "results")
+    __slots__ = ("_has_own_ids", "_used_ids", "call_places", "calls", "is_flat", "messages", "places", "results")
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self.messages = messages
@@ -28,15 +33,27 @@ class ToolHistory:
         self.places: list[tuple[int, int]] = []
         self.is_flat = True
         self._used_ids: set[str] | None = None
+        self._has_own_ids = False
 
     @property
     def used_ids(self) -> set[str]:
         """The ids of calls and results, found when the history is complete."""
+        return self._find_ids() if self._used_ids is None else self._used_ids
+
+    @property
+    def has_own_ids(self) -> bool:
+        """Has every call an id of its own, and does every result tell whose it is?"""
         if self._used_ids is None:
-            self._used_ids = {call.id for call in self.calls}
-            self._used_ids.update([result.call_id for result in self.results])
-            self._used_ids.discard("")
-        return self._used_ids
+            self._find_ids()
+        return self._has_own_ids
+
+    def _find_ids(self) -> set[str]:
+        ids = set(map(_id_of_call, self.calls))
+        used = ids.union(map(_id_of_result, self.results))
+        self._has_own_ids = self.is_flat and len(ids) == len(self.calls) and "" not in used
+        used.discard("")
+        self._used_ids = used
+        return used
 
     @property
     def has_custom(self) -> bool:
@@ -58,7 +75,7 @@ class ToolHistory:
         history = ToolHistory(messages)
         history.calls, history.call_places = self.calls, self.call_places
         history.results, history.places, history.is_flat = results, self.places, self.is_flat
-        history._used_ids = self._used_ids
+        history._used_ids, history._has_own_ids = self._used_ids, self._has_own_ids
         return history
 
 

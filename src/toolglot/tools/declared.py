@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from msgspec import Raw
 
@@ -29,6 +29,7 @@ _MOST_DERIVED = 16
 
 Tools: TypeAlias = tuple[Tool | Opaque, ...]
 T = TypeVar("T")
+P = ParamSpec("P")
 _Key = tuple[str, int, bytes]
 
 
@@ -81,6 +82,7 @@ class DeclaredTools:
         self._room = room
         self._young = _Generation()
         self._old = _Generation()
+        self._latest: _Known | None = None  # passes and the encoder ask for the same tools one after the other
         self._lock = Lock()
 
     def read(
@@ -113,7 +115,7 @@ class DeclaredTools:
         key = declared.key
         with self._lock:
             if self._young.size + declared.size > self._room:
-                self._old, self._young = self._young, _Generation()
+                self._old, self._young, self._latest = self._young, _Generation(), None
             young = self._young
             replaced = young.by_key.get(key)
             if replaced is not None:
@@ -127,15 +129,17 @@ class DeclaredTools:
             young.by_schema.update(dict.fromkeys(declared.schemas, declared))
             young.by_tools.update(declared.known)
 
-    def derive(self, tools: Tools, what: str, owner: object, make: Callable[[], T]) -> T:
+    def derive(
+        self, tools: Tools, what: str, owner: object, make: Callable[P, T], *args: P.args, **more: P.kwargs
+    ) -> T:
         """What `make` makes of tools, which depends on nothing but them, `what` and `owner`. It is made anew unless
         the tools are remembered."""
         known = self._find(tools)
         if known is None:
-            return make()
+            return make(*args, **more)
         entry = known.derived.get((what, id(owner)))
         if entry is None or entry[0] is not owner:
-            entry = owner, make()
+            entry = owner, make(*args, **more)
             if len(known.derived) >= _MOST_DERIVED:
                 known.derived.clear()
             known.derived[what, id(owner)] = entry
@@ -162,8 +166,12 @@ class DeclaredTools:
         return made
 
     def _find(self, tools: Tools) -> _Known | None:
+        known = self._latest
+        if known is not None and known.tools is tools:
+            return known
         known = self._young.by_tools.get(id(tools))
         if known is not None and known.tools is tools:
+            self._latest = known
             return known
         known = self._old.by_tools.get(id(tools))
         if known is None or known.tools is not tools:
@@ -184,19 +192,18 @@ class DeclaredTools:
         known = self._find(tools) if tools else None
         if known is None:
             return make(receipt) or None
-
-        def encode() -> tuple[Raw | None, tuple[Loss, ...]]:
-            lines = Receipt()
-            made = make(lines)
-            text = json.encode(made) if made else b""
-            known.declared.size += len(text)
-            self._young.size += len(text)
-            return Raw(text) if made else None, tuple(lines)
-
-        text, lines = self.derive(tools, what, None, encode)
+        text, lines = self.derive(tools, what, None, self._encode, known, make)
         if lines:
             receipt.add(lines)
         return text
+
+    def _encode(self, known: _Known, make: Callable[[Receipt], T]) -> tuple[Raw | None, tuple[Loss, ...]]:
+        lines = Receipt()
+        made = make(lines)
+        text = json.encode(made) if made else b""
+        known.declared.size += len(text)
+        self._young.size += len(text)
+        return Raw(text) if made else None, tuple(lines)
 
     def derive_from_schema(self, schema: Json, what: str, make: Callable[[], T]) -> T | None:
         """What `make` makes of a schema, which depends on nothing else; None if the schema is not of a tool that is

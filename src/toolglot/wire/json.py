@@ -332,6 +332,20 @@ def object_of(text: str) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
 
 
+def plain_object(text: str) -> msgspec.Raw | None:
+    """The same for arguments about which there is nothing to tell, as nearly all are: a small object on one line, in
+    which no key stands twice. None for all others."""
+    if text[:1] != "{" or "\n" in text or "\r" in text:
+        return None
+    try:
+        raw = text.encode()
+        if large.is_large(raw) or type(value := _decode_any(raw)) is not dict:
+            return None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return None if text.count(":") > 1 and raw.count(b":") != encode(value).count(b":") else msgspec.Raw(raw)
+
+
 def has_repeated_key(text: str) -> bool:
     """Does a key stand twice in an object of this JSON text? False for what is not JSON."""
     if text.count(":") < 2:

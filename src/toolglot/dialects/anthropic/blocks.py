@@ -247,6 +247,36 @@ def write_content(blocks: Sequence[Block], shape: str | None, where: str, receip
     return encode_blocks(blocks, where, receipt)
 
 
+def write_usual(blocks: Sequence[Block]) -> str | list[dict[str, Any]] | None:
+    """Content of a message of another API, if its blocks are as nearly all are: texts, calls with an object, results
+    that are a text. None where any is not, or where there is something to tell."""
+    encoded: list[dict[str, Any]] = []
+    for block in blocks:
+        if type(block) is Text:
+            if block.cache is not None or block.citations or block.logprobs or NAME in block.native:
+                return None
+            if len(blocks) == 1:
+                return block.text
+            encoded.append({"type": "text", "text": block.text})
+        elif type(block) is ToolCall:
+            if block.cache is not None or block.namespace is not None or NAME in block.native:
+                return None
+            if (arguments := json.plain_object(block.arguments)) is None:
+                return None
+            encoded.append({"type": "tool_use", "id": block.id, "name": block.name, "input": arguments})
+        elif type(block) is ToolResult and len(block.content) == 1 and block.cache is None:
+            only = block.content[0]
+            if NAME in block.native or type(only) is not Text or not is_plain_text(block.content):
+                return None
+            result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.call_id, "content": only.text}
+            if block.is_error is not None:
+                result["is_error"] = block.is_error
+            encoded.append(result)
+        else:
+            return None
+    return encoded or None
+
+
 def encode_blocks(
     blocks: Sequence[Block], where: str, receipt: Receipt, *, reply: bool = False
 ) -> list[dict[str, Any]]:

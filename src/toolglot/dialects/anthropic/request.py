@@ -11,7 +11,13 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from toolglot.dialects.anthropic.blocks import WrongInputError, decode_content, encode_blocks, write_content
+from toolglot.dialects.anthropic.blocks import (
+    WrongInputError,
+    decode_content,
+    encode_blocks,
+    write_content,
+    write_usual,
+)
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
     NAME,
@@ -227,12 +233,13 @@ def _decode_message(message: RequestMessage, index: int) -> Message:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    count = _count_leading(request.messages)
-    thinking = encode_thinking(request, receipt)
+    messages, notes = request.messages, native_of(request, NAME)
+    count = _count_leading(messages)
+    thinking = encode_thinking(request, receipt) if request.reasoning is not None else None
     wire: dict[str, Any] = {"model": request.model}
     if (limit := _limit(request, receipt)) is not None:
         wire["max_tokens"] = limit
-    if count and (system := _encode_system(request.messages[:count], receipt)) is not None:
+    if count and (system := _encode_system(messages[:count], receipt)) is not None:
         wire["system"] = system
     if (tools := encode_tools(request, receipt)) is not None:
         wire["tools"] = tools
@@ -240,14 +247,16 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         wire["tool_choice"] = choice
     if thinking is not None:
         wire["thinking"] = thinking
-    wire |= encode_config(request, receipt)
-    if metadata := _encode_metadata(request):
+    if notes or request.reasoning is not None or request.response_format is not None:
+        wire |= encode_config(request, receipt)
+    if (notes or request.user is not None) and (metadata := _encode_metadata(request)):
         wire["metadata"] = metadata
-    wire |= _encode_tier(request, receipt)
-    wire |= _encode_sampling(request, thinking, receipt)
+    if notes or request.service_tier is not None:
+        wire |= _encode_tier(request, receipt)
+    _add_sampling(wire, request, thinking, receipt)
     if request.stop:
         wire["stop_sequences"] = list(request.stop)
-    if (stream := request.stream or native_of(request, NAME).get("$stream")) is not None:
+    if (stream := request.stream or notes.get("$stream")) is not None:
         wire["stream"] = stream
     for name, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
         if value is not None:
@@ -255,13 +264,15 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     wire = with_kept(write_cache(wire, request.cache), request)
     wire.pop("messages", None)
     # The conversation stands last, so that one more turn leaves all the bytes before it as they were.
-    wire["messages"] = _encode_messages(request.messages, count, receipt)
-    return json.encode_document(with_kept(without_missing(wire, request), request), used_up="messages")
+    wire["messages"] = _encode_messages(messages, count, receipt)
+    if notes:
+        wire = with_kept(without_missing(wire, request), request)
+    return json.encode_document(wire, used_up="messages")
 
 
 def _count_leading(messages: Sequence[Message]) -> int:
     for index, message in enumerate(messages):
-        if message.role not in _SYSTEM_ROLES or native_of(message, NAME).get("$inline"):
+        if message.role not in _SYSTEM_ROLES or (message.native and native_of(message, NAME).get("$inline")):
             return index
     return len(messages)
 
@@ -294,6 +305,9 @@ def _encode_messages(messages: Sequence[Message], start: int, receipt: Receipt) 
     written: list[dict[str, Any]] = []
     for index in range(start, len(messages)):
         message = messages[index]
+        if NAME not in message.native and (content := write_usual(message.content)) is not None:
+            written.append({"role": _ROLES.get(message.role, message.role), "content": content})
+            continue
         came_as = native_of(message, NAME).get("$role")
         wire: dict[str, Any] = {"role": came_as if came_as == message.role else _ROLES.get(message.role, message.role)}
         content = write_content(message.content, _shape(message), f"messages[{index}].content", receipt)
@@ -335,17 +349,18 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
     return {"service_tier": _TIER_NAMES[tier]}
 
 
-def _encode_sampling(request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> dict[str, Any]:
+def _add_sampling(wire: dict[str, Any], request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> None:
     """Sampling parameters. While it thinks, the API refuses any `top_k`, a temperature but 1, a `top_p` below 0.95."""
-    given = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
-    fields = {name: value for name, value in given if value is not None}
+    given = {name: value for name, value in zip(_SAMPLING, _sampling_of(request), strict=True) if value is not None}
     own = request.reasoning is not None and NAME in request.reasoning.native
-    if not own and thinking is not None and thinking["type"] != "disabled":
-        for name in ("temperature", "top_k"):
-            if fields.get(name, 1) != 1:
-                receipt.loss(name, describe_setting(name, fields[name]), "the API refuses it while the model thinks")
-                del fields[name]
-        if request.top_p is not None and request.top_p < _LEAST_TOP_P:
-            receipt.loss("top_p", describe_setting("top_p", request.top_p), "the API refuses it while the model thinks")
-            del fields["top_p"]
-    return fields
+    if given and not own and thinking is not None and thinking["type"] != "disabled":
+        for name in ("temperature", "top_k", "top_p"):
+            value = given.get(name, 1)
+            if value < _LEAST_TOP_P if name == "top_p" else value != 1:
+                receipt.loss(name, describe_setting(name, value), "the API refuses it while the model thinks")
+                del given[name]
+    wire.update(given)
+
+
+_SAMPLING = ("temperature", "top_p", "top_k")
+_sampling_of = attrgetter(*_SAMPLING)

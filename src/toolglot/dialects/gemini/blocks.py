@@ -44,7 +44,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.media_types import media_type_of_url
 from toolglot.wire.split import is_null
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, count_members, members_without
 from toolglot.wire.typed import sound_text
 
 _MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
@@ -66,10 +66,43 @@ def decode_parts(parts: list[Part] | Part | UnsetType) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for part in parts:
         try:
-            blocks.append(decode_part(part))
+            blocks.append(_decode_usual(part) or decode_part(part))
         except DecodeError as error:
             raise DecodeError(f".parts[{len(blocks)}]{error.where}", error.what) from None
     return tuple(blocks)
+
+
+def _decode_usual(part: Part) -> Block | None:
+    """A part as nearly all are: a text, a call, a result that is a text. None for others."""
+    values = astuple(part)
+    unset = values.count(UNSET)
+    if unset == len(values) - 1:
+        if part.text is not UNSET:
+            return Text(text=part.text)
+        if (result := part.function_response) is not UNSET:
+            return _decode_usual_result(result)
+        signature: Native = {}
+    elif unset == len(values) - 2 and part.thought_signature is not UNSET:
+        signature = {NAME: {"thoughtSignature": part.thought_signature}}
+    else:
+        return None
+    call = part.function_call
+    if call is UNSET or call.rest is not UNSET or call.will_continue is not UNSET or call.partial_args is not UNSET:
+        return None
+    if not call.id or not call.name or call.args is UNSET or bytes(memoryview(call.args)[:1]) != b"{":
+        return None
+    return ToolCall(id=call.id, name=call.name, arguments=sound_text(call.args), native=signature)
+
+
+def _decode_usual_result(result: FunctionResponse) -> ToolResult | None:
+    """A result whose `response` is one text."""
+    response = result.response
+    if not result.id or not result.name or response is UNSET or count_members(result) != 3 or len(response) != 1:
+        return None
+    text = response.get("output")
+    if not isinstance(text, str) or usual_shape(text, None) != "output":
+        return None
+    return ToolResult(call_id=result.id, name=result.name, content=(Text(text=text),))
 
 
 def parts_shape(content: Content | Instruction) -> str | None:
@@ -261,9 +294,27 @@ def encode_call(call: ToolCall, args: Raw | dict[str, Any] | None) -> dict[str, 
     """A functionCall part with these arguments."""
     fields: dict[str, Any] = {"id": call.id} if call.id else {}
     fields["name"] = call.name
-    if native_of(call, NAME).get("$args") != "absent" or (call.arguments and not came_cut(call)):
+    notes = native_of(call, NAME)
+    if notes.keys() <= _SIGNATURE:
+        fields["args"] = args
+        return {"functionCall": fields, **notes}
+    if notes.get("$args") != "absent" or (call.arguments and not came_cut(call)):
         fields["args"] = args
     return {"functionCall": {**nested_rest(call, "functionCall"), **fields}, **own(call, "functionCall")}
+
+
+_SIGNATURE = {"thoughtSignature"}
+
+
+def encode_usual_result(result: ToolResult) -> dict[str, Any] | None:
+    """A functionResponse part for a named result of another API that is a text; None for others."""
+    text = result.content[0]
+    if type(text) is not Text:
+        return None
+    fields: dict[str, Any] = {"id": result.call_id} if result.call_id else {}
+    fields["name"] = result.name
+    fields["response"] = write_response(text.text, result.is_error, None)
+    return {"functionResponse": fields}
 
 
 def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -> dict[str, Any]:

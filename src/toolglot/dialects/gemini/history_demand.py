@@ -10,7 +10,7 @@ from toolglot.dialect import HistoryDemand
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Message, Request, ToolCall, native_of, replace, with_native
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.blocks import Place
 from toolglot.passes.reasoning import UNKNOWN, UNSIGNED, is_anothers
 
 _AS_ANOTHERS = "marked as another model's call"
@@ -30,26 +30,29 @@ def sign_steps(request: Request, context: Context, before: Sequence[Message]) ->
     own = context.source == context.target and not context.carried
     if _UNSIGNED_MODELS.search(request.model) or (own and not _SIGNED_MODELS.search(request.model)):
         return request
+    messages: list[Message] | None = None
     signed = anothers = False
-
-    def sign(message: Message, number: int) -> Message:
-        nonlocal signed, anothers
+    for number, message in enumerate(request.messages):
         if message.role != "assistant":
             signed = anothers = False
-            return message
-        anothers = anothers or any(block.native and is_anothers(block, NAME) for block in before[number].content)
+            continue
+        if signed:
+            continue
+        for block in before[number].content:
+            anothers = anothers or (bool(block.native) and is_anothers(block, NAME))
         for index, block in enumerate(message.content):
-            if signed or not isinstance(block, ToolCall):
+            if type(block) is not ToolCall:
                 continue
             signed = True
             if "thoughtSignature" not in native_of(block, NAME):
                 why = _AS_ANOTHERS if anothers else f"{_AS_ANOTHERS}, {UNKNOWN}"
                 context.receipt.note(str(Place(number, index)), "no thought signature", why)
                 marked = with_native(block, NAME, thoughtSignature=UNSIGNED)
-                return replace(message, content=(*message.content[:index], marked, *message.content[index + 1 :]))
-        return message
-
-    return rewrite_messages(request, sign)
+                messages = messages or [*request.messages]
+                content = (*message.content[:index], marked, *message.content[index + 1 :])
+                messages[number] = replace(message, content=content)
+            break
+    return request if messages is None else replace(request, messages=tuple(messages))
 
 
 DEMAND = HistoryDemand(apply=sign_steps, triggers=lambda context: features.CALLS)

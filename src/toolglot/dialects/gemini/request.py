@@ -7,7 +7,7 @@ and `path` writes them.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +21,7 @@ from toolglot.dialects.gemini.blocks import (
     encode_media,
     encode_result,
     encode_text,
+    encode_usual_result,
     keep,
     parts_shape,
 )
@@ -246,19 +247,28 @@ def _with_pieces(messages: list[Message]) -> list[Message]:
     A chat of the JavaScript SDK keeps every chunk of a streamed answer as a content of its own, and other clients put
     the parts of all chunks into one content. For other APIs such text is joined as it was cut, with nothing between.
     """
-    roles = ["", *(message.role for message in messages), ""]
-    return [
-        _as_pieces(message)
-        if message.role == "assistant" and ("assistant" in (roles[at], roles[at + 2]) or _has_neighbours(message))
-        else message
-        for at, message in enumerate(messages)
-    ]
+    for at, message in enumerate(messages):
+        if message.role == "assistant" and (_is_assistants(messages, at) or _has_neighbours(message)):
+            messages[at] = _as_pieces(message)
+    return messages
+
+
+def _is_assistants(messages: list[Message], at: int) -> bool:
+    """Does another message of the model stand before this one, or behind it?"""
+    return (at > 0 and messages[at - 1].role == "assistant") or (
+        at + 1 < len(messages) and messages[at + 1].role == "assistant"
+    )
 
 
 def _has_neighbours(message: Message) -> bool:
     """Do two texts, or two thoughts, stand side by side?"""
-    kinds = [type(block) for block in message.content]
-    return any(kind is other and kind in (Text, Thinking) for kind, other in pairwise(kinds))
+    before: type[Block] | None = None
+    for block in message.content:
+        kind = type(block)
+        if kind is before and (kind is Text or kind is Thinking):
+            return True
+        before = kind
+    return False
 
 
 def _as_pieces(message: Message) -> Message:
@@ -283,19 +293,22 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     writer = _Writer(receipt)
     if leading:
         body["systemInstruction"] = writer.instruction(request.messages[:leading])
-    contents = [
-        writer.content(message, f"messages[{index}]")
-        for index, message in enumerate(request.messages[leading:], start=leading)
-    ]
+    messages = request.messages
+    contents = [writer.content(messages[number], number) for number in range(leading, len(messages))]
     body["contents"] = contents[0] if native.get("$contents") == "object" and len(contents) == 1 else contents
     if (tools := encode_tools(request, receipt)) is not None:
         body["tools"] = tools
     if config := _encode_tool_config(request, receipt):
         body["toolConfig"] = config
-    settings = {**(native.get("generationConfig") or {}), **encode_settings(request, receipt)}
+    settings = encode_settings(request, receipt)
+    if rest := native.get("generationConfig"):
+        settings = {**rest, **settings}
     if settings:
         body["generationConfig"] = settings
-    body |= _encode_labels(request, receipt) | _encode_tier(request, receipt)
+    if request.metadata is not None:
+        body |= _encode_labels(request, request.metadata, receipt)
+    if request.service_tier is not None or native:
+        body |= _encode_tier(request, receipt)
     if request.store is not None:
         body["store"] = request.store
     _report(request, receipt)
@@ -322,7 +335,7 @@ class _Writer:
 
     def instruction(self, messages: tuple[Message, ...]) -> Any:
         notes = native_of(messages[0], NAME) if len(messages) == 1 else {}
-        parts = [part for index, item in enumerate(messages) for part in self._parts(item, f"messages[{index}]")]
+        parts = [part for number, item in enumerate(messages) for part in self._parts(item, number)]
         match notes.get("$instruction"):
             case "string" if len(parts) == 1 and parts[0].keys() == {"text"}:
                 return parts[0]["text"]
@@ -330,34 +343,58 @@ class _Writer:
                 return parts
             case "part" if len(parts) == 1:
                 return parts[0]
-        rest = {key: value for message in messages for key, value in _own(message).items()}
+        rest = {key: value for message in messages if message.native for key, value in _own(message).items()}
+        if not notes and not rest:
+            return {"parts": parts}
         role = notes.get("$instruction_role")
         return {**_shaped(parts, notes), **({"role": role} if role is not None else {}), **rest}
 
-    def content(self, message: Message, where: str) -> dict[str, Any]:
+    def content(self, message: Message, number: int) -> dict[str, Any]:
         notes = native_of(message, NAME)
-        parts = self._parts(message, where)
+        parts = self._parts(message, number)
         role = notes.get("$role")
         if role is None or _ROLES.get(role, role) != message.role:
-            role = self._role(message, where)
+            role = self._role(message, number)
         if not notes:
             return {"role": role, "parts": parts}
         return {**({"role": role} if role else {}), **_shaped(parts, notes), **_own(message)}
 
-    def _role(self, message: Message, where: str) -> str:
-        if message.role == "assistant":
+    def _role(self, message: Message, number: int) -> str:
+        role = message.role
+        if role == "assistant":
             return "model"
-        if message.role not in ("user", "tool"):
-            self._receipt.loss(where, f"role {message.role}", "within a conversation Gemini knows user and model only")
+        if role not in ("user", "tool"):
+            why = "within a conversation Gemini knows user and model only"
+            self._receipt.loss(f"messages[{number}]", f"role {role}", why)
         return "user"
 
-    def _parts(self, message: Message, where: str) -> list[dict[str, Any]]:
-        parts = (self._part(block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
-        return [part for part in parts if part is not None]
+    def _parts(self, message: Message, number: int) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        for index, block in enumerate(message.content):
+            part = self._usual_part(block) or self._part(block, f"messages[{number}].content[{index}]")
+            if part is not None:
+                parts.append(part)
+        return parts
+
+    def _usual_part(self, block: Block) -> dict[str, Any] | None:
+        """The part of a block as nearly all are: a text, a call with an object, a result that is a text. None for
+        others, and where there is something to tell."""
+        if type(block) is Text:
+            is_bare = not block.native and not block.citations and block.cache is None
+            return {"text": block.text} if is_bare else None
+        if type(block) is ToolCall:
+            is_usual = block.cache is None and block.namespace is None and block.complete
+            args = json.plain_object(block.arguments) if is_usual else None
+            if args is None:
+                return None
+            self._names[block.id] = block.name
+            return encode_call(block, args)
+        if type(block) is ToolResult:
+            is_usual = block.cache is None and block.name is not None and NAME not in block.native
+            return encode_usual_result(block) if is_usual and len(block.content) == 1 else None
+        return None
 
     def _part(self, block: Block, where: str) -> dict[str, Any] | None:
-        if type(block) is Text and not block.native and not block.citations and block.cache is None:
-            return {"text": block.text}
         if getattr(block, "cache", None) is not None:
             self._receipt.loss(where, "cache breakpoint", "Gemini caches by itself or by cachedContent")
         match block:
@@ -419,23 +456,20 @@ def _own(message: Message) -> dict[str, Any]:
 
 
 def _encode_tool_config(request: Request, receipt: Receipt) -> Any:
-    rest = native_of(request, NAME).get("toolConfig")
     choice = encode_choice(request.tool_choice, receipt) if request.tool_choice is not None else None
     if choice is None:
         return None
-    return {**(rest or {}), "functionCallingConfig": choice}
+    return {**(native_of(request, NAME).get("toolConfig") or {}), "functionCallingConfig": choice}
 
 
-def _encode_labels(request: Request, receipt: Receipt) -> dict[str, Any]:
-    if request.metadata is None:
-        return {}
-    labels = dict(request.metadata)
+def _encode_labels(request: Request, metadata: dict[str, str], receipt: Receipt) -> dict[str, Any]:
+    labels = dict(metadata)
     if not native_of(request, NAME).get("$labels"):
-        for key, value in request.metadata.items():
+        for key, value in metadata.items():
             if not _is_label(key, value):
                 receipt.loss(f"metadata.{key}", "metadata", "it does not fit the form of a Google label")
                 del labels[key]
-    return {"labels": labels} if labels or not request.metadata else {}
+    return {"labels": labels} if labels or not metadata else {}
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
@@ -453,11 +487,13 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
 
 def _report(request: Request, receipt: Receipt) -> None:
     """The fields that have no place on this wire."""
-    for field, present in (
-        ("parallel_tool_calls", request.parallel_tool_calls is False),
-        ("verbosity", request.verbosity is not None),
-        ("user", request.user is not None),
-        ("cache", request.cache is not None),
-    ):
-        if present:
-            receipt.loss(field, field, "Gemini has no such setting")
+    if request.parallel_tool_calls is False:
+        receipt.loss("parallel_tool_calls", "parallel_tool_calls", _NO_SETTING)
+    for field, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
+        if value is not None:
+            receipt.loss(field, field, _NO_SETTING)
+
+
+_NO_SETTING = "Gemini has no such setting"
+_ELSEWHERE = ("verbosity", "user", "cache")
+_elsewhere_of = attrgetter(*_ELSEWHERE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -29,6 +30,7 @@ _SETTINGS = {
     "logprobs": "responseLogprobs",
 }
 """Fields of the IR, and the members that say the same."""
+_settings_of = attrgetter(*_SETTINGS)
 _FIELDS = {member: name for name, member in _SETTINGS.items()}
 
 _FORMATS: dict[str, Literal["text", "json"]] = {"application/json": "json", "text/plain": "text"}
@@ -50,10 +52,8 @@ def decode_settings(config: GenerationConfig, where: str) -> tuple[dict[str, Any
 
 def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The members of `generationConfig` that the IR holds."""
-    members: dict[str, Any] = {}
-    for field, key in _SETTINGS.items():
-        if (value := getattr(request, field)) is not None:
-            members[key] = value
+    settings = zip(_SETTINGS.values(), _settings_of(request), strict=True)
+    members: dict[str, Any] = {key: value for key, value in settings if value is not None}
     if request.stop:
         members["stopSequences"] = list(request.stop)
     if request.response_format is not None:

@@ -17,7 +17,7 @@ from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.native import keep_members, kept
 from toolglot.wire.repeated_keys import note_repeated_keys
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import count_members, members_without
 from toolglot.wire.text_separator import separator_between
 from toolglot.wire.typed import UnsoundError, sound_text
 
@@ -56,6 +56,19 @@ def decode_call(call: Call, where: str) -> ToolCall:
     return ToolCall(
         id=call.id or "", name=function.name, arguments=arguments, native=_native_of_call(call, has_id=bool(call.id))
     )
+
+
+def decode_usual_call(call: Call) -> ToolCall | None:
+    """A call with an id, a name and an object of arguments, and nothing else; None for others."""
+    function = call.function
+    raw = function.arguments
+    if not call.id or raw is UNSET or count_members(call) != 2 or count_members(function) != 2:
+        return None
+    try:
+        text = sound_text(raw)
+    except UnsoundError:
+        return None
+    return ToolCall(id=call.id, name=function.name, arguments=text) if text[0] == "{" else None
 
 
 def _native_of_call(call: Call, *, has_id: bool) -> Native:
@@ -102,6 +115,14 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any] 
     if notes.get("$null") and not call.arguments:
         spelled = None
     return {**identity, "function": {"name": call.name, "arguments": spelled, **inside}, **rest}
+
+
+def encode_usual_call(call: ToolCall) -> dict[str, Any] | None:
+    """A call that came from another API, with an object of arguments; None for others."""
+    if NAME in call.native or not call.complete or (arguments := json.plain_object(call.arguments)) is None:
+        return None
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "function": function} if call.id else {"function": function}
 
 
 def tell_citations(count: int, where: str, receipt: Receipt) -> None:

@@ -6,12 +6,19 @@ Models without a tag and with `:latest` are the same to Ollama, and some clients
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET
 
-from toolglot.dialects.ollama.blocks import MessageWriter, decode_calls, decode_images
+from toolglot.dialects.ollama.blocks import (
+    MessageWriter,
+    decode_calls,
+    decode_images,
+    decode_usual_call,
+    encode_usual_call,
+)
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.tools import decode_tools, encode_tools
 from toolglot.dialects.ollama.wire import REQUESTS, Body, ChatMessage
@@ -32,17 +39,20 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    replace,
 )
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
+from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.large import emptied
 from toolglot.wire.native import keep_members, kept
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import count_members, members_without
 
 LATEST = ":latest"
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 """Options that the IR has under the same names."""
+_options_of = attrgetter(*_OPTIONS)
 _TAKEN = ("model", "messages", "tools", "prompt", "system", "images", "stream", "options", "think", "format")
 
 
@@ -78,14 +88,44 @@ def answer_without_model(request: Request) -> Response | None:
 # Reading
 
 
+_KNOWN = KnownSettings[Request]("messages")
+
+
 def decode_request(data: bytes) -> Request:
+    known = _decode_known(data)
+    if known is not None:
+        return known
     body = REQUESTS.read(data)
+    settings = _decode_settings(body, data)
+    if body.messages is UNSET:
+        return settings
+    request = replace(settings, messages=_decode_messages(body.messages))
+    _KNOWN.keep(data, lambda: settings)
+    return request
+
+
+def _decode_known(data: bytes) -> Request | None:
+    """A request whose settings have come before."""
+    if (found := _KNOWN.find(data)) is None:
+        return None
+    settings, history = found
+    DECLARED.adopt(settings.tools, len(data))
+    if (wire := REQUESTS.read_history(history)) is None:
+        return None
+    try:
+        return replace(settings, messages=_decode_messages(wire))
+    except DecodeError:
+        return None  # the whole document tells what is wrong
+
+
+def _decode_settings(body: Body, data: bytes) -> Request:
+    """All but the messages of `/api/chat`."""
     rest = members_without(body, *_TAKEN)
     shape: dict[str, Any] = {"generate": True if body.messages is UNSET else None}
     fields: dict[str, Any] = {"model": _decode_model(body, shape), "tools": _read_tools(body, rest, shape, data)}
     fields["stream"] = body.stream is UNSET or body.stream
     shape["stream"] = "absent" if body.stream is UNSET else None
-    messages = _prompt(body, shape) if body.messages is UNSET else _decode_messages(body.messages)
+    messages = _prompt(body, shape) if body.messages is UNSET else ()
     _decode_options(body, rest, fields, shape)
     _decode_think(body, fields)
     _decode_format(body, rest, fields)
@@ -130,12 +170,32 @@ def _prompt(body: Body, shape: dict[str, Any]) -> list[Message]:
     return [*system, Message(role="user", content=(*text, *decode_images(body.images)))]
 
 
-def _decode_messages(messages: list[ChatMessage]) -> Iterator[Message]:
-    for index, message in enumerate(emptied(messages)):
-        yield _decode_message(message, f"$.messages[{index}]")
+def _decode_messages(messages: list[ChatMessage]) -> tuple[Message, ...]:
+    return tuple(
+        [_decode_usual(message) or _decode_message(message, index) for index, message in enumerate(emptied(messages))]
+    )
 
 
-def _decode_message(message: ChatMessage, where: str) -> Message:
+def _decode_usual(message: ChatMessage) -> Message | None:
+    """A message as nearly all are: a text, calls, or a result that is a text. None for others."""
+    role, said = message.role, message.content
+    if not said:
+        return None
+    count = count_members(message)
+    if role == "tool":
+        name, call_id = message.tool_name, message.tool_call_id
+        if count != 4 or not name or not call_id:
+            return None
+        return Message(role="tool", content=(ToolResult(call_id=call_id, name=name, content=(Text(text=said),)),))
+    if count == 2:
+        return Message(role=role, content=(Text(text=said),))
+    if count != 3 or not message.tool_calls:
+        return None
+    calls = [decode_usual_call(call) for call in message.tool_calls]
+    return None if None in calls else Message(role=role, content=(Text(text=said), *calls))  # type: ignore[arg-type]
+
+
+def _decode_message(message: ChatMessage, index: int) -> Message:
     rest = members_without(message, "role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id")
     shape: dict[str, Any] = {
         "content": "absent" if message.content is UNSET else None,
@@ -148,7 +208,7 @@ def _decode_message(message: ChatMessage, where: str) -> Message:
     content: list[Block] = [Thinking(text=message.thinking)] if message.thinking else []
     content += [Text(text=message.content)] if message.content else []
     content += decode_images(message.images)
-    content += decode_calls(message.tool_calls, f"{where}.tool_calls")
+    content += decode_calls(message.tool_calls, f"$.messages[{index}].tool_calls")
     for name in ("tool_name", "tool_call_id"):
         if (value := getattr(message, name)) is not UNSET:
             rest[name] = value
@@ -226,27 +286,35 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 def _request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
     rest = kept(notes)
-    fields: dict[str, Any] = {
-        "model": _encode_model(request),
-        **(_encode_prompt(request, receipt) if is_generate(request) else _encode_messages(request, receipt)),
-        "tools": encode_tools(request, receipt),
-        # Ollama streams unless it is told otherwise.
-        "stream": None if request.stream and notes.get("$stream") == "absent" else request.stream,
-        "format": _encode_format(request.response_format, receipt),
-        "options": _encode_options(request, rest.pop("options") if rest.get("options") else {}),
-        "think": _encode_think(request.reasoning),
-        "logprobs": request.logprobs,
-        "top_logprobs": request.top_logprobs,
-    }
-    present = {key: value for key, value in fields.items() if value is not None}
-    return {**rest, **present} if rest.get("options", 0) is None else {**present, **rest}
+    fields: dict[str, Any] = {}
+    if (model := _encode_model(request.model, notes)) is not None:
+        fields["model"] = model
+    fields |= _encode_prompt(request, receipt) if is_generate(request) else _encode_messages(request, receipt)
+    if (tools := encode_tools(request, receipt)) is not None:
+        fields["tools"] = tools
+    # Ollama streams unless it is told otherwise.
+    if not request.stream or notes.get("$stream") != "absent":
+        fields["stream"] = request.stream
+    if (form := _encode_format(request.response_format, receipt)) is not None:
+        fields["format"] = form
+    options = _encode_options(request, rest.pop("options") if rest.get("options") else {})
+    if options or notes.get("$options"):
+        fields["options"] = options
+    if (think := _encode_think(request.reasoning)) is not None:
+        fields["think"] = think
+    if request.logprobs is not None:
+        fields["logprobs"] = request.logprobs
+    if request.top_logprobs is not None:
+        fields["top_logprobs"] = request.top_logprobs
+    if not rest:
+        return fields
+    return {**rest, **fields} if rest.get("options", 0) is None else {**fields, **rest}
 
 
-def _encode_model(request: Request) -> str | None:
-    notes = native_of(request, NAME)
-    if not request.model and notes.get("$no_model"):
+def _encode_model(model: str, notes: Mapping[str, Any]) -> str | None:
+    if not model and notes.get("$no_model"):
         return None
-    return request.model + LATEST if notes.get("$latest") else request.model
+    return model + LATEST if notes.get("$latest") else model
 
 
 def _encode_prompt(request: Request, receipt: Receipt) -> dict[str, Any]:
@@ -272,10 +340,41 @@ def _encode_messages(request: Request, receipt: Receipt) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
     for index, message in enumerate(request.messages):
         for block in message.content:
-            if isinstance(block, ToolCall):
+            if type(block) is ToolCall:
                 names[block.id] = block.name
-        messages += _encode_message(message, f"messages[{index}]", names, receipt)
+        if NAME not in message.native and (usual := _encode_usual(message.role, message.content, names)) is not None:
+            messages.append(usual)
+        else:
+            messages += _encode_message(message, f"messages[{index}]", names, receipt)
     return {"messages": messages}
+
+
+def _encode_usual(role: str, content: tuple[Block, ...], names: dict[str, str]) -> dict[str, Any] | None:
+    """The wire form of a message as nearly all are, at once: a text, then calls; or one result that is a text. None for
+    others, and where there is something to tell."""
+    said, calls = "", list[dict[str, Any]]()
+    for block in content:
+        if type(block) is Text:
+            if said or calls or block.citations:
+                return None
+            said = block.text
+        elif type(block) is ToolCall:
+            if (call := encode_usual_call(block)) is None:
+                return None
+            calls.append(call)
+        elif type(block) is ToolResult and len(content) == len(block.content) == 1:
+            text = block.content[0]
+            if type(text) is not Text or text.citations:
+                return None
+            wire: dict[str, Any] = {"role": "tool", "content": text.text}
+            if name := block.name or names.get(block.call_id):
+                wire["tool_name"] = name
+            if block.call_id:
+                wire["tool_call_id"] = block.call_id
+            return wire
+        else:
+            return None
+    return {"role": role, "content": said, "tool_calls": calls} if calls else {"role": role, "content": said}
 
 
 def _encode_message(message: Message, where: str, names: dict[str, str], receipt: Receipt) -> list[dict[str, Any]]:
@@ -326,11 +425,14 @@ def _encode_result(
     return {"role": "tool", **content, **identity, **writer.members(), **_empty_members(notes), **kept(notes)}
 
 
-def _encode_options(request: Request, rest: dict[str, Any]) -> dict[str, Any] | None:
-    options: dict[str, Any] = {name: getattr(request, name) for name in _OPTIONS}
-    options |= {"num_predict": request.max_output_tokens, "stop": list(request.stop) or None}
-    present = {name: value for name, value in options.items() if value is not None}
-    return {**present, **rest} or ({} if native_of(request, NAME).get("$options") else None)
+def _encode_options(request: Request, rest: dict[str, Any]) -> dict[str, Any]:
+    given = zip(_OPTIONS, _options_of(request), strict=True)
+    options: dict[str, Any] = {name: value for name, value in given if value is not None}
+    if request.max_output_tokens is not None:
+        options["num_predict"] = request.max_output_tokens
+    if request.stop:
+        options["stop"] = list(request.stop)
+    return {**options, **rest} if rest else options
 
 
 def _encode_think(wanted: Reasoning | None) -> bool | str | None:

@@ -189,8 +189,6 @@ def decode_message(message: AnyMessage) -> Message:
 
 def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
     """The wire messages of one message: each tool result is a message of its own and stands first."""
-    if NAME not in message.native and (usual := _encode_usual(message.role, message.content)) is not None:
-        return [usual]
     results: list[dict[str, Any]] = []
     others: list[Placed] = []
     for index, block in enumerate(message.content):
@@ -205,7 +203,7 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
     return [*results, _encode_plain(role, others, message, receipt)]
 
 
-def _encode_usual(role: str, content: tuple[Block, ...]) -> dict[str, Any] | None:
+def encode_usual(role: str, content: tuple[Block, ...]) -> dict[str, Any] | None:
     """The wire form of a message as nearly all are, at once: texts, then calls; or one result that is a text. None for
     others, and where this dialect has something of its own on a block."""
     texts: list[str] = []
@@ -220,9 +218,10 @@ def _encode_usual(role: str, content: tuple[Block, ...]) -> dict[str, Any] | Non
                 return None
             function = {"name": block.name, "arguments": block.arguments}
             calls.append({"id": block.id, "type": "function", "function": function})
-        elif (
-            type(block) is ToolResult and len(content) == len(block.content) == 1 and _is_bare(text := block.content[0])
-        ):
+        elif type(block) is ToolResult and len(content) == len(block.content) == 1:
+            text = block.content[0]
+            if type(text) is not Text or text.cache is not None or NAME in text.native:
+                return None
             return {"role": "tool", "tool_call_id": block.call_id, "content": text.text}
         else:
             return None

@@ -7,7 +7,8 @@ vLLM) is read as a `Thinking` block and written back under the name it came with
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ from toolglot.dialects.openai_chat.blocks import (
     take,
     take_control,
 )
-from toolglot.dialects.openai_chat.messages import decode_message, encode_message
+from toolglot.dialects.openai_chat.messages import decode_message, encode_message, encode_usual
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.reasoning import (
     REASONING_MEMBERS,
@@ -299,12 +300,15 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     rest = kept(notes)
     messages: list[dict[str, Any]] = []
     for index, message in enumerate(request.messages):
-        messages += encode_message(message, f"messages[{index}]", receipt)
+        if NAME not in message.native and (usual := encode_usual(message.role, message.content)) is not None:
+            messages.append(usual)
+        else:
+            messages += encode_message(message, f"messages[{index}]", receipt)
     fields: dict[str, Any] = {"model": request.model, "messages": messages}
     if not request.model and notes.get("$no_model"):
         del fields["model"]
     if request.tools or notes:
-        fields |= encode_tools(request, receipt)
+        encode_tools(fields, request, receipt)
     if request.tool_choice is not None:
         fields |= encode_choice(request, receipt)
     if request.parallel_tool_calls is not None and not notes.get("$no_parallel"):
@@ -318,42 +322,48 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["stop"] = _encode_stop(request)
     if request.response_format is not None:
         fields["response_format"] = _encode_format(request.response_format, receipt)
-    fields |= encode_reasoning(request.reasoning, rest, receipt)
+    if request.reasoning is not None:
+        fields |= encode_reasoning(request.reasoning, rest, receipt)
     if request.verbosity is not None:
         fields["verbosity"] = request.verbosity
-    fields |= _encode_user(request, receipt)
-    tier = _encode_tier(request, receipt)
-    for member, value in (("moderation", request.moderation), ("metadata", request.metadata), ("service_tier", tier)):
-        if value is not None:
-            fields[member] = value
+    if request.user is not None:
+        fields |= _encode_user(request, request.user, receipt)
+    if request.moderation is not None:
+        fields["moderation"] = request.moderation
+    if request.metadata is not None:
+        fields["metadata"] = request.metadata
+    if request.service_tier is not None and (tier := _encode_tier(request, request.service_tier, receipt)) is not None:
+        fields["service_tier"] = tier
     if request.cache is not None:
         fields |= control_of(request)
-    fields |= write_prompt_cache(request.prompt_cache)
+    if request.prompt_cache is not None:
+        fields |= write_prompt_cache(request.prompt_cache)
     if request.store is not None:
         fields["store"] = request.store
-    _add_stream(fields, request)
+    _add_stream(fields, request, notes)
     if not rest:
         return fields
     return {**fields, **rest, **{name: fields[name] for name in rest.keys() & REASONING_MEMBERS & fields.keys()}}
 
 
-def _add_stream(fields: dict[str, Any], request: Request) -> None:
+def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, Any]) -> None:
     if request.stream:
         fields["stream"] = True
         if NAME not in request.native:  # a stream without usage at its end would leave the client's side without any
             fields["stream_options"] = {"include_usage": True}
-    elif (stream := native_of(request, NAME).get("$stream")) is not None:
+    elif (stream := notes.get("$stream")) is not None:
         fields["stream"] = stream
 
 
-def _encode_tier(request: Request, receipt: Receipt) -> str | None:
+def _encode_tier(request: Request, tier: str, receipt: Receipt) -> str | None:
     """The tier in the word that it came in, while it still is the same."""
-    tier, came_as = request.service_tier, native_of(request, NAME).get("$tier")
+    came_as = native_of(request, NAME).get("$tier")
     if came_as is not None and TIERS.get(came_as) == tier:
         return str(came_as)
     return tier if NAME in request.native else service_tier(tier, receipt)
 
 
+@lru_cache(maxsize=256)  # clients choose the names of models
 def _limit_name(model: str) -> str:
     return "max_completion_tokens" if _COMPLETION_LIMIT.match(model) else "max_tokens"
 
@@ -364,12 +374,10 @@ def _encode_stop(request: Request) -> list[str] | str | None:
     return list(request.stop) or None
 
 
-def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
-    own, user, legacy = native_of(request, NAME).get("$user"), request.user, request.legacy_user
-    if legacy is not None and user is not None:
+def _encode_user(request: Request, user: str, receipt: Receipt) -> dict[str, str]:
+    own, legacy = native_of(request, NAME).get("$user"), request.legacy_user
+    if legacy is not None:
         return {"safety_identifier": user if own else identifier(user, receipt), "user": legacy}
-    if user is None:
-        return {}
     return {own: user} if own else {"user": identifier(user, receipt)}
 
 

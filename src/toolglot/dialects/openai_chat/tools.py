@@ -127,17 +127,21 @@ def _nested(value: Any) -> Any:
     return value
 
 
-def encode_tools(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The members `tools` and `functions`, as far as there are any."""
+def encode_tools(fields: dict[str, Any], request: Request, receipt: Receipt) -> None:
+    """Add the members `tools` and `functions`, as far as there are any."""
     tools = request.tools
     listed = DECLARED.write(tools, NAME, lambda lines: _encode_listed(tools, lines), receipt)
     if listed is None and native_of(request, NAME).get("$no_tools"):
         listed = []
-    members: dict[str, Any] = {} if listed is None else {"tools": listed}
-    has_legacy: bool = DECLARED.derive(tools, "legacy", None, lambda: any(map(_is_legacy, tools)))
+    if listed is not None:
+        fields["tools"] = listed
+    has_legacy: bool = DECLARED.derive(tools, "legacy", None, _has_legacy, tools)
     if has_legacy:
-        members["functions"] = [_encode_function(tool) for tool in tools if isinstance(tool, Tool) and _is_legacy(tool)]
-    return members
+        fields["functions"] = [_encode_function(tool) for tool in tools if isinstance(tool, Tool) and _is_legacy(tool)]
+
+
+def _has_legacy(tools: Tools) -> bool:
+    return any(map(_is_legacy, tools))
 
 
 def _is_legacy(tool: Tool | Opaque) -> bool:

@@ -29,7 +29,6 @@ from toolglot.dialects.openai_responses.blocks import (
     present,
 )
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.plain import plain_items
 from toolglot.dialects.openai_responses.wire import (
     CallItem,
     CustomCallItem,
@@ -296,8 +295,6 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
 
     `foreign`: another dialect's client sends it, so that reasoning must be whole in itself.
     """
-    if (plain := plain_items(message)) is not None:
-        return plain
     paths = ((block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
     groups = list(grouped(paths, join=True))
     if not groups:

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -23,6 +24,7 @@ from msgspec import UNSET, Raw, structs
 from toolglot.dialects.openai_responses.blocks import absent, carried, filled, given, is_plain, own, present
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message, opaque_item
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.plain import plain_items
 from toolglot.dialects.openai_responses.tools import (
     brought_tools,
     declared_tools,
@@ -248,9 +250,7 @@ def _decode_reasoning(reasoning: ReasoningConfig) -> Reasoning:
     )
 
 
-def _encode_reasoning(reasoning: Reasoning | None, receipt: Receipt) -> dict[str, Any] | None:
-    if reasoning is None:
-        return None
+def _encode_reasoning(reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
     if reasoning.budget_tokens is not None:
         what = f"a budget of {reasoning.budget_tokens} tokens"
         receipt.loss("reasoning.budget_tokens", what, "the Responses API knows efforts only")
@@ -297,6 +297,8 @@ def _decode_format(wanted: TextFormat | JsonObjectFormat | JsonSchemaFormat) -> 
 
 def _encode_text(request: Request, rest: Any, receipt: Receipt) -> dict[str, Any] | None:
     wanted = request.response_format
+    if wanted is None and request.verbosity is None and not isinstance(rest, dict):
+        return {} if native_of(request, NAME).get("$text") else None
     fields: dict[str, Any] = {} if request.verbosity is None else {"verbosity": request.verbosity}
     if wanted is not None:
         named = {"name": wanted.name} if wanted.name is not None else filled(wanted, name="response")
@@ -337,31 +339,47 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["tools"] = tools
     elif notes.get("$no_tools"):
         fields["tools"] = []
-    if (choice := encode_choice(request, receipt)) is not None:
+    if request.tool_choice is not None and (choice := encode_choice(request, receipt)) is not None:
         fields["tool_choice"] = choice
     settings = zip(_WRITTEN, _written_of(request), strict=True)
     fields |= {name: value for name, value in settings if value is not None}
-    if (reasoning := _encode_reasoning(request.reasoning, receipt)) is not None:
+    if request.reasoning is not None and (reasoning := _encode_reasoning(request.reasoning, receipt)) is not None:
         fields["reasoning"] = reasoning
     if (text := _encode_text(request, rest.get("text"), receipt)) is not None:
         fields["text"] = text
-    fields |= _encode_user(request, receipt)
+    if request.user is not None:
+        fields |= _encode_user(request, request.user, receipt)
+    if request.moderation is not None:
+        fields["moderation"] = request.moderation
+    if request.metadata is not None:
+        fields["metadata"] = request.metadata
     tier = request.service_tier
     tier = tier if NAME in request.native else service_tier(tier, receipt)
-    for name, value in (("moderation", request.moderation), ("metadata", request.metadata), ("service_tier", tier)):
-        if value is not None:
-            fields[name] = value
-    fields |= write_prompt_cache(request.prompt_cache)
+    if tier is not None:
+        fields["service_tier"] = tier
+    if request.prompt_cache is not None:
+        fields |= write_prompt_cache(request.prompt_cache)
     if (stream := request.stream or notes.get("$stream")) is not None:
         fields["stream"] = stream
     if request.store is not None:
         fields["store"] = request.store
-    others = {**filled(request, store=False), **rest, **fields}
+    return _with_others(fields, rest, notes, request) | _encode_input(request, start, receipt)
+
+
+def _with_others(
+    fields: dict[str, Any], rest: dict[str, Any], notes: Mapping[str, Any], request: Request
+) -> dict[str, Any]:
+    """The members with those that only this API knows, and with what is to be said to it for other dialects."""
+    if not notes:
+        fields.setdefault("store", False)
+        others = fields
+    else:
+        others = {**fields, **filled(request, store=False), **rest, **fields}
     if (include := _encode_include(request, notes.get("$include", rest.get("include")))) is not None:
         others["include"] = include
     elif others.get("include"):
         del others["include"]
-    return {**fields, **others, **_encode_input(request, start, receipt)}
+    return others
 
 
 def _included(value: Any) -> list[Any]:
@@ -378,6 +396,8 @@ def _encode_include(request: Request, own: Any) -> Any:
     stored for another dialect's client, so what it is to carry must be asked for. None when there is nothing to ask."""
     if own is not None and not isinstance(own, list):
         return own
+    if own is None and not request.logprobs and (NAME in request.native or not _reasons(request.model)):
+        return None
     wanted = [value for value in _included(own) if value != LOGPROBS or request.logprobs]
     if NAME not in request.native and _reasons(request.model):
         wanted.append("reasoning.encrypted_content")
@@ -386,11 +406,8 @@ def _encode_include(request: Request, own: Any) -> Any:
     return wanted or None
 
 
-def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
-    user, name = request.user, native_of(request, NAME).get("$user")
-    if user is None:
-        return {}
-    legacy = present(user=request.legacy_user)
+def _encode_user(request: Request, user: str, receipt: Receipt) -> dict[str, str]:
+    name, legacy = native_of(request, NAME).get("$user"), present(user=request.legacy_user)
     if isinstance(name, str):
         return {name: user, **legacy}
     return {"safety_identifier": identifier(user, receipt), **legacy}
@@ -431,5 +448,9 @@ def _encode_input(request: Request, start: int, receipt: Receipt) -> dict[str, A
     foreign = NAME not in request.native
     items: list[dict[str, Any]] = []
     for index in range(start, len(messages)):
-        items += encode_message(messages[index], f"messages[{index}]", receipt, foreign=foreign)
+        message = messages[index]
+        if (plain := plain_items(message)) is not None:
+            items += plain
+        else:
+            items += encode_message(message, f"messages[{index}]", receipt, foreign=foreign)
     return {"input": items}
