@@ -21,7 +21,18 @@ from tests.upstream.bad_server import BadServer, Gate, Step, expect, gone, pause
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.server import body_budget
-from toolglot.server.body_budget import ASCII, MEMBER, SMALL, WIDE, WIDEST, BodyBudget, BodyCost, BodyHold, NoRoomError
+from toolglot.server.body_budget import (
+    ASCII,
+    MEMBER,
+    MOST,
+    SMALL,
+    WIDE,
+    WIDEST,
+    BodyBudget,
+    BodyCost,
+    BodyHold,
+    NoRoomError,
+)
 from toolglot.server.starting import _share
 
 KB = 1024
@@ -306,3 +317,27 @@ def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
 
 def test_each_worker_has_its_share() -> None:
     assert _share(Limits(bodies=1000), 4).bodies == 250
+
+
+def test_a_whole_body_is_charged_by_its_length_while_most_of_the_budget_is_free() -> None:
+    body = b"[" + b"0" * SMALL + b"]"
+    budget = BodyBudget(lambda: 5 * MOST * len(body))
+    first = budget.hold_whole(body)
+    assert first is not None
+    assert budget.used == MOST * len(body)
+    second = budget.hold_whole(body)  # a quarter of the budget is taken: it is estimated
+    assert second is not None
+    assert budget.used == MOST * len(body) + ASCII * len(body)
+    first.release()
+    second.release()
+    assert budget.used == 0
+    full = BodyBudget(lambda: ASCII * len(body))
+    assert full.hold_whole(body) is not None
+    assert full.hold_whole(body) is None
+    assert full.used == ASCII * len(body)
+
+
+@pytest.mark.parametrize("text", [b'{"":1,', b'"\xf0\x9f\x98\x80",', b"1,", b'{"a":{"b":[', b"\\ud83d"])
+def test_no_body_takes_more_than_its_length_is_charged_with(text: bytes) -> None:
+    body = text * (2 * SMALL // len(text))
+    assert BodyCost().add(body) <= MOST * len(body)

@@ -30,7 +30,7 @@ from toolglot.gateway.received import ReceivedRequest, check_request, decode_req
 from toolglot.gateway.targets import RequestTargets
 from toolglot.ir import Request
 from toolglot.server import json_array, routes
-from toolglot.server.body_budget import SMALL, BodyBudget, BodyHold
+from toolglot.server.body_budget import SMALL
 from toolglot.server.calling import Calling
 from toolglot.server.credentials import shown_credentials
 from toolglot.server.headers import OURS, header_lines, stream_headers
@@ -189,7 +189,7 @@ class CallbackAdmission:
             strict=gateway.config.strict,
             lines=lines,
         )
-        hold = _try_hold(service.bodies, body) if len(body) > SMALL else None
+        hold = service.bodies.hold_whole(body) if len(body) > SMALL else None
         if hold is None and len(body) > SMALL:
             return None  # the app waits for room
         record = replace(
@@ -231,13 +231,3 @@ def is_for_the_app(route: ModelRoute, request: Request) -> bool:
     if route.find_named_servers is not None and route.find_named_servers(request).servers:
         return True
     return route.answer_without_model is not None and route.answer_without_model(request) is not None
-
-
-def _try_hold(bodies: BodyBudget, body: bytes) -> BodyHold | None:
-    """The memory of this body, counted; None where there is no room for it now."""
-    hold = bodies.hold()
-    if not hold.try_add(body):
-        hold.release()
-        return None
-    hold.settle()
-    return hold

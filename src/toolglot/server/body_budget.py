@@ -32,6 +32,8 @@ FRESH = 1.0
 """Seconds since its last piece in which an upload counts with all that it has announced."""
 ELEMENT = 40
 """Bytes of memory for an element of an array of numbers."""
+MOST = WIDEST + MEMBER // len('"":1,')
+"""Bytes of memory for a byte of any body: one that is nothing but members without names."""
 
 # To look for one byte, or for what begins with a rare one, takes few microseconds for 100 KB; other ways take hundreds.
 _FOUR_BYTES = tuple(bytes([first]) for first in range(0xF0, 0xF5))
@@ -149,6 +151,24 @@ class BodyBudget:
 
     def hold(self) -> BodyHold:
         return BodyHold(self)
+
+    def hold_whole(self, body: bytes) -> BodyHold | None:
+        """Charge a body that has arrived; None where there is no room for it now.
+
+        While most of the budget is free, the body is charged with the most that its length can take: an estimate would
+        cost more time than reading the body does.
+        """
+        hold, most = BodyHold(self), len(body) * MOST
+        if not self._uploading and not self._waiting and self.used + most <= self._limit() // 4:
+            hold.is_settled, hold.cost = True, most
+            self.used += most
+            self._settled += most
+            return hold
+        if not hold.try_add(body):
+            hold.release()
+            return None
+        hold.settle()
+        return hold
 
     def try_admit(self, hold: BodyHold, announced: int) -> bool:
         if self._waiting or not self._has_room(hold, announced):
