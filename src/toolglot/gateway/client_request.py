@@ -53,7 +53,9 @@ class ClientRequest(Struct, eq=False):
         exchange, record = context.exchange, self.record
         if exchange is None or upstream_headers is None or not headers.passes_none(exchange, upstream_headers):
             return self._new_header_lines(context, upstream_headers)
-        key = (record.upstream or "", record.upstream_model or "", exchange.receipt.note_count)
+        receipt = exchange.receipt
+        counts = (receipt.loss_count, receipt.note_count)
+        key = (record.upstream, record.upstream_model, counts, headers.named_losses(receipt))
         known = self.head.answer_lines
         lines = known.get(key)
         if lines is None:

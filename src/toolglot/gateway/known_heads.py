@@ -40,8 +40,8 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     """The credentials in it."""
     call_heads: dict[tuple[str, str, bool], CallHead] = field(default_factory=dict)
     """The heads of calls to upstreams for such requests (`ReceivedRequest.call_heads`)."""
-    answer_lines: dict[tuple[str, str, int], bytes] = field(default_factory=dict)
-    """The headers of answers without losses, by upstream, model and number of notes."""
+    answer_lines: dict[tuple[object, ...], bytes] = field(default_factory=dict)
+    """The headers of answers, by upstream, model and what they say of the receipt."""
     routes: dict[str, ModelRoute] = field(default_factory=dict)
     """What such requests share that ask for the same model."""
     guard: Guard

@@ -97,8 +97,14 @@ def of_receipt(receipt: Receipt) -> dict[str, str]:
     counts = f"losses={receipt.loss_count}; notes={receipt.note_count}"
     if not receipt.loss_count:
         return {"x-toolglot-receipt": counts}
-    losses = islice((line.where for line in receipt if line.severity == "loss"), _NAMED_LOSSES)
-    return {"x-toolglot-receipt": _printable(f"{counts}; lost={','.join(dict.fromkeys(losses))}")}
+    return {"x-toolglot-receipt": _printable(f"{counts}; lost={','.join(dict.fromkeys(named_losses(receipt)))}")}
+
+
+def named_losses(receipt: Receipt) -> tuple[str, ...]:
+    """Where the first losses are."""
+    if not receipt.loss_count:
+        return ()
+    return tuple(islice([line.where for line in receipt if line.severity == "loss"], _NAMED_LOSSES))
 
 
 _UNPRINTABLE = re.compile("[^ -~]")
@@ -126,10 +132,10 @@ def of_exchange(
 
 
 def passes_none(exchange: Exchange, upstream_headers: Mapping[str, str]) -> bool:
-    """Whether the client is told of the target and the receipt alone, and of no loss by its name."""
-    if exchange.client.name == exchange.upstream.name or exchange.receipt.loss_count:
+    """Whether no header of the upstream's concerns the client."""
+    if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
-    return RECORDING not in upstream_headers and "ratelimit" not in " ".join(upstream_headers)
+    return "ratelimit" not in " ".join(upstream_headers)
 
 
 def _passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
