@@ -56,8 +56,8 @@ from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
 from toolglot.server.taping import recording
 from toolglot.store import Store
-from toolglot.upstream.calling import text_calls
 from toolglot.upstream.http_client import HttpTransport
+from toolglot.upstream.tool_mode import text_calls_for
 
 ONCE = Retries(attempts=1)
 LIMITS = Limits(drain=10)  # at the end of a test: less than its failsafe
@@ -303,7 +303,7 @@ class AllDirectRoutes(DirectRoutes):
         except UnknownModelError:
             return None
         upstream = gateway.upstreams[target.upstream]
-        if text_calls(upstream, target) is None:
+        if text_calls_for(upstream, target) is None:
             self.open(DIALECTS[client], model, upstream, target, gateway.breaker(upstream), gateway.config.strict, now)
         return super().find(client, model, now)
 

@@ -21,7 +21,7 @@ from toolglot.server.headers import header_lines
 from toolglot.server.incoming import OUR_HEADERS, hide_in_record
 from toolglot.server.record import Record
 from toolglot.server.turn import Turn
-from toolglot.upstream.aside import let_go
+from toolglot.upstream.offload import release
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service
@@ -82,4 +82,4 @@ class ClientRequest(Struct, eq=False):
         hide_in_record(record, shown)
         service.observe(record)
         received = self._received
-        let_go(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
+        release(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))

@@ -40,9 +40,9 @@ from toolglot.server.replays import Replays
 from toolglot.server.states import Heard, States
 from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE
 from toolglot.upstream.http_client import PreparedCall
-from toolglot.upstream.transport import Call, Transport
+from toolglot.upstream.offload import LARGE
+from toolglot.upstream.transport import Transport, UpstreamCall
 
 if TYPE_CHECKING:
     from toolglot.gateway.client_connection import ClientConnection
@@ -145,7 +145,7 @@ class DirectRequest(Struct, eq=False):
 
     # The translation
 
-    def call(self, body: bytes) -> Call | PreparedCall:
+    def call(self, body: bytes) -> UpstreamCall | PreparedCall:
         if self._general_translation is not None:
             return self._general_translation.call(body)
         route = self._route

@@ -30,7 +30,7 @@ from toolglot.server.issuers import issuer
 from toolglot.server.outcomes import told
 from toolglot.server.record import Record
 from toolglot.server.verdicts import FRESH
-from toolglot.upstream.exchange import exchanges_for, policy_of
+from toolglot.upstream.exchange import exchange_factory, history_policy
 from toolglot.upstream.http_client import HttpTransport, request_head
 from toolglot.upstream.upstream import Upstream
 
@@ -102,7 +102,7 @@ class DirectRoute:
         self._own = client.name == owner
         self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in TAKES_BACK else None
         """Whose state may be kept in the store, if there can be any."""
-        self.new_exchange = exchanges_for(client, upstream, target, strict=strict)
+        self.new_exchange = exchange_factory(client, upstream, target, strict=strict)
         self.requests = DirectRequests(self.new_exchange)
         own = UpstreamTarget(
             name=upstream.name,
@@ -183,7 +183,9 @@ class DirectRoute:
             if (name.startswith(of_client) if self._own else "ratelimit" in name) and name != "x-request-id"
         }
         return (
-            headers.header_lines(headers.to_client(client, dialect, self.upstream.harmless(wanted))) if wanted else b""
+            headers.header_lines(headers.to_client(client, dialect, self.upstream.safe_headers(wanted)))
+            if wanted
+            else b""
         )
 
     def _of(self, asked: Translated) -> bytes:
@@ -249,5 +251,5 @@ def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:
         and isinstance(upstream.transport, HttpTransport)
         and upstream.tokens is None
         and not target.mcp
-        and policy_of(upstream, target) == _NO_POLICY
+        and history_policy(upstream, target) == _NO_POLICY
     )

@@ -11,7 +11,7 @@ from toolglot.dialect import Dialect
 from toolglot.gateway.received import CallHead
 from toolglot.manifest import Route
 from toolglot.server.security import Caller, Guard
-from toolglot.upstream.http_client.known import KnownHead
+from toolglot.upstream.http_client.known_head import KnownHead
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,8})(?=\r\n)", re.IGNORECASE)
 _LARGEST = 4096

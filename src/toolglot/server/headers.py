@@ -13,7 +13,7 @@ from toolglot.errors import ApiError, header_value
 from toolglot.receipt import Receipt
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
-from toolglot.upstream.replay.labels import of_recording
+from toolglot.upstream.replay.labels import recording_header
 from toolglot.wire.framing import EVENTS, Framing
 
 
@@ -110,7 +110,7 @@ def _printable(text: str) -> str:
 
 def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str], record: Record) -> dict[str, str]:
     """What every answer of a model is sent with."""
-    recording = of_recording(exchange.receipt, upstream_headers)
+    recording = recording_header(exchange.receipt, upstream_headers)
     return {
         **to_client(exchange.client, exchange.upstream, upstream_headers),
         **{name: _printable(value) for name, value in recording.items()},

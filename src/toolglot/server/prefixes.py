@@ -27,7 +27,7 @@ from toolglot.direct.plain import Words
 from toolglot.ir import Message
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE, aside
+from toolglot.upstream.offload import LARGE, offload
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.large import PIECE, Irregular, Reading, contains, drop, is_large
 
@@ -143,7 +143,7 @@ class PrefixHashing:
             return
         work = partial(_both, record.owner, upstream, said, sent.model, body)
         if len(body) > LARGE:
-            self._task = asyncio.create_task(aside(len(body), work))
+            self._task = asyncio.create_task(offload(len(body), work))
         else:
             self._work = work
 
