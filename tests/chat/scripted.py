@@ -14,7 +14,7 @@ from toolglot.chat.session import Ask, Session
 from toolglot.chat.starting import Options, begin
 from toolglot.config.schema import McpServerConfig
 from toolglot.server.starting import Wishes
-from toolglot.upstream.transport import Call, Reply, TransportError
+from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 
 Run = Callable[[dict[str, Any]], Awaitable[str]]
 SERVER = "home"
@@ -91,7 +91,7 @@ class ScriptedHost:
 class Nowhere:
     """The demo needs no network, so there is none."""
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: UpstreamCall) -> Reply:
         raise TransportError("connect", "there is no network here")
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.run import run
 from toolglot.config.json_schema import text
-from toolglot.upstream.vendors import UNUSED, VENDORS
+from toolglot.upstream.vendors import UNUSED_VARIABLES, VENDORS
 
 RIGHT = """
 default_upstream = "local"
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for vendor in VENDORS.values():
         for name in (*(key.name for key in vendor.keys), *vendor.base_url_variables):
             monkeypatch.delenv(name, raising=False)
-    for name in UNUSED:
+    for name in UNUSED_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 

@@ -20,7 +20,7 @@ from tests.cli.scripted_upstream import Asked, Said, said, scripted
 from tests.exchanges import JSON_NAMES
 from tests.store.turns import using
 from toolglot.cli.launch import own_gateway
-from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS
+from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED_VARIABLES, VENDORS
 
 KEY = "sk-very-secret"
 MODELS = {"object": "list", "data": [{"id": "qwen3", "object": "model"}, {"id": "tiny", "object": "model"}]}
@@ -33,7 +33,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", *UNUSED, "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+    for name in (
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        *UNUSED_VARIABLES,
+        "OTEL_TRACES_EXPORTER",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ):
         monkeypatch.delenv(name, raising=False)
     for vendor in VENDORS.values():
         for name in (*(key.name for key in vendor.keys), *vendor.base_url_variables):
@@ -173,7 +179,7 @@ def test_keys_that_are_found_and_not_used_are_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "b")
     told = {each["what"]: each["status"] for each in doctor("--offline")[1] if each["check"] == "found"}
     assert told["OPENAI_API_KEY: upstream openai (openai_responses at https://api.openai.com/v1)"] == "ok"
-    name, why = next(iter(UNUSED.items()))
+    name, why = next(iter(UNUSED_VARIABLES.items()))
     assert told[f"{name}: not used: {why}"] == "warn"
 
 

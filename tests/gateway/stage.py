@@ -30,7 +30,7 @@ from toolglot.gateway.commands import (
 from toolglot.gateway.flow import Environment, FlowContext, Stream, UpstreamTarget
 from toolglot.server.record import Record
 from toolglot.upstream.breaker import Breaker, Ticket
-from toolglot.upstream.transport import Call, Reply, Transport, TransportError
+from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
 
 BEGUN = ReplyBegun({})
 RESET = Failed(TransportError("reset", "broke"))
@@ -117,7 +117,7 @@ class NoTransport:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: UpstreamCall) -> Reply:
         raise NotImplementedError
 
     async def close(self) -> None: ...
@@ -138,8 +138,8 @@ class UpperCase:
         self.accepted_after: list[str | None] = []
         self.discarded = 0
 
-    def call(self, body: bytes) -> Call:
-        return Call(url="", headers={}, body=body)
+    def call(self, body: bytes) -> UpstreamCall:
+        return UpstreamCall(url="", headers={}, body=body)
 
     def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
         yield from ()

@@ -20,8 +20,8 @@ from toolglot.gateway.sweep import DriverSweep
 from toolglot.manifest import Route
 from toolglot.server.failures import DRAINING
 from toolglot.server.security import Caller, Guard
-from toolglot.upstream.aside import LARGE
-from toolglot.upstream.http_client import Destination, HttpTransport, PreparedCall, Receiver, Sending
+from toolglot.upstream.http_client import AnswerReceiver, Destination, HttpTransport, InFlightRequest, PreparedCall
+from toolglot.upstream.offload import LARGE
 from toolglot.upstream.transport import Timeouts, TransportError
 
 JSON = {"content-type": "application/json"}
@@ -83,15 +83,15 @@ class RememberingTransport(HttpTransport):
         super().__init__(environment={})
         self.bodies: list[bytes] = []
         self.sendings: list[RememberingSending] = []
-        self.receiver: Receiver
+        self.receiver: AnswerReceiver
 
     def begin(
-        self, destination: Destination, request_head: bytes, body: bytes, timeouts: Timeouts, receiver: Receiver
-    ) -> Sending | None:
+        self, destination: Destination, request_head: bytes, body: bytes, timeouts: Timeouts, receiver: AnswerReceiver
+    ) -> InFlightRequest | None:
         self.bodies.append(body)
         self.receiver = receiver
         self.sendings.append(RememberingSending())
-        return cast("Sending", self.sendings[-1])
+        return cast("InFlightRequest", self.sendings[-1])
 
 
 class Prepared(UpperCase):
@@ -159,7 +159,7 @@ class Run:
         self.driver.start()
 
     @property
-    def upstream(self) -> Receiver:
+    def upstream(self) -> AnswerReceiver:
         return self.transport.receiver
 
     def is_over(self) -> bool:
@@ -344,7 +344,7 @@ def test_silence_is_broken_and_a_settled_stream_ended() -> None:
 
 def test_a_client_that_goes_takes_everything_with_it() -> None:
     async def work() -> None:
-        steps: list[Callable[[Receiver], None]] = [
+        steps: list[Callable[[AnswerReceiver], None]] = [
             lambda upstream: None,
             lambda upstream: upstream.on_head(200, EVENTS),
             lambda upstream: upstream.on_body(b"a"),

@@ -13,7 +13,7 @@ from toolglot.errors import ApiError
 from toolglot.gateway.commands import Await, Flow, Raised, StreamEnd, WholeAnswer
 from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.flow import answer
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.transport import TransportError, UpstreamCall
 
 DRAINING = ApiError(kind="overloaded", status=503, message="draining")
 
@@ -54,7 +54,7 @@ class ScriptedTransport:
         self.replies: list[ScriptedReply] = []
         self.bodies: list[bytes] = []
 
-    async def send(self, call: Call) -> ScriptedReply:
+    async def send(self, call: UpstreamCall) -> ScriptedReply:
         self.bodies.append(call.body)
         script = self._scripts.pop(0)
         if isinstance(script, TransportError):

@@ -12,7 +12,7 @@ from toolglot.errors import ApiError
 from toolglot.gateway.commands import ELAPSED, END, Await, Done, Raised, Silent, Stop
 from toolglot.gateway.flow import StoppedError, answer
 from toolglot.gateway.flow import await_result as await_step
-from toolglot.upstream.aside import LARGE
+from toolglot.upstream.offload import LARGE
 
 SILENT, BRIEFLY = Silent(15.0, 15.0), Silent(5.0, 5.0)
 STOP = Stop(ApiError(kind="overloaded", status=503, message="draining"))

@@ -27,7 +27,7 @@ from toolglot.recordings.redact import Redactor
 from toolglot.recordings.rerun.run import rerun
 from toolglot.recordings.timeline import timeline_of
 from toolglot.recordings.writing.recorder import Recorder
-from toolglot.upstream.replay.index import Index
+from toolglot.upstream.replay.index import RecordingIndex
 
 ODD = (
     *(r"\d", r"\d+", r"[0-9]\.", r"[a-z]+", r"\w+", r".", r".+", r"\W", r"\s", r"[{}]", r":", r"[\[\],]", r"\\", r'"'),
@@ -123,8 +123,8 @@ def use(recording: Recording, folder: Path) -> None:
     assert "geo" in "".join(markdown_of(messages)) or "[redacted]" in "".join(markdown_of(messages))
     for dialect in DIALECTS:
         assert list(jsonl_of(messages, recording.head.client, dialect, lambda line: None))
-    index = Index(folder)
-    index.look()
+    index = RecordingIndex(folder)
+    index.refresh()
     assert index.entries == 1
 
 

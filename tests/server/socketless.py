@@ -146,8 +146,8 @@ class Socketless:
 
     async def upstream(self) -> tuple[Connection, Remembering]:
         """A connection that is idle."""
-        pool = self._transport._open()
-        await pool.enter()
+        pool = self._transport._open_pool()
+        await pool.acquire()
         destination = self._transport.destination("http://up.test/v1")
         connection, transport = Connection(pool, destination, asyncio.get_running_loop()), Remembering()
         connection.connection_made(transport)

@@ -103,7 +103,7 @@ class Stage:
         config = Config(upstreams=upstreams, models=models, discover=False)
         self.gateway = build(assemble(config, {}).config, self)
 
-    async def send(self, call: transport.Call) -> Reply:
+    async def send(self, call: transport.UpstreamCall) -> Reply:
         name = (urlsplit(call.url).hostname or "").partition(".")[0]
         vendor = self.vendors[name]
         if isinstance(vendor, Warp):

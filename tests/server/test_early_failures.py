@@ -14,7 +14,7 @@ from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
 from toolglot.config.schema import Retries
 from toolglot.gateway import flow
 from toolglot.lint import lint
-from toolglot.upstream.retry import next_wait
+from toolglot.upstream.retry import retry_delay
 
 WORDS = "Rate limit reached for gpt-5 on tokens per min (TPM). Please try again in 1.898s."
 
@@ -109,13 +109,13 @@ def test_the_wait_that_an_upstream_names_is_waited(
     waits: list[float] = []
 
     def note_wait(*args: Any) -> float | None:
-        wait = next_wait(*args)
+        wait = retry_delay(*args)
         if wait is None:
             return None
         waits.append(wait)
         return 0.0
 
-    monkeypatch.setattr(flow, "next_wait", note_wait)
+    monkeypatch.setattr(flow, "retry_delay", note_wait)
     with (
         BadServer(refusal, [expect(), stream(SOUND[upstream])]) as server,
         gateway(at(upstream, server.url, retries=Retries(attempts=2, first_wait=0))) as running,

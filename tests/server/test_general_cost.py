@@ -26,7 +26,7 @@ from toolglot.server.starting import build
 from toolglot.store.sqlite import SqliteStore
 from toolglot.store.worker import Worker
 from toolglot.translate import Exchange
-from toolglot.upstream.transport import Call
+from toolglot.upstream.transport import UpstreamCall
 
 FIFTH = 1.2
 REQUEST_CALLS = 708
@@ -74,7 +74,7 @@ class Answered:
 class Answering:
     """A transport whose upstream answers at once."""
 
-    async def send(self, call: Call) -> Answered:
+    async def send(self, call: UpstreamCall) -> Answered:
         return Answered()
 
     async def close(self) -> None: ...

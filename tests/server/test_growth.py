@@ -22,8 +22,8 @@ from toolglot.config.schema import Limits
 from toolglot.dialects import find
 from toolglot.server.prefixes import prefix_of
 from toolglot.translate import Exchange
-from toolglot.upstream import aside as aside_module
-from toolglot.upstream.aside import LARGE, aside, let_go
+from toolglot.upstream import offload as aside_module
+from toolglot.upstream.offload import LARGE, offload, release
 from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 CLIENT, UPSTREAM = "anthropic", "openai_chat"
@@ -142,7 +142,7 @@ def test_the_loop_goes_on_while_a_body_of_many_objects_is_translated() -> None:
     body = objects(50_000)
 
     async def goes_on() -> bool:
-        work = asyncio.create_task(aside(len(body), translated, body))
+        work = asyncio.create_task(offload(len(body), translated, body))
         longest, last, ticks = 0.0, process_time(), 0
         while not work.done():
             await asyncio.sleep(0.001)
@@ -158,7 +158,7 @@ def test_the_loop_goes_on_while_a_body_of_many_objects_is_translated() -> None:
 @pytest.fixture
 def usual(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:
     """When the collector begins where nothing large is in memory, nor was a moment ago."""
-    monkeypatch.setattr(aside_module._no_full_collections, "_until", 0.0)
+    monkeypatch.setattr(aside_module._paused_full_collections, "_until", 0.0)
     gc.collect()
     return gc.get_threshold()
 
@@ -168,17 +168,17 @@ def test_no_full_collection_is_made_while_there_is_large_work_and_then_again(
 ) -> None:
 
     async def test() -> None:
-        both = [aside(LARGE + 1, gc.get_threshold), aside(LARGE + 1, gc.get_threshold)]
+        both = [offload(LARGE + 1, gc.get_threshold), offload(LARGE + 1, gc.get_threshold)]
         for during in await asyncio.gather(*both):
             assert during[:2] == usual[:2]
             assert during[2] > 1_000_000
         with pytest.raises(ZeroDivisionError):
-            await aside(LARGE + 1, divmod, 1, 0)
+            await offload(LARGE + 1, divmod, 1, 0)
 
     asyncio.run(test())
     gc.collect()
     assert gc.get_threshold() != usual  # what was made may be there still
-    monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(aside_module, "RELEASE_DELAY", 0.0)
     asyncio.run(test())
     gc.collect()
     assert gc.get_threshold() == usual
@@ -187,14 +187,14 @@ def test_no_full_collection_is_made_while_there_is_large_work_and_then_again(
 def test_a_full_collection_is_made_now_and_then_where_there_is_always_large_work(
     usual: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
-    monkeypatch.setattr(aside_module, "LONGEST_AT_WORK", 0.0)
+    monkeypatch.setattr(aside_module, "RELEASE_DELAY", 0.0)
+    monkeypatch.setattr(aside_module, "MAX_COLLECTION_PAUSE_WORKING", 0.0)
 
     def after_a_collection() -> tuple[int, int, int]:
         gc.collect()
         return gc.get_threshold()
 
-    assert asyncio.run(aside(LARGE + 1, after_a_collection)) == usual
+    assert asyncio.run(offload(LARGE + 1, after_a_collection)) == usual
     gc.collect()
     assert gc.get_threshold() == usual
 
@@ -209,12 +209,12 @@ class Value:
 
 
 def test_what_is_large_is_let_go_in_time_and_what_is_small_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(aside_module, "RELEASE_DELAY", 0.0)
 
     async def gone(size: int) -> bool:
         went, values = Event(), tuple(Value() for _ in range(1000))
         weakref.finalize(values[0], went.set)
-        let_go(size, values)
+        release(size, values)
         del values
         at_once = went.is_set()
         assert await asyncio.to_thread(went.wait, 30)

@@ -76,7 +76,7 @@ def test_what_stands_behind_an_answer_ends_its_connection() -> None:
             upstream.data_received(WHOLE + behind)
             assert b"It is empty." in seen.taken()
         pool = upstream._pool
-        return pool.idle(upstream.destination, pool.loop.time()) is None
+        return pool.acquire_idle(upstream.destination, pool.loop.time()) is None
 
     assert without_sockets(work)
 

@@ -29,7 +29,7 @@ from tests.upstream.bad_server import chunk as http_chunk
 from tests.waiting import FAILSAFE
 from toolglot.gateway.targets import ExchangeTranslation
 from toolglot.streaming import StreamTranslation
-from toolglot.upstream.aside import LARGE
+from toolglot.upstream.offload import LARGE
 
 TEXT = 'A word, a "quote" and é.\n' * (LARGE // 8)
 FIRST = chunk(role="assistant", content="Well: ")

@@ -21,8 +21,8 @@ from toolglot.dialects import find
 from toolglot.server import counting, generate
 from toolglot.store.sqlite import MEMORY, SqliteStore
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.demo.transport import DemoTransport
+from toolglot.upstream.offload import LARGE, offload
 
 TEXT = "x" * LARGE
 HEALTH = ("GET", "/health")
@@ -126,10 +126,10 @@ def test_the_demo_upstream_reads_a_large_request_while_others_are_served(
 
 def test_small_work_is_done_at_once_and_large_work_in_a_thread() -> None:
     async def test() -> None:
-        assert await aside(LARGE, threading.get_ident) == threading.get_ident()
-        assert await aside(LARGE + 1, threading.get_ident) != threading.get_ident()
+        assert await offload(LARGE, threading.get_ident) == threading.get_ident()
+        assert await offload(LARGE + 1, threading.get_ident) != threading.get_ident()
         with pytest.raises(ZeroDivisionError):
-            await aside(LARGE + 1, divmod, 1, 0)
+            await offload(LARGE + 1, divmod, 1, 0)
 
     asyncio.run(test())
 

@@ -27,7 +27,7 @@ UNLOADED = {
     "toolglot.textcalls.engine": "tools are native",
     "toolglot.textcalls.prompts": "tools are native",
     "toolglot.upstream.demo.agent": "nobody has asked for the demo",
-    "toolglot.upstream.demo.text": "nobody has asked for the demo",
+    "toolglot.upstream.demo.text_model": "nobody has asked for the demo",
     "google.protobuf": "Warp alone needs it",
     "opentelemetry": "nobody wants traces",
     "mcp": "there are no MCP servers",

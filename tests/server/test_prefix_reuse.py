@@ -16,7 +16,7 @@ from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.logs import as_fields
 from toolglot.server.metrics import Metrics
 from toolglot.server.prefixes import MOST_A_SECOND, ONE_IN, TURNS, Prefix, Prefixes, prefix_of
-from toolglot.upstream.aside import LARGE
+from toolglot.upstream.offload import LARGE
 
 Messages = list[dict[str, Any]]
 

@@ -28,7 +28,7 @@ from toolglot.server.states import States, _is_drawn
 from toolglot.store import State
 from toolglot.store.sqlite import MEMORY, SqliteStore
 from toolglot.upstream.demo.transport import DemoTransport
-from toolglot.upstream.exchange import exchange_for
+from toolglot.upstream.exchange import make_exchange
 from toolglot.upstream.upstream import Upstream
 
 # Conversations
@@ -265,7 +265,7 @@ def looked_up(answers: int) -> tuple[int, list[str]]:
         try:
             states = States(store, "me")
             await states.found(DIALECTS["anthropic"], PLAIN, target, request, 0)
-            exchange = exchange_for(DIALECTS["anthropic"], PLAIN, target)
+            exchange = make_exchange(DIALECTS["anthropic"], PLAIN, target)
             states.watch(exchange)
             return len(set(store.keys)), [line.why for line in exchange.receipt]
         finally:
@@ -315,7 +315,7 @@ def test_state_of_a_conversation_that_cannot_be_named_is_lost_and_that_is_told(t
         store, too_deep = SqliteStore(tmp_path / "store.sqlite3"), '{"a":' + "[" * 900 + "]" * 900 + "}"
         states = States(store, "me")
         await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(too_deep), 0)
-        exchange = exchange_for(DIALECTS["anthropic"], PLAIN, TARGET, keeps_state=states.kept)
+        exchange = make_exchange(DIALECTS["anthropic"], PLAIN, TARGET, keeps_state=states.kept)
         states.watch(exchange)
         thought = Thinking(text="Hm.", native={"openai_chat": {"$field": "reasoning_content"}})
         exchange.restored = Response(content=(thought, Text(text="Yes.")), stop=Stop(reason="end"))

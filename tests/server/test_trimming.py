@@ -14,7 +14,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.starting import build
 from toolglot.upstream.demo.transport import DemoTransport
-from toolglot.upstream.exchange import policy_of
+from toolglot.upstream.exchange import history_policy
 
 ANSWER = {
     "id": "1",
@@ -92,7 +92,7 @@ def test_a_model_may_have_another_policy_than_its_upstream_and_that_another_than
 
     def settled(model: str) -> tuple[list[tuple[object, ...]], str | None]:
         (target,) = built.router.resolve(model)
-        policy = policy_of(built.upstreams[target.upstream], target)
+        policy = history_policy(built.upstreams[target.upstream], target)
         return [tuple(limit) for limit in policy.limits], policy.said.calls
 
     assert settled("m") == ([("max_messages", 4, 0.5), ("max_tool_results", 2, 0.5)], "auto")

@@ -15,12 +15,12 @@ from toolglot.server import verdicts
 from toolglot.server.verdicts import MAX_MODELS, Verdicts
 from toolglot.store import Verdict
 from toolglot.store.sqlite import MEMORY, SqliteStore
-from toolglot.upstream.demo.stream import AT_ONCE
+from toolglot.upstream.demo.stream import NO_PAUSES
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.upstream import Upstream
 
 CHAT = find("openai_chat")
-TRANSPORT = DemoTransport(CHAT, pace=AT_ONCE)
+TRANSPORT = DemoTransport(CHAT, pace=NO_PAUSES)
 LOCAL = Upstream(name="local", dialect=CHAT, base_url="http://127.0.0.1:1/v1", transport=TRANSPORT)
 VENDOR = Upstream(
     name="vendor", dialect=CHAT, base_url="https://vendor.example/v1", transport=TRANSPORT, native_tools=True

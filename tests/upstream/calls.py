@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.upstream.transport import Call, Timeouts, Transport, TransportError
+from toolglot.upstream.transport import Timeouts, Transport, TransportError, UpstreamCall
 
 SECRET = "sk-canary-0123456789"
 
 
-def call(url: str, body: bytes = b"{}", **timeouts: float) -> Call:
-    return Call(
+def call(url: str, body: bytes = b"{}", **timeouts: float) -> UpstreamCall:
+    return UpstreamCall(
         url=f"{url}/v1/chat?key={SECRET}",
         headers={"authorization": f"Bearer {SECRET}", "content-type": "application/json"},
         body=body,
@@ -18,7 +18,7 @@ def call(url: str, body: bytes = b"{}", **timeouts: float) -> Call:
     )
 
 
-async def failure(opened: Transport, wanted: Call, limit: int = 10_000) -> TransportError:
+async def failure(opened: Transport, wanted: UpstreamCall, limit: int = 10_000) -> TransportError:
     """What goes wrong with this call, at its head or in its body."""
     with pytest.raises(TransportError) as caught:
         answer = await opened.send(wanted)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.errors import ApiError, ErrorKind
-from toolglot.upstream.breaker import Breaker, Ticket, is_unwell
+from toolglot.upstream.breaker import Breaker, Ticket, is_health_failure
 from toolglot.upstream.transport import TransportError, TransportFailure
 
 DOWN = TransportError("connect", "refused")
@@ -114,7 +114,7 @@ def test_none_at_all_never_opens() -> None:
     [("connect", True), ("tls", True), ("timeout", True), ("reset", True), ("too_large", False), ("pool", False)],
 )
 def test_which_failures_of_the_connection_count(failure: TransportFailure, expected: bool) -> None:
-    assert is_unwell(TransportError(failure, "")) is expected
+    assert is_health_failure(TransportError(failure, "")) is expected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_which_failures_of_the_connection_count(failure: TransportFailure, expec
     ],
 )
 def test_which_errors_of_the_api_count(kind: ErrorKind, expected: bool) -> None:
-    assert is_unwell(ApiError(kind=kind, message="")) is expected
+    assert is_health_failure(ApiError(kind=kind, message="")) is expected
 
 
 def test_an_error_of_an_upstream_that_is_well_closes_it() -> None:
@@ -183,11 +183,11 @@ def test_a_call_that_never_left_says_nothing_of_the_upstream() -> None:
 def test_a_probe_whose_stream_begins_closes_it_and_its_break_counts_as_one_failure() -> None:
     breaker = opened(failures=2)
     ticket = probe(breaker, 31.0)
-    breaker.answer(ticket)
+    breaker.on_stream_start(ticket)
     assert breaker.wait(31.0) == 0.0
     breaker.settle(ticket, DOWN, 32.0)
     assert breaker.wait(32.0) == 0.0
     other = probe(breaker, 32.0)
-    breaker.answer(other)
+    breaker.on_stream_start(other)
     breaker.settle(other, DOWN, 33.0)
     assert breaker.wait(33.0) == 30.0

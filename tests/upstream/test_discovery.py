@@ -16,8 +16,8 @@ import pytest
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import ModelConfig, UpstreamConfig
 from toolglot.upstream.discovery import Discovery, discover, local_url, probe_local
-from toolglot.upstream.fetch import Whole
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.fetch import FetchedAnswer
+from toolglot.upstream.transport import TransportError, UpstreamCall
 from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS, Vendor
 
 KEY = "sk-secret"
@@ -141,14 +141,14 @@ def test_the_host_of_ollama_may_be_written_in_many_ways(host: str, url: str) -> 
     assert local_url(VENDORS["ollama"], {"OLLAMA_HOST": host}) == url
 
 
-def listed(*models: Mapping[str, Any], status: int = 200, **headers: str) -> Whole:
-    return Whole(status, headers, json.dumps({"object": "list", "data": models}).encode())
+def listed(*models: Mapping[str, Any], status: int = 200, **headers: str) -> FetchedAnswer:
+    return FetchedAnswer(status, headers, json.dumps({"object": "list", "data": models}).encode())
 
 
 class Told:
     """A reply that is there already."""
 
-    def __init__(self, answer: Whole) -> None:
+    def __init__(self, answer: FetchedAnswer) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self._body = answer.body
@@ -166,12 +166,12 @@ class Told:
 class Ports:
     """The ports of this machine: these answer, and no other address may be asked."""
 
-    def __init__(self, answers: Mapping[int, Whole], environ: Mapping[str, str]) -> None:
+    def __init__(self, answers: Mapping[int, FetchedAnswer], environ: Mapping[str, str]) -> None:
         self._answers = answers
         self._allowed = {f"http://127.0.0.1:{server.port}/v1/models" for server in LOCAL_SERVERS}
         self._allowed |= {f"{local_url(VENDORS['ollama'], environ)}/models"}
 
-    async def send(self, call: Call) -> Told:
+    async def send(self, call: UpstreamCall) -> Told:
         assert call.method == "GET"
         assert call.url in self._allowed
         assert call.timeouts.connect == 0.2
@@ -184,7 +184,7 @@ class Ports:
         raise AssertionError("whoever has opened it closes it")
 
 
-def probed(answers: Mapping[int, Whole], environ: Mapping[str, str] = {}, own_port: int = 4141) -> Discovery:
+def probed(answers: Mapping[int, FetchedAnswer], environ: Mapping[str, str] = {}, own_port: int = 4141) -> Discovery:
     """What is found when these ports answer."""
     return asyncio.run(probe_local(environ, own_port=own_port, transport=Ports(answers, environ)))
 
@@ -222,7 +222,7 @@ def test_local_servers_are_known_by_what_they_say() -> None:
         (listed({"id": "m", "owned_by": "somebody"}), "local-8000", None),
     ],
 )
-def test_a_port_that_many_use_does_not_tell_who_it_is(answer: Whole, name: str, vendor: str | None) -> None:
+def test_a_port_that_many_use_does_not_tell_who_it_is(answer: FetchedAnswer, name: str, vendor: str | None) -> None:
     found = probed({8000: answer})
     assert {key: upstream.vendor for key, upstream in found.upstreams.items()} == {name: vendor}
 
@@ -237,15 +237,15 @@ def test_two_servers_of_one_kind_have_two_names() -> None:
     [
         (listed(), "not used: it has no models"),
         (listed(status=401), "not used: it wants a key; configure it as an upstream"),
-        (Whole(200, {"x-toolglot-receipt": "0"}, b"{}"), "not used: another toolglot"),
+        (FetchedAnswer(200, {"x-toolglot-receipt": "0"}, b"{}"), "not used: another toolglot"),
         (listed({"id": "m"}, status=500), None),
-        (Whole(200, {}, b"<html>"), None),
-        (Whole(200, {}, b'{"data": {"name": "x"}}'), None),
-        (Whole(200, {}, b"[" * 100_000), None),
-        (Whole(200, {}, b'{"data": [{"id": "\xff"}]}'), None),
+        (FetchedAnswer(200, {}, b"<html>"), None),
+        (FetchedAnswer(200, {}, b'{"data": {"name": "x"}}'), None),
+        (FetchedAnswer(200, {}, b"[" * 100_000), None),
+        (FetchedAnswer(200, {}, b'{"data": [{"id": "\xff"}]}'), None),
     ],
 )
-def test_what_answers_and_is_not_used_is_told_if_it_is_a_model_server(answer: Whole, line: str | None) -> None:
+def test_what_answers_and_is_not_used_is_told_if_it_is_a_model_server(answer: FetchedAnswer, line: str | None) -> None:
     found = probed({1234: answer})
     assert found.upstreams == {}
     assert [told.endswith(line or "") for told in found.found] == ([True] if line else [])

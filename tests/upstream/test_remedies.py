@@ -28,14 +28,14 @@ from toolglot.ir import replace
 from toolglot.passes.reasoning import UNSIGNED
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
-from toolglot.upstream.remedies import GENERAL, VALIDATORS, Mended, mend, remedies_of
+from toolglot.upstream.remedies import GENERAL, VALIDATORS, RemediedRequest, apply_remedies, remedies_of
 from toolglot.wire import json
 
 
-def refused(dialect: str, body: Json, error: Json, status: int = 400) -> Mended | None:
+def refused(dialect: str, body: Json, error: Json, status: int = 400) -> RemediedRequest | None:
     spoken = DIALECTS[dialect]
     request = spoken.decode_request(json.encode(body))
-    return mend(request, dialect, spoken.decode_error(status, {}, json.encode(error)))
+    return apply_remedies(request, dialect, spoken.decode_error(status, {}, json.encode(error)))
 
 
 def again(dialect: str, body: Json, error: Json, status: int = 400) -> Json:
@@ -200,7 +200,7 @@ def test_a_model_that_always_thinks_is_not_told_not_to() -> None:
     off = json.encode({**GEMINI, "generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}})
     request = replace(DIALECTS["gemini"].decode_request(off), model="gemini-2.5-pro")
     message = "Budget 0 is invalid. This model only works in thinking mode."
-    mended = mend(request, "gemini", ApiError(kind="bad_request", message=message))
+    mended = apply_remedies(request, "gemini", ApiError(kind="bad_request", message=message))
     assert mended is not None
     wire = json.decode(DIALECTS["gemini"].encode_request(mended.request, Receipt()))
     assert wire["generationConfig"]["thinkingConfig"].get("thinkingBudget") != 0
@@ -295,7 +295,7 @@ def test_a_request_from_another_dialect_keeps_what_is_written_for_it() -> None:
     exchange.request({**MESSAGES, "stream": True})
     assert exchange.sent is not None
     error = DIALECTS["openai_chat"].decode_error(400, {}, json.encode(FIELDS[0][2]))
-    mended = mend(exchange.sent, "openai_chat", error)
+    mended = apply_remedies(exchange.sent, "openai_chat", error)
     assert mended is not None
     wire = json.decode(DIALECTS["openai_chat"].encode_request(mended.request, exchange.receipt))
     assert wire["max_completion_tokens"] == 9000
@@ -308,7 +308,7 @@ def test_usage_that_cannot_be_asked_for_is_not() -> None:
     exchange.request({**MESSAGES, "stream": True})
     assert exchange.sent is not None
     error = ApiError(kind="bad_request", message="Unknown parameter: 'stream_options'.", status=400)
-    mended = mend(exchange.sent, "openai_chat", error)
+    mended = apply_remedies(exchange.sent, "openai_chat", error)
     assert mended is not None
     wire = json.decode(DIALECTS["openai_chat"].encode_request(mended.request, exchange.receipt))
     assert wire["stream"] is True
@@ -341,7 +341,7 @@ def test_what_has_no_clear_remedy_is_for_the_client(message: str) -> None:
 @pytest.mark.parametrize("kind", ["authentication", "rate_limit", "server", "not_found"])
 def test_only_refusals_of_the_request_itself_are_mended(kind: Any) -> None:
     request = DIALECTS["openai_chat"].decode_request(json.encode({**CHAT, "seed": 1}))
-    assert mend(request, "openai_chat", ApiError(kind=kind, message="Unknown parameter: 'seed'.")) is None
+    assert apply_remedies(request, "openai_chat", ApiError(kind=kind, message="Unknown parameter: 'seed'.")) is None
 
 
 def test_the_same_refusal_runs_out_of_remedies() -> None:
@@ -349,7 +349,7 @@ def test_the_same_refusal_runs_out_of_remedies() -> None:
         spoken = DIALECTS[dialect]
         error = spoken.decode_error(400, {}, json.encode(body))
         request, rounds = spoken.decode_request(json.encode({**BASES[dialect], **fields})), 0
-        while (mended := mend(request, dialect, error)) is not None and rounds < 4:
+        while (mended := apply_remedies(request, dialect, error)) is not None and rounds < 4:
             request, rounds = mended.request, rounds + 1
         assert rounds in (1, 2, 3), error.message
 
@@ -363,7 +363,7 @@ def test_long_errors_are_read_fast(text: str) -> None:
     own = [remedy for name in DIALECTS for remedy in remedies_of(name).refusals]
     for pattern, _ in (*VALIDATORS, *GENERAL, *own):
         assert sum(1 for _ in pattern.finditer(text[:8000])) < 8000
-    mend(request, "openai_chat", ApiError(kind="bad_request", message=text))
+    apply_remedies(request, "openai_chat", ApiError(kind="bad_request", message=text))
 
 
 REFUSABLE = [

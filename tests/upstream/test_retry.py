@@ -9,7 +9,7 @@ import pytest
 from toolglot.config.schema import Retries
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.textcalls.settings import BAD_TOOL_CALL
-from toolglot.upstream.retry import API, TRANSPORT, falls_back, next_wait
+from toolglot.upstream.retry import API, TRANSPORT, retry_delay, should_fall_back
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.wire.retry_after import seconds_named
 
@@ -19,7 +19,7 @@ BUSY = ApiError(kind="overloaded", message="busy", status=529)
 
 
 def wait(error: ApiError | TransportError, attempt: int = 1, random: float = 1.0) -> float | None:
-    return next_wait(RETRIES, attempt, error, random, NOW)
+    return retry_delay(RETRIES, attempt, error, random, NOW)
 
 
 def test_every_failure_has_a_row() -> None:
@@ -40,7 +40,7 @@ def test_every_failure_has_a_row() -> None:
 )
 def test_what_follows_a_failure_of_the_connection(failure: TransportFailure, again: bool, elsewhere: bool) -> None:
     error = TransportError(failure, "it failed")
-    assert (wait(error) is not None, falls_back(error)) == (again, elsewhere)
+    assert (wait(error) is not None, should_fall_back(error)) == (again, elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_what_follows_a_failure_of_the_connection(failure: TransportFailure, aga
 )
 def test_what_follows_an_error_of_the_api(kind: ErrorKind, status: int, again: bool, elsewhere: bool) -> None:
     error = ApiError(kind=kind, message="no", status=status)
-    assert (wait(error) is not None, falls_back(error)) == (again, elsewhere)
+    assert (wait(error) is not None, should_fall_back(error)) == (again, elsewhere)
 
 
 def test_a_call_that_a_model_wrote_badly_is_no_reason_to_ask_anybody_again() -> None:
     error = ApiError(kind="server", message="no", status=502, code=BAD_TOOL_CALL)
-    assert (wait(error), falls_back(error)) == (None, False)
+    assert (wait(error), should_fall_back(error)) == (None, False)
 
 
 def test_waits_double_up_to_the_longest() -> None:
     many = Retries(attempts=100, first_wait=0.5, longest_wait=5.0)
-    waits = [next_wait(many, attempt, BUSY, 1.0, NOW) for attempt in (1, 2, 3, 4, 5, 99)]
+    waits = [retry_delay(many, attempt, BUSY, 1.0, NOW) for attempt in (1, 2, 3, 4, 5, 99)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
 
 
@@ -86,7 +86,7 @@ def test_waits_are_spread_over_the_whole_time() -> None:
 def test_the_last_attempt_is_the_last() -> None:
     assert wait(BUSY, 3) is not None
     assert wait(BUSY, 4) is None
-    assert next_wait(Retries(attempts=1), 1, BUSY, 0.5, NOW) is None
+    assert retry_delay(Retries(attempts=1), 1, BUSY, 0.5, NOW) is None
 
 
 def test_an_upstream_that_says_how_long_is_waited_for_and_no_shorter() -> None:

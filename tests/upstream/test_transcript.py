@@ -7,7 +7,7 @@ import pytest
 from tests.passes.targets import answered as results
 from tests.passes.targets import result, said, user
 from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall
-from toolglot.upstream.transcript import answered, beginnings, marks
+from toolglot.upstream.transcript import answered_prefixes, call_marks, prefix_with_answer
 
 
 def call(arguments: str = '{"a":1,"b":[2,{"c":3}]}', call_id: str = "x", name: str = "look") -> ToolCall:
@@ -20,9 +20,9 @@ def assistant(*content: Block) -> Message:
 
 def test_an_answer_that_comes_back_is_known() -> None:
     asked = [user("Hi")]
-    known = answered(asked, (Text(text="Let me see."), call()))
+    known = prefix_with_answer(asked, (Text(text="Let me see."), call()))
     again = [*asked, assistant(Text(text="Let me see."), call()), results(result("x"))]
-    assert beginnings(again) == [known]
+    assert answered_prefixes(again) == [known]
     assert known.covered == 2
 
 
@@ -37,8 +37,8 @@ def test_an_answer_that_comes_back_is_known() -> None:
     ids=["another order", "two messages", "another id and other pieces", "other numbers and keys, and reasoning"],
 )
 def test_how_a_client_writes_it_makes_no_difference(back: tuple[Message, ...]) -> None:
-    known = answered([user("Hi")], (Text(text="Let me see."), call()))
-    (found,) = beginnings([user("Hi"), *back, user("Well?")])
+    known = prefix_with_answer([user("Hi")], (Text(text="Let me see."), call()))
+    (found,) = answered_prefixes([user("Hi"), *back, user("Well?")])
     assert found.hash == known.hash
     assert found.covered == 1 + len(back)
 
@@ -60,8 +60,8 @@ def test_how_a_client_writes_it_makes_no_difference(back: tuple[Message, ...]) -
     ],
 )
 def test_what_is_said_makes_one(told: list[Message]) -> None:
-    known = answered([user("Hi")], (Text(text="Let me see."), call()))
-    assert known.hash not in [found.hash for found in beginnings([*told, user("Well?")])]
+    known = prefix_with_answer([user("Hi")], (Text(text="Let me see."), call()))
+    assert known.hash not in [found.hash for found in answered_prefixes([*told, user("Well?")])]
 
 
 def test_results_belong_to_their_calls() -> None:
@@ -69,34 +69,34 @@ def test_results_belong_to_their_calls() -> None:
         batch = assistant(call(call_id="x"), call(call_id="y"))
         return [user("Hi"), batch, results(*(result(name, name) for name in ids)), said("So."), user("Well?")]
 
-    one, other = beginnings(conversation("x", "y")), beginnings(conversation("y", "x"))
+    one, other = answered_prefixes(conversation("x", "y")), answered_prefixes(conversation("y", "x"))
     assert one[1] == other[1]
     assert one[0] != other[0]
 
 
 def test_the_longest_beginning_comes_first() -> None:
     talk = [message for number in range(4) for message in (user(f"{number}?"), said(f"{number}."))]
-    assert [found.covered for found in beginnings([*talk, user("And?")])] == [8, 6, 4, 2]
-    assert [found.covered for found in beginnings(talk)] == [6, 4, 2]
-    assert beginnings([]) == []
+    assert [found.covered for found in answered_prefixes([*talk, user("And?")])] == [8, 6, 4, 2]
+    assert [found.covered for found in answered_prefixes(talk)] == [6, 4, 2]
+    assert answered_prefixes([]) == []
 
 
 def test_any_text_has_a_hash() -> None:
-    assert answered([user("\ud800")], (Text(text="\x00"), call('{"a":"\ud800"}'))).hash
+    assert prefix_with_answer([user("\ud800")], (Text(text="\x00"), call('{"a":"\ud800"}'))).hash
 
 
 def test_what_is_said_twice_is_told_apart_by_its_calls() -> None:
     def conversation(*ids: str) -> list[Message]:
         return [user("Hi"), *(assistant(Text(text="So."), call(call_id=name)) for name in ids), results(result("x"))]
 
-    one, other = marks(conversation("a", "b", "a")), marks(conversation("a", "c"))
+    one, other = call_marks(conversation("a", "b", "a")), call_marks(conversation("a", "c"))
     assert (len(one), len(other), one[0] == other[0], one[1] == other[1]) == (2, 2, True, False)
-    assert marks(conversation("")) == []
+    assert call_marks(conversation("")) == []
 
 
 @pytest.mark.parametrize("name", ["a b", "\x00", "\ud800", "x" * 100_000])
 def test_a_mark_of_any_id_is_short_and_one_word(name: str) -> None:
-    (mark,) = marks([assistant(call(call_id=name))])
+    (mark,) = call_marks([assistant(call(call_id=name))])
     assert len(mark) == 16
     assert mark.isalnum()
 
@@ -110,7 +110,7 @@ def test_system_text_may_change_from_turn_to_turn() -> None:
             Message(role="developer", content=(Text(text=date),)),
             Message(role="user", content=(Text(text="Go on"),)),
         ]
-        return [f"{each.covered} {each.hash}" for each in beginnings(messages)]
+        return [f"{each.covered} {each.hash}" for each in answered_prefixes(messages)]
 
     assert told("Monday") == told("Tuesday")
     assert told("Monday")[0].startswith("3 ")
@@ -118,7 +118,7 @@ def test_system_text_may_change_from_turn_to_turn() -> None:
 
 def test_white_space_counts_in_what_people_and_tools_say_and_not_in_answers() -> None:
     def hash_of(question: str, answer: str) -> str:
-        return answered([Message(role="user", content=(Text(text=question),))], (Text(text=answer),)).hash
+        return prefix_with_answer([Message(role="user", content=(Text(text=question),))], (Text(text=answer),)).hash
 
     assert hash_of("if x:\n    y", "OK.") != hash_of("if x:\n  y", "OK.")
     assert hash_of("Hi", "One. \n\nTwo.") == hash_of("Hi", "One.Two. ")

@@ -12,8 +12,8 @@ from toolglot.ir import replace
 from toolglot.routing import Target
 from toolglot.upstream import exchange
 from toolglot.upstream.demo.transport import DemoTransport
-from toolglot.upstream.exchange import NOTHING_TOLD, Exchanges, Told
-from toolglot.upstream.upstream import Upstream, address
+from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState, ExchangeFactories
+from toolglot.upstream.upstream import Upstream, join_url
 
 UPSTREAM = Upstream(
     name="u",
@@ -31,13 +31,13 @@ TARGET = Target(asked="m", rule="r", upstream="u", model="m")
 )
 def test_a_header_that_repeats_the_credential_goes_alone(telling: str) -> None:
     headers = {"x-request-id": "req_1", "x-key": telling, "date": "Mon, 16 Nov 2026 00:00:00 GMT"}
-    assert UPSTREAM.harmless(headers) == {name: headers[name] for name in ("x-request-id", "date")}
+    assert UPSTREAM.safe_headers(headers) == {name: headers[name] for name in ("x-request-id", "date")}
 
 
 def test_a_credential_that_stands_in_two_headers_together_is_in_none() -> None:
     spaced = replace(UPSTREAM, key="first-half second-half")
     headers = {"x-one": "first-half", "x-two": "second-half"}
-    assert spaced.harmless(headers) == headers
+    assert spaced.safe_headers(headers) == headers
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,18 @@ def test_a_credential_that_stands_in_two_headers_together_is_in_none() -> None:
     ],
 )
 def test_a_version_at_the_end_of_the_base_takes_the_place_of_the_paths_own(base: str, path: str, whole: str) -> None:
-    assert address(base, path) == whole
+    assert join_url(base, path) == whole
 
 
 def test_exchanges_of_one_kind_are_made_alike_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchanges, client = Exchanges(), DIALECTS["anthropic"]
+    exchanges, client = ExchangeFactories(), DIALECTS["anthropic"]
 
     def kind(
-        upstream: Upstream = UPSTREAM, target: Target = TARGET, *, strict: bool = False, told: Told = NOTHING_TOLD
+        upstream: Upstream = UPSTREAM,
+        target: Target = TARGET,
+        *,
+        strict: bool = False,
+        told: ConversationState = NO_CONVERSATION_STATE,
     ) -> object:
         return exchanges.of_kind(client, upstream, target, text_calls=None, strict=strict, told=told, forward=True)
 
@@ -66,10 +70,10 @@ def test_exchanges_of_one_kind_are_made_alike_and_others_are_not(monkeypatch: py
         kind(strict=True),
         kind(target=replace(TARGET, strict=True)),
         kind(upstream=replace(UPSTREAM, base_url="http://other.test")),
-        kind(told=Told(unknown=True)),
+        kind(told=ConversationState(unknown=True)),
     ]
     assert first not in others
-    monkeypatch.setattr(exchange, "MOST_KINDS", 2)
+    monkeypatch.setattr(exchange, "MAX_FACTORIES", 2)
     for number in range(5):
         kind(target=replace(TARGET, asked=str(number)))
     assert len(exchanges._made) <= 2

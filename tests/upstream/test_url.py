@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.upstream.http_client.rules import NO_ADDRESS, url_of
+from toolglot.upstream.http_client.limits import NO_ADDRESS, parse_http_url
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.url import parse
 
@@ -50,4 +50,4 @@ def test_an_address_is_written_without_its_credential_and_its_fragment() -> None
 )
 def test_what_is_no_address_on_the_web_is_refused(text: str) -> None:
     with pytest.raises(TransportError, match=NO_ADDRESS):
-        url_of(text)
+        parse_http_url(text)

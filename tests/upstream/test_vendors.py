@@ -11,7 +11,7 @@ from toolglot.config.addresses import address_problem, is_loopback, leads_to
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.routing import Pattern
-from toolglot.upstream.upstream import address
+from toolglot.upstream.upstream import join_url
 from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS, Vendor
 
 rows = pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda vendor: vendor.name)
@@ -74,7 +74,7 @@ def test_a_known_name_belongs_to_its_vendor_first(model: str, owner: str) -> Non
     ],
 )
 def test_a_path_below_a_vendors_address_has_one_version(vendor: str, path: str, url: str) -> None:
-    assert address(VENDORS[vendor].base_url or "", path) == url
+    assert join_url(VENDORS[vendor].base_url or "", path) == url
 
 
 def test_loopback_is_known_by_name_and_number() -> None:

@@ -9,7 +9,7 @@ from tests.exchanges import JSON_NAMES
 
 from toolglot.dialects import DIALECTS
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError
-from toolglot.upstream.retry import falls_back
+from toolglot.upstream.retry import should_fall_back
 from toolglot.wire import json
 from toolglot.wire.known_errors import KNOWN_ERRORS
 
@@ -92,8 +92,8 @@ def test_a_request_above_the_tokens_of_a_minute_is_too_large_and_not_sent_again(
 
 
 def test_another_upstream_may_take_a_request_above_the_tokens_of_a_minute() -> None:
-    assert falls_back(decoded("openai_chat", 413, GROQ))
-    assert not falls_back(decoded("openai_chat", 413, {"error": {"message": "Request Entity Too Large"}}))
+    assert should_fall_back(decoded("openai_chat", 413, GROQ))
+    assert not should_fall_back(decoded("openai_chat", 413, {"error": {"message": "Request Entity Too Large"}}))
 
 
 def test_a_budget_that_is_only_used_up_stays_a_rate_limit() -> None:

@@ -15,7 +15,7 @@ from toolglot.agent.tools import Pace, ToolFailedError
 from toolglot.config.schema import McpConfig
 from toolglot.ir import ToolCall, ToolResult
 from toolglot.tools.served import ServedCall
-from toolglot.upstream.aside import aside
+from toolglot.upstream.offload import offload
 from toolglot.wire import json
 
 log = logging.getLogger("toolglot.agent")
@@ -189,7 +189,7 @@ class Runner:
             if self._watch is not None:
                 await self._watch.returned(served, value)
             # What a tool returns may be large, and others must not wait while it is looked through.
-            result = await aside(size_of(value), result_of, value, served.call, self._limits.result_bytes)
+            result = await offload(size_of(value), result_of, value, served.call, self._limits.result_bytes)
         except Exception as error:  # of any kind: a call ends in a result whatever happens
             result = failed(served.call, self._why(served, error))
             if ran and value is None and self._watch is not None:

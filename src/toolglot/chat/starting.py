@@ -17,7 +17,7 @@ from toolglot.errors import MissingExtraError
 from toolglot.routing import DEMO, UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.starting import Wishes, build, configured
-from toolglot.upstream.demo.stream import AT_ONCE, HUMAN
+from toolglot.upstream.demo.stream import NO_PAUSES, TYPING_PACE
 from toolglot.upstream.discovery import Discovery, probe_local
 from toolglot.upstream.transport import Transport
 
@@ -64,7 +64,7 @@ async def begin(options: Options, environ: Mapping[str, str], transport: Transpo
     whole = _with_demos(assembled.config, environ) if is_demo else assembled.config
     told = ("This is the demo: rules, no model. A key in the environment, or a configuration, brings models.",)
     try:
-        gateway = build(whole, transport, HUMAN if options.wishes.demo_pace == "human" else AT_ONCE)
+        gateway = build(whole, transport, TYPING_PACE if options.wishes.demo_pace == "human" else NO_PAUSES)
     except MissingExtraError as error:
         raise _error(str(error), str(file or "--upstream")) from None
     model = options.model or _usual(gateway)

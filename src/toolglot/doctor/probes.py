@@ -23,9 +23,9 @@ from toolglot.ir import Media, Message, Request, Response, Source, Text, Tool, T
 from toolglot.receipt import Receipt
 from toolglot.routing import NATIVE, Target
 from toolglot.textcalls.settings import TextCalls
-from toolglot.upstream.calling import Known, refuses_tools, text_calls
-from toolglot.upstream.exchange import exchange_for
-from toolglot.upstream.fetch import Whole, fetch
+from toolglot.upstream.exchange import make_exchange
+from toolglot.upstream.fetch import FetchedAnswer, fetch
+from toolglot.upstream.tool_mode import KnownToolMode, refuses_tools, text_calls_for
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
@@ -86,7 +86,7 @@ class Probed(Struct, frozen=True):
 
     model: Model
     findings: tuple[Finding, ...]
-    tools: Known | None = None
+    tools: KnownToolMode | None = None
 
 
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -95,7 +95,7 @@ class Probed(Struct, frozen=True):
 async def answer(model: Model, request: Request) -> Response:
     """The model's answer, whole or streamed as the request wants. Raises `ProbeError`."""
     dialect = model.upstream.dialect
-    exchange = exchange_for(dialect, model.upstream, model.target, text_calls=model.text_calls)
+    exchange = make_exchange(dialect, model.upstream, model.target, text_calls=model.text_calls)
     sent = exchange.rewrite(request)
     body = dialect.encode_request(sent, exchange.receipt)
     headers = {"accept": dialect.stream.framing.media_type} if request.stream else {}
@@ -111,7 +111,7 @@ async def answer(model: Model, request: Request) -> Response:
         raise ProbeError(f"the answer is no {dialect.title}: {shown(str(error), model.upstream)}") from None
 
 
-def _read(upstream: Upstream, told: Whole, stream: bool) -> Response:
+def _read(upstream: Upstream, told: FetchedAnswer, stream: bool) -> Response:
     if not 200 <= told.status < 300:
         error = upstream.dialect.decode_error(told.status, told.headers, told.body)
         raise ProbeError(f"status {told.status}: {shown(error.message, upstream)}", error)
@@ -274,7 +274,7 @@ async def probe(model: Model) -> Probed:
     """All probes, in order."""
     model = replace(model, text_calls=_configured(model))
     findings: list[Finding] = []
-    tools: Known | None = None
+    tools: KnownToolMode | None = None
     for check, (run, failed, advice) in PROBES.items():
         refused = False
         try:
@@ -297,13 +297,15 @@ async def probe(model: Model) -> Probed:
 
 def _configured(model: Model) -> TextCalls | None:
     """Where the choice is left to us, native tools are tried first."""
-    configured = text_calls(model.upstream, model.target)
+    configured = text_calls_for(model.upstream, model.target)
     return None if configured is not None and configured.rescue else configured
 
 
-async def _otherwise(model: Model, finding: Finding, refused: bool) -> tuple[Model, list[Finding], Known | None]:
+async def _otherwise(
+    model: Model, finding: Finding, refused: bool
+) -> tuple[Model, list[Finding], KnownToolMode | None]:
     """What becomes of a model that has failed with native tools: it is tried with text."""
-    as_text = replace(model, text_calls=text_calls(model.upstream, model.target, "text"))
+    as_text = replace(model, text_calls=text_calls_for(model.upstream, model.target, "text"))
     assert as_text.text_calls is not None
     followed = await calls_as_text(as_text)
     if followed.status != "ok":

@@ -11,7 +11,7 @@ from toolglot.doctor.finding import Finding, ok, warn
 from toolglot.doctor.probes import Probed
 from toolglot.store import StoreError, Verdict
 from toolglot.store.sqlite import MEMORY, NONE, SqliteStore, default_path
-from toolglot.upstream.calling import PROBED_FOR_A_MONTH
+from toolglot.upstream.tool_mode import PROBE_TTL
 
 
 async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mapping[str, str]) -> list[Finding]:
@@ -23,7 +23,7 @@ async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mappi
             model=one.model.target.model,
             tools=one.tools,
             found=now,
-            until=now + PROBED_FOR_A_MONTH,
+            until=now + PROBE_TTL,
         )
         for one in probed
         if one.tools is not None and not one.model.upstream.native_tools

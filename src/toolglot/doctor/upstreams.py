@@ -18,7 +18,7 @@ from toolglot.config.problems import did_you_mean
 from toolglot.config.schema import Config
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.errors import ApiError, DecodeError
-from toolglot.upstream.fetch import MAX_LIST, fetch
+from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
@@ -59,7 +59,7 @@ async def ask(upstream: Upstream) -> Asked:
         return Asked((ok("upstream", told, upstream.name),), upstream.listed)
     call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=PATIENCE)
     try:
-        answer = await fetch(upstream.transport, call, MAX_LIST)
+        answer = await fetch(upstream.transport, call, MAX_LIST_BYTES)
     except TransportError as error:
         advice = NOT_THERE[error.failure]
         if error.failure == "connect" and is_loopback(urlsplit(upstream.base_url).hostname or ""):

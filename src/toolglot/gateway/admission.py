@@ -41,7 +41,7 @@ from toolglot.server.replays import Replays
 from toolglot.server.security import Caller
 from toolglot.server.states import States
 from toolglot.server.turn import Turn
-from toolglot.upstream.aside import LARGE
+from toolglot.upstream.offload import LARGE
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service

@@ -47,9 +47,16 @@ from toolglot.server import failures
 from toolglot.server.headers import header_lines
 from toolglot.server.outcomes import ERROR_BODY_LIMIT
 from toolglot.server.record import Record
-from toolglot.upstream.aside import aside
-from toolglot.upstream.http_client import HttpTransport, PreparedCall, Sending, request_head, take_over, whole_reply
-from toolglot.upstream.transport import Call, Reply, Transport, TransportError, too_large
+from toolglot.upstream.http_client import (
+    HttpTransport,
+    InFlightRequest,
+    PreparedCall,
+    adopt_reply,
+    complete_reply,
+    request_head,
+)
+from toolglot.upstream.offload import offload
+from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall, too_large
 
 if TYPE_CHECKING:
     from toolglot.gateway.client_connection import ClientConnection
@@ -123,7 +130,7 @@ class CallbackDriver(Struct, eq=False):
     """What the upstream says while the flow waits for something else."""
     _is_awaiting: bool = False
     _is_offloading: bool = False
-    _sending: Sending | None = None
+    _sending: InFlightRequest | None = None
     _reply: Reply | None = None
     _task: asyncio.Task[None] | None = None
     """Opens a connection, or reads a reply."""
@@ -213,7 +220,7 @@ class CallbackDriver(Struct, eq=False):
             if isinstance(command, Await):
                 outcome = Done(await command.call())
             else:
-                outcome = Done(await aside(command.size, command.work))
+                outcome = Done(await offload(command.size, command.work))
         except Exception as error:
             outcome = Raised(error)
         if self.disconnected:
@@ -236,7 +243,7 @@ class CallbackDriver(Struct, eq=False):
         self._is_streaming, self._answer_limit = send.is_streaming, send.limit
         call, transport = send.call, send.transport
         if not isinstance(transport, HttpTransport):
-            assert isinstance(call, Call)
+            assert isinstance(call, UpstreamCall)
             self._task = asyncio.create_task(self._send(transport, call))
             return
         if not isinstance(call, PreparedCall):
@@ -261,7 +268,7 @@ class CallbackDriver(Struct, eq=False):
             if self._client.full:
                 sending.pause()
 
-    async def _send(self, transport: Transport, call: Call) -> None:
+    async def _send(self, transport: Transport, call: UpstreamCall) -> None:
         """Call an upstream over another transport."""
         turn = self._turn
         try:
@@ -305,7 +312,7 @@ class CallbackDriver(Struct, eq=False):
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         if "content-encoding" in headers and self._sending is not None:
             sending, self._sending = self._sending, None
-            self._reply = take_over(sending, status, headers)
+            self._reply = adopt_reply(sending, status, headers)
             self._task = asyncio.create_task(self._read(self._reply))
         elif self._is_streaming and is_answer(status, headers):
             self._begin_body(headers)
@@ -351,7 +358,7 @@ class CallbackDriver(Struct, eq=False):
     def on_whole(self, headers: dict[str, str], body: bytes) -> None:
         self._sending = None
         if "content-encoding" in headers:
-            self._reply = reply = whole_reply(headers, body)
+            self._reply = reply = complete_reply(headers, body)
             self._task = asyncio.create_task(self._read(reply))
         elif self._is_streaming and is_answer(200, headers):
             turn = self._turn

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from toolglot.errors import ApiError
 from toolglot.upstream.http_client.destination import PreparedCall
-from toolglot.upstream.transport import Call, Transport, TransportError
+from toolglot.upstream.transport import Transport, TransportError, UpstreamCall
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 class Send(Struct, frozen=True, eq=False):
     transport: Transport
-    call: Call | PreparedCall
+    call: UpstreamCall | PreparedCall
     limit: int
     """Bytes of an answer."""
     is_streaming: bool

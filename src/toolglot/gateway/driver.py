@@ -39,8 +39,8 @@ from toolglot.gateway.commands import (
 )
 from toolglot.gateway.flow import FlowContext, is_answer
 from toolglot.server.outcomes import ERROR_BODY_LIMIT
-from toolglot.upstream.aside import aside
-from toolglot.upstream.transport import Call, Reply, TransportError, too_large
+from toolglot.upstream.offload import offload
+from toolglot.upstream.transport import Reply, TransportError, UpstreamCall, too_large
 
 DRAIN_SECONDS = 1.0
 """How long the rest of an upstream's stream is read once the answer is complete, so that its connection lives on."""
@@ -171,7 +171,7 @@ class FlowDriver:
             if type(operation) is Await:
                 return Done(await operation.call())
             assert type(operation) is Offload
-            return Done(await aside(operation.size, operation.work))
+            return Done(await offload(operation.size, operation.work))
         except Exception as error:
             return Raised(error)
 
@@ -189,7 +189,7 @@ class FlowDriver:
 
     async def _send(self, send: Send) -> Outcome:
         self._drop_reply()
-        assert isinstance(send.call, Call)
+        assert isinstance(send.call, UpstreamCall)
         try:
             self._reply = reply = await send.transport.send(send.call)
             if not is_answer(reply.status, reply.headers):

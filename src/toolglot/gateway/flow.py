@@ -37,12 +37,12 @@ from toolglot.gateway.commands import (
 from toolglot.server.outcomes import RESTING, broken_off, resting, transport_error
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall
+from toolglot.upstream.offload import LARGE
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
-from toolglot.upstream.retry import falls_back, next_wait
-from toolglot.upstream.transport import Call, Transport, TransportError
+from toolglot.upstream.retry import retry_delay, should_fall_back
+from toolglot.upstream.transport import Transport, TransportError, UpstreamCall
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class Translation(Protocol):
     limit: int
     """Bytes of an answer."""
 
-    def call(self, body: bytes) -> Call | PreparedCall: ...
+    def call(self, body: bytes) -> UpstreamCall | PreparedCall: ...
     def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
         """The request without what the upstream has refused; None where no remedy is known."""
         ...
@@ -254,7 +254,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 breaker.settle(ticket, None, 0.0)
                 return outcome
             if type(outcome) is BegunStream:
-                breaker.answer(ticket)
+                breaker.on_stream_start(ticket)
                 return outcome
             if type(outcome) is Stop:
                 breaker.leave(ticket)
@@ -265,7 +265,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
         context.on_failure(context.record, target.name, error)
         # That an upstream is left alone says less than what another one answered.
         errors.insert(len(errors) if error.code == RESTING else 0, error)
-        if not falls_back(failure):
+        if not should_fall_back(failure):
             break
     return errors[0]
 
@@ -317,7 +317,7 @@ def back_off(
 ) -> Steps[Failure | Stop | None]:
     """Wait until the same call may be repeated: None. Returns the failure where it may not."""
     environment = context.environment
-    wait = next_wait(target.retries, attempt, failure, environment.random(), environment.wall_clock())
+    wait = retry_delay(target.retries, attempt, failure, environment.random(), environment.wall_clock())
     if wait is None:
         return failure
     outcome = yield Wait(wait)

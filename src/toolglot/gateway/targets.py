@@ -31,12 +31,12 @@ from toolglot.server.taping import Tape, settings_of
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE
-from toolglot.upstream.exchange import NOTHING_TOLD, Told
+from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState
 from toolglot.upstream.http_client import HttpTransport, PreparedCall, request_head
-from toolglot.upstream.remedies import mend
+from toolglot.upstream.offload import LARGE
+from toolglot.upstream.remedies import apply_remedies
 from toolglot.upstream.replay import labels
-from toolglot.upstream.transport import Call, Reply, Transport, TransportError
+from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
 
 
@@ -146,11 +146,11 @@ class RequestTargets(Struct, eq=False):
 
     def _look_up(
         self, context: FlowContext, upstream: Upstream, target: Target, text_calls: TextCalls | None
-    ) -> Steps[Told]:
+    ) -> Steps[ConversationState]:
         """What is stored of the conversation, for this target."""
         received = self.received
         client, request, size = received.client, received.request, len(received.body)
-        known = NOTHING_TOLD
+        known = NO_CONVERSATION_STATE
         if self.replays.needs_lookup(client, upstream):
             told = partial(self.replays.told, client, upstream, target, request, text_calls, size)
             known = yield from await_result(context, told)
@@ -166,7 +166,12 @@ class RequestTargets(Struct, eq=False):
         return known
 
     def _new_exchange(
-        self, context: FlowContext, upstream: Upstream, target: Target, text_calls: TextCalls | None, known: Told
+        self,
+        context: FlowContext,
+        upstream: Upstream,
+        target: Target,
+        text_calls: TextCalls | None,
+        known: ConversationState,
     ) -> Exchange:
         received = self.received
         make = self.gateway.exchanges.of_kind(
@@ -240,7 +245,7 @@ def early_fault(stream: Stream, upstream: str) -> ApiError | None:
     return replace(stream.fault, streamed_by=None if is_document else upstream)
 
 
-def _head_of(call: Call, upstream: Upstream, transport: HttpTransport) -> CallHead:
+def _head_of(call: UpstreamCall, upstream: Upstream, transport: HttpTransport) -> CallHead:
     destination = transport.destination(call.url)
     return CallHead(upstream, destination, request_head(call, destination))
 
@@ -269,7 +274,7 @@ class ExchangeTranslation(Struct, eq=False):
     spent: Usage | None = None
     """What a first answer cost, after which the model was asked once more."""
 
-    def call(self, body: bytes) -> Call | PreparedCall:
+    def call(self, body: bytes) -> UpstreamCall | PreparedCall:
         upstream, exchange = self.upstream, self.exchange
         if body is self._hash_next:
             self._hash_next = None
@@ -292,7 +297,7 @@ class ExchangeTranslation(Struct, eq=False):
             heads[key] = head
         return PreparedCall(head.destination, head.lines, body, upstream.timeouts)
 
-    def _new_call(self, body: bytes) -> Call:
+    def _new_call(self, body: bytes) -> UpstreamCall:
         upstream, exchange, received = self.upstream, self.exchange, self._targets.received
         assert exchange.sent is not None
         dialect = upstream.dialect
@@ -305,7 +310,7 @@ class ExchangeTranslation(Struct, eq=False):
 
     def _remedy(self, error: ApiError) -> bytes | None:
         assert self.exchange.sent is not None
-        mended = mend(self.exchange.sent, self.upstream.dialect.name, error)
+        mended = apply_remedies(self.exchange.sent, self.upstream.dialect.name, error)
         if mended is None:
             return None
         request, lines = mended
@@ -327,7 +332,7 @@ class ExchangeTranslation(Struct, eq=False):
         return decode_error_reply(self.upstream, reply.status, reply.headers, reply.body)
 
     def label(self, upstream_headers: Mapping[str, str]) -> None:
-        labels.put_on(self.exchange, self.upstream, upstream_headers)
+        labels.apply_labels(self.exchange, self.upstream, upstream_headers)
         self._receipt_lines = len(self.exchange.receipt)
 
     def decode_at_once(self, body: bytes) -> bytes | None:
@@ -388,7 +393,7 @@ class _RecordedTransport:
         self._tape = tape
         self._settings = settings
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: UpstreamCall) -> Reply:
         translation = self._translation
         assert translation.exchange.sent is not None
         taped = self._tape.call(translation.upstream, translation.exchange.sent, call, self._settings)
@@ -411,7 +416,7 @@ class _ReplayKeepingTransport:
         self._replays = replays
         self._exchange = exchange
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: UpstreamCall) -> Reply:
         reply = await self._inner.send(call)
         if not is_answer(reply.status, reply.headers):
             return reply

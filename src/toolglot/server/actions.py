@@ -24,7 +24,7 @@ from toolglot.server.metrics import CONTENT_TYPE, together
 from toolglot.server.responses_routes import Ask, without_store
 from toolglot.server.routes import ROUTES, Match
 from toolglot.server.service import Service
-from toolglot.upstream.aside import aside
+from toolglot.upstream.offload import offload
 from toolglot.wire import json
 
 JSON = {"content-type": "application/json"}
@@ -143,7 +143,7 @@ async def function(service: Service, incoming: Incoming, match: Match) -> None:
         message = f"There is nothing at {route.path}, unless the configuration has `{route.setting}` under `server`"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
     body = await incoming.body() if route.method == "POST" else b""
-    await incoming.reply(200, JSON, await aside(len(body), load(route.function), body))
+    await incoming.reply(200, JSON, await offload(len(body), load(route.function), body))
 
 
 ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {

@@ -10,7 +10,7 @@ from toolglot.routing import AUTO, Target
 from toolglot.server.verdicts import Verdicts
 from toolglot.store import Store
 from toolglot.textcalls.settings import TextCalls
-from toolglot.upstream.calling import refuses_tools, text_calls, uses_tools
+from toolglot.upstream.tool_mode import refuses_tools, text_calls_for, uses_tools
 from toolglot.upstream.upstream import Upstream
 
 
@@ -24,7 +24,7 @@ class Calling(Struct, eq=False):
         """How calls are written as text between this target and us; None when everything is native."""
         if not self.needs_lookup(upstream, target, request):
             return self.known(upstream, target, request)
-        return text_calls(upstream, target, await self.verdicts.of(upstream, target.model, self.store))
+        return text_calls_for(upstream, target, await self.verdicts.of(upstream, target.model, self.store))
 
     def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
         """Whether the store has to be asked first."""
@@ -35,14 +35,14 @@ class Calling(Struct, eq=False):
     def known(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
         """The same as `of`, without asking the store."""
         if target.tools != AUTO or not uses_tools(request):
-            return text_calls(upstream, target)
-        return text_calls(upstream, target, self.verdicts.known(upstream, target.model))
+            return text_calls_for(upstream, target)
+        return text_calls_for(upstream, target, self.verdicts.known(upstream, target.model))
 
     def instead(self, upstream: Upstream, target: Target, request: Request, error: ApiError) -> TextCalls | None:
         """How the request can be sent once more as text, when the upstream has refused it because of its tools."""
         if target.tools != AUTO or not uses_tools(request) or not refuses_tools(error):
             return None
-        return text_calls(upstream, target, "text")
+        return text_calls_for(upstream, target, "text")
 
     async def refused(self, upstream: Upstream, target: Target) -> None:
         """The target takes text and no tools: the next request is sent as text at once."""

@@ -13,7 +13,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import replace
 from toolglot.models import ModelInfo
 from toolglot.routing import DEMO, Router
-from toolglot.upstream.fetch import MAX_LIST, fetch
+from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 
@@ -97,7 +97,7 @@ async def _asked(upstream: Upstream) -> list[ModelInfo] | None:
     call = replace(call, timeouts=Timeouts(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE))
     try:
         async with asyncio.timeout(PATIENCE):
-            answer = await fetch(upstream.transport, call, MAX_LIST)
+            answer = await fetch(upstream.transport, call, MAX_LIST_BYTES)
         return upstream.dialect.listing.decode_models(answer.body) if answer.status == 200 else None
     except (TransportError, TimeoutError, DecodeError):
         return None

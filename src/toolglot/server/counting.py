@@ -19,9 +19,9 @@ from toolglot.server.serving import with_tools
 from toolglot.server.turn import Turn
 from toolglot.tokens import estimate
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import aside
-from toolglot.upstream.exchange import exchange_for
+from toolglot.upstream.exchange import make_exchange
 from toolglot.upstream.fetch import fetch
+from toolglot.upstream.offload import offload
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.upstream import Upstream
 
@@ -42,7 +42,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
         )
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
-    request = await aside(len(body), client.counting.decode_request, body)
+    request = await offload(len(body), client.counting.decode_request, body)
     if client.request.model_in_path:
         request = replace(request, model=match.values["model"])
     require_model(request, required=client.counting.needs_model)
@@ -52,25 +52,25 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     owner = incoming.record.owner
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
-        request = await aside(len(whole), client.counting.decode_request, whole)
+        request = await offload(len(whole), client.counting.decode_request, whole)
     received = ReceivedRequest(client=client, request=request, body=whole, headers=incoming.headers)
     request = await with_tools(service, incoming.gateway, received, target, incoming.record.key)
     calls = await Calling(service.verdicts, service.store).of(upstream, target, request)
-    exchange = exchange_for(client, upstream, target, text_calls=calls)
+    exchange = make_exchange(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     tokens = await _asked(upstream, exchange, request, len(whole), incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
     if tokens is None:
         if calls is not None and not calls.rescue:
             # What a text model gets is the prompt that the tools are told in.
-            request = await aside(len(whole), exchange.rewrite, request)
+            request = await offload(len(whole), exchange.rewrite, request)
         tokens = await _estimated(upstream, request, len(whole))
     answer = client.counting.encode_count(tokens)
     await incoming.reply(200, {"content-type": "application/json", **told}, answer)
 
 
 async def _estimated(upstream: Upstream, request: Request, size: int) -> int:
-    return await aside(size, estimate, request, image_tokens=upstream.dialect.request.image_tokens)
+    return await offload(size, estimate, request, image_tokens=upstream.dialect.request.image_tokens)
 
 
 async def _asked(upstream: Upstream, exchange: Exchange, request: Request, size: int, incoming: Incoming) -> int | None:
@@ -78,8 +78,8 @@ async def _asked(upstream: Upstream, exchange: Exchange, request: Request, size:
     counting = upstream.dialect.counting
     if counting is None:
         return None
-    sent = await aside(size, exchange.rewrite, request)
-    body = await aside(size, counting.encode_request, sent, exchange.receipt)
+    sent = await offload(size, exchange.rewrite, request)
+    body = await offload(size, counting.encode_request, sent, exchange.receipt)
     path = headers.with_query(counting.path(sent), exchange.client, upstream.dialect, incoming.query)
     passed = headers.to_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
     try:

@@ -37,7 +37,7 @@ from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.turn import Turn
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import aside, let_go
+from toolglot.upstream.offload import offload, release
 
 _NO = ("", "0", "false", "no", "off")
 
@@ -93,7 +93,7 @@ async def _generate(service: Service, incoming: Incoming, received: ReceivedRequ
             exchange = answering.exchange
             if exchange is not None and incoming.tape is not None:
                 incoming.tape.receipt(exchange.receipt)
-            let_go(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
+            release(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
 
 
 async def _reply_at_once(incoming: Incoming, received: ReceivedRequest, response: Response) -> None:
@@ -155,7 +155,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedR
     incoming.stream_headers = headers.stream_headers(client.stream.framing)
     request: Request | None = None
     try:
-        request = await aside(len(body), decode_request, client, body, match.route, match.values)
+        request = await offload(len(body), decode_request, client, body, match.route, match.values)
     finally:  # what cannot be read is worth a recording too
         if service.tapes is not None:
             incoming.tape = service.tapes.begin(incoming, client.name, body, request)
@@ -185,7 +185,7 @@ async def _with_history(
     if body is received.body:
         return turn, received
     await hold_body(incoming.hold, body, incoming.limits)
-    request = await aside(len(body), received.client.decode_request, body)
+    request = await offload(len(body), received.client.decode_request, body)
     return turn, replace(received, body=body, request=request)
 
 

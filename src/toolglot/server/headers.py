@@ -13,7 +13,7 @@ from toolglot.errors import ApiError, header_value
 from toolglot.receipt import Receipt
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
-from toolglot.upstream.replay.labels import RECORDING, of_recording
+from toolglot.upstream.replay.labels import RECORDING, recording_header
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.framing import EVENTS, Framing
 
@@ -122,7 +122,7 @@ def of_exchange(
     passed = _passed(exchange, upstream, upstream_headers)
     if not passed:
         return {**of_receipt(exchange.receipt), **of_target(record.upstream, record.upstream_model)}
-    recording = of_recording(exchange.receipt, passed)
+    recording = recording_header(exchange.receipt, passed)
     return {
         **to_client(exchange.client, exchange.upstream, passed),
         **{name: _printable(value) for name, value in recording.items()},
@@ -147,7 +147,7 @@ def _passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[st
         passed = {name: value for name, value in upstream_headers.items() if "ratelimit" in name or name == RECORDING}
     else:
         return {}
-    return upstream.harmless(passed) if passed else passed
+    return upstream.safe_headers(passed) if passed else passed
 
 
 @lru_cache(1024)

@@ -13,8 +13,8 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.incoming import Incoming
 from toolglot.server.outcomes import resting, transport_error
 from toolglot.server.routes import Match
-from toolglot.upstream.fetch import Whole, fetch
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.fetch import FetchedAnswer, fetch
+from toolglot.upstream.transport import TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
 
 _OURS = ("key",)
@@ -40,7 +40,7 @@ async def relay(gateway: Gateway, upstream: Upstream, incoming: Incoming, match:
     await incoming.reply(answer.status, {"content-type": kind, **told}, answer.body)
 
 
-async def _asked(gateway: Gateway, upstream: Upstream, call: Call) -> Whole:
+async def _asked(gateway: Gateway, upstream: Upstream, call: UpstreamCall) -> FetchedAnswer:
     """The upstream's answer, if its breaker lets the call through. Raises `FailedError`."""
     loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
     ticket = breaker.enter(loop.time())
@@ -56,7 +56,7 @@ async def _asked(gateway: Gateway, upstream: Upstream, call: Call) -> Whole:
         raise
     error = None
     if answer.status >= 300:
-        answer = replace(answer, body=upstream.without_secrets(answer.body))
+        answer = replace(answer, body=upstream.redact_body(answer.body))
         error = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
     breaker.settle(ticket, error, loop.time())
     return answer

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.ir import replace
-from toolglot.upstream.breaker import OURS
+from toolglot.upstream.breaker import OWN_FAILURES
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.retry_after import seconds_named
@@ -31,7 +31,7 @@ _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
 def transport_error(upstream: str, failure: TransportError) -> ApiError:
     """What a client is told of an upstream that cannot be reached, or that broke off."""
     kind, status, code = _FAILURES[failure.failure]
-    if failure.failure in OURS:
+    if failure.failure in OWN_FAILURES:
         return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
     message = f"The upstream {upstream!r} failed: {failure}"
     return ApiError(kind=kind, status=status, code=code, message=message)
@@ -59,7 +59,7 @@ def told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
     """What a client is told of a failed attempt. Whose key was refused is said: it is not the client's own."""
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
-    error = upstream.hide(outcome)
+    error = upstream.redact_error(outcome)
     if error.retryable and error.retry_after is None and error.retry_after_date is None:
         error = replace(error, retry_after=seconds_named(error.message))  # few clients read it in the message
     if error.kind in _CREDENTIAL:
@@ -71,8 +71,8 @@ def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, st
     """What a reply says that is no answer: an error, a redirect, or a page for people."""
     if 200 <= status < 300:
         return _page(upstream, body)
-    body = error_document(upstream.without_secrets(body))
-    return _redirected(upstream, status) or upstream.dialect.decode_error(status, upstream.harmless(headers), body)
+    body = error_document(upstream.redact_body(body))
+    return _redirected(upstream, status) or upstream.dialect.decode_error(status, upstream.safe_headers(headers), body)
 
 
 def _redirected(upstream: Upstream, status: int) -> ApiError | None:

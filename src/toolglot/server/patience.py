@@ -13,7 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from toolglot.server.heads import Gates
-from toolglot.upstream.http_client import outbox_of
+from toolglot.upstream.http_client import write_batch_for
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -37,7 +37,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._answered = 0.0
-        self._outbox = outbox_of(self.loop)
+        self._outbox = write_batch_for(self.loop)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clear_deadline()

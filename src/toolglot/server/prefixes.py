@@ -26,7 +26,7 @@ from toolglot.dialect import Dialect
 from toolglot.ir import Message
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import LARGE, aside
+from toolglot.upstream.offload import LARGE, offload
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.large import PIECE, Irregular, Reading, contains, drop, is_large
 
@@ -131,7 +131,7 @@ class PrefixHashing(msgspec.Struct, eq=False):
             return
         work = partial(_both, record.owner, upstream, said, sent.model, body)
         if len(body) > LARGE:
-            self._task = asyncio.create_task(aside(len(body), work))
+            self._task = asyncio.create_task(offload(len(body), work))
         else:
             self._work = work
 

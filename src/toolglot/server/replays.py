@@ -28,9 +28,15 @@ from toolglot.server.issuers import issuer
 from toolglot.store import Replay, Store, StoreError
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import aside
-from toolglot.upstream.exchange import NOTHING_TOLD, Told, exchange_for
-from toolglot.upstream.transcript import MARKED, Beginning, answered, beginnings, marks
+from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState, make_exchange
+from toolglot.upstream.offload import offload
+from toolglot.upstream.transcript import (
+    MAX_MARKS,
+    ConversationPrefix,
+    answered_prefixes,
+    call_marks,
+    prefix_with_answer,
+)
 from toolglot.upstream.transport import Reply
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
@@ -84,23 +90,23 @@ class Replays(Struct, eq=False):
         request: Request,
         text_calls: TextCalls | None,
         size: int,
-    ) -> Told:
+    ) -> ConversationState:
         """What is known of the conversation that this request, of so many bytes, goes on with."""
         self._conversation = None
         if not self.needs_lookup(client, upstream):
-            return NOTHING_TOLD
-        found = await aside(size, _as_sent, client, upstream, target, request, text_calls)
+            return NO_CONVERSATION_STATE
+        found = await offload(size, _as_sent, client, upstream, target, request, text_calls)
         if found is None:
-            return Told(unknown=True)
+            return ConversationState(unknown=True)
         self._conversation, known = found
         kept = await self._find(upstream, known[:TRIED], self._conversation.calls) if known else None
         if kept is None:
-            return Told(unknown=bool(known))
+            return ConversationState(unknown=bool(known))
         covered = next(beginning.covered for beginning in known if beginning.hash == kept.hash)
-        replay = await aside(len(kept.value), _read, kept, self._conversation.messages, covered)
-        return Told(unknown=True) if replay is None else Told(replay=replay, covered=covered)
+        replay = await offload(len(kept.value), _read, kept, self._conversation.messages, covered)
+        return ConversationState(unknown=True) if replay is None else ConversationState(replay=replay, covered=covered)
 
-    async def _find(self, upstream: Upstream, known: list[Beginning], calls: list[str]) -> Replay | None:
+    async def _find(self, upstream: Upstream, known: list[ConversationPrefix], calls: list[str]) -> Replay | None:
         if self._store is None:
             return None
         try:
@@ -120,13 +126,15 @@ class Replays(Struct, eq=False):
 
 def _as_sent(
     client: Dialect, upstream: Upstream, target: Target, request: Request, text_calls: TextCalls | None
-) -> tuple[_Conversation, list[Beginning]] | None:
+) -> tuple[_Conversation, list[ConversationPrefix]] | None:
     """The conversation with nothing left out, and its beginnings; None where it cannot be read that far."""
-    exchange = exchange_for(client, upstream, target, text_calls=text_calls, told=Told(whole=True))
+    exchange = make_exchange(client, upstream, target, text_calls=text_calls, told=ConversationState(whole=True))
     try:
         messages = tuple(map(_as_said, exchange.rewrite(request).messages))
-        conversation = _Conversation(upstream.base_url, issuer(upstream), messages, exchange, marks(request.messages))
-        return conversation, beginnings(messages)
+        conversation = _Conversation(
+            upstream.base_url, issuer(upstream), messages, exchange, call_marks(request.messages)
+        )
+        return conversation, answered_prefixes(messages)
     except (ToolglotError, RecursionError):
         return None  # whoever sends it will say why
 
@@ -191,7 +199,7 @@ class _Keeper:
         self._exchange.receipt.note("messages", "history", f"this answer is not kept, and will be told anew: {why}")
 
     async def _keep(self, body: bytes) -> None:
-        made = await aside(len(body), self._made, body)
+        made = await offload(len(body), self._made, body)
         if made is None:
             return
         try:
@@ -203,7 +211,7 @@ class _Keeper:
     def _made(self, body: bytes) -> Replay | None:
         try:
             response = self._answer(body)
-            beginning = answered(self._conversation.messages, _as_returned(self._exchange, response))
+            beginning = prefix_with_answer(self._conversation.messages, _as_returned(self._exchange, response))
             calls = [*self._conversation.calls, *_given(self._conversation.exchange, response)]
         except (DecodeError, UpstreamError, RecursionError):
             return None  # there is no answer from which anybody could go on
@@ -219,7 +227,7 @@ class _Keeper:
             hash=beginning.hash,
             conversation=conversation,
             value=value,
-            calls=tuple(calls[-MARKED:]),
+            calls=tuple(calls[-MAX_MARKS:]),
         )
 
     def _answer(self, body: bytes) -> Response:
@@ -244,7 +252,7 @@ def _given(exchange: Exchange, response: Response) -> list[str]:
         content = exchange.restore(response).content
     except UpstreamError:
         return []  # a call that the client is not given
-    return marks((Message(role="assistant", content=content),))
+    return call_marks((Message(role="assistant", content=content),))
 
 
 def _as_returned(exchange: Exchange, response: Response) -> tuple[Block, ...]:

@@ -32,7 +32,7 @@ from toolglot.server.responses_items import (
     with_ids,
 )
 from toolglot.store import History, Store, StoreError, Turn
-from toolglot.upstream.aside import aside
+from toolglot.upstream.offload import offload
 from toolglot.wire import json, sse
 
 MAX_HISTORY_BYTES = json.MAX_DOCUMENT_BYTES
@@ -105,11 +105,11 @@ async def expand(
     Raises:
         RefusedError: it goes on from something that is not there, or asks for what cannot be done.
     """
-    alone = await aside(len(body), expand_alone, body, upstream_keeps_state=upstream_keeps_state, random=random)
+    alone = await offload(len(body), expand_alone, body, upstream_keeps_state=upstream_keeps_state, random=random)
     if alone is not None:
         return alone
     asked = json.typed(body, _asked)
-    items = await aside(len(body), input_items, asked.input)
+    items = await offload(len(body), input_items, asked.input)
     previous, conversation = _links(asked)
     try:
         history = await _history(store, owner, previous, conversation)
@@ -127,7 +127,7 @@ async def expand(
     own = await _resolve(items, store, owner, len(body))
     changed = own is not items or linked or asked.store is True
     return Expanded(
-        body=await aside(len(body), _rewritten, body, before, own, changed=changed),
+        body=await offload(len(body), _rewritten, body, before, own, changed=changed),
         id=mint_id(random(24)),
         kept=True,
         store=asked.store is not False,
@@ -249,7 +249,7 @@ def _refuse_background(asked: _Asked) -> None:
 
 async def _resolve(items: list[Raw], store: Store, owner: str, size: int) -> list[Raw]:
     """The items, with those that are only named put in. Clients do so for what they believe to be stored."""
-    names = await aside(size, referenced, items)
+    names = await offload(size, referenced, items)
     if not names:
         return items
     try:
@@ -338,7 +338,7 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
         previous=expanded.previous,
         conversation=expanded.conversation,
         before=expanded.before,
-        request_input=await aside(len(expanded.body), _input_array, expanded.input),
+        request_input=await offload(len(expanded.body), _input_array, expanded.input),
         response=response,
     )
     items = items_of_turn(turn) if expanded.conversation is not None else []

@@ -19,7 +19,7 @@ from toolglot.errors import ToolglotError
 from toolglot.ir import Block, Message, Opaque, Request, ToolCall, ToolResult, replace
 from toolglot.server.lookups import skipped
 from toolglot.store import Rounds, Store, StoreError
-from toolglot.upstream.transcript import Beginning, answered, beginnings
+from toolglot.upstream.transcript import ConversationPrefix, answered_prefixes, prefix_with_answer
 
 log = logging.getLogger("toolglot.server")
 
@@ -47,7 +47,7 @@ class KeptRounds:
     async def restored(self, request: Request) -> Request:
         """The request with what is kept of its answers in their place."""
         told = _told(request.messages)
-        found_in = beginnings(told)  # the longest first
+        found_in = answered_prefixes(told)  # the longest first
         looked_up = found_in[: len(found_in) - skipped(len(found_in))]
         known = [(each.covered, _keys(each, told)) for each in looked_up]
         if self._store is None or not known:
@@ -71,7 +71,7 @@ class KeptRounds:
             if len(value) > LARGEST:
                 return False
             told = _told(asked)
-            beginning = answered(told, seen)
+            beginning = prefix_with_answer(told, seen)
             answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(PATIENCE):
                 for key in _all_keys(beginning, [*told, answer]):
@@ -89,7 +89,7 @@ def _told(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role not in _SYSTEM]
 
 
-def _keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
+def _keys(beginning: ConversationPrefix, told: Sequence[Message]) -> list[str]:
     """What the rounds of a beginning are looked for under, the surest last. An answer that has words for served calls
     is known by its ids alone: its client has all of it, and another conversation's rounds would tell the model less."""
     ids, has_words = _ids(told, beginning.covered)
@@ -97,7 +97,7 @@ def _keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
     return [exact] if has_words else [beginning.hash, exact]
 
 
-def _all_keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
+def _all_keys(beginning: ConversationPrefix, told: Sequence[Message]) -> list[str]:
     """What they are kept under: a client may also leave out what it has no use for."""
     ids, _ = _ids(told, beginning.covered)
     without_words = _mark(beginning, [each for each, is_call in ids if is_call])
@@ -115,7 +115,7 @@ def _ids(told: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], boo
     return [each for each in ids if each[0]], any(isinstance(block, Opaque) for block in blocks)
 
 
-def _mark(beginning: Beginning, ids: Sequence[str]) -> str:
+def _mark(beginning: ConversationPrefix, ids: Sequence[str]) -> str:
     return sha256(repr((beginning.hash, list(ids))).encode("utf-8", "surrogatepass")).hexdigest()
 
 

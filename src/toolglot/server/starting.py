@@ -21,16 +21,16 @@ from toolglot.dialects import DEFAULT, find
 from toolglot.errors import MissingExtraError
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.gateway import Gateway
-from toolglot.upstream.demo.stream import AT_ONCE, HUMAN, Pace
+from toolglot.upstream.bearer_tokens import RefreshingToken, configured_token, with_tokens
+from toolglot.upstream.demo.stream import NO_PAUSES, TYPING_PACE, DemoPace
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.discovery import Discovery, probe_local
 from toolglot.upstream.replay.transport import ReplayTransport
-from toolglot.upstream.tokens import Tokens, tokens_of, with_tokens
 from toolglot.upstream.transport import Transport
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
 
-_PACES: dict[str, Pace] = {"human": HUMAN, "none": AT_ONCE}
+_PACES: dict[str, DemoPace] = {"human": TYPING_PACE, "none": NO_PAUSES}
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ def _origin(file: Path | None) -> str:
     return str(file) if file is not None else "--upstream"
 
 
-def build(config: Config, transport: Transport, pace: Pace = AT_ONCE, before: Gateway | None = None) -> Gateway:
+def build(config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None) -> Gateway:
     """The gateway of an assembled configuration."""
     upstreams = {
         name: _upstream(
@@ -182,7 +182,7 @@ def _upstream(
     name: str,
     config: UpstreamConfig,
     transport: Transport,
-    pace: Pace,
+    pace: DemoPace,
     before: Gateway | None,
     *,
     many_keys: bool,
@@ -193,7 +193,7 @@ def _upstream(
     vendor = VENDORS.get(config.vendor or "")
     at_home = vendor is not None and vendor.base_url in (None, config.base_url)
     known = before.upstreams.get(name) if before is not None else None
-    tokens = tokens_of(config, transport, None if known is None else known.tokens)
+    tokens = configured_token(config, transport, None if known is None else known.tokens)
     return Upstream(
         name=name,
         dialect=dialect,
@@ -230,9 +230,9 @@ def _transport(
     config: UpstreamConfig,
     dialect: Dialect,
     transport: Transport,
-    pace: Pace,
+    pace: DemoPace,
     known: Upstream | None,
-    tokens: Tokens | None,
+    tokens: RefreshingToken | None,
 ) -> Transport:
     """The way to an upstream: over the network, unless its address says that it never leaves this machine."""
     if config.base_url == "demo:":

@@ -34,8 +34,8 @@ from toolglot.server.issuers import issuer
 from toolglot.server.lookups import skipped
 from toolglot.store import State, Store, StoreError
 from toolglot.translate import Exchange
-from toolglot.upstream.aside import aside
-from toolglot.upstream.transcript import answered, arguments_said, beginnings
+from toolglot.upstream.offload import offload
+from toolglot.upstream.transcript import answered_prefixes, normalize_arguments, prefix_with_answer
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.large import emptied
 
@@ -133,7 +133,7 @@ class States(Struct, eq=False):
     ) -> Mapping[int, AnswerState]:
         """What the target wants back of this conversation, of so many bytes, and the client may not have sent: for the
         answers of these numbers."""
-        names = await aside(size, self.search, client, upstream, target, request, size)
+        names = await offload(size, self.search, client, upstream, target, request, size)
         return await self.find(names) if names else {}
 
     def search(
@@ -211,7 +211,7 @@ class States(Struct, eq=False):
             return
         try:
             content = _content(exchange) if whole else self._heard.content() if self._heard is not None else ()
-            state = await aside(self._size, self._state, exchange, asked, content)
+            state = await offload(self._size, self._state, exchange, asked, content)
             if state is None:
                 return
             async with asyncio.timeout(PATIENCE):
@@ -249,7 +249,7 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
     before = b""
     for run in emptied(runs(asked.messages)):
         before = _with_ids(before, run.calls())
-    return _name(calls, answered(_told(asked.messages), content).hash, before)
+    return _name(calls, prefix_with_answer(_told(asked.messages), content).hash, before)
 
 
 class AnswerName(Struct, frozen=True):
@@ -265,7 +265,7 @@ def _name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerName:
     ids = [_given_id(call) for call in calls]
     if not all(ids) or not (ids or before):
         return AnswerName("", said)
-    told = [(each, call.name, arguments_said(call.arguments)) for each, call in zip(ids, calls, strict=True)]
+    told = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
     unique = ids and all(_is_drawn(each, call.name) for each, call in zip(ids, calls, strict=True))
     marked = ascii(told if unique else (told, said, before))
     return AnswerName(sha256(marked.encode("ascii")).hexdigest(), said)
@@ -308,7 +308,7 @@ def _lacking(
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state.slot, owner)}
     names: dict[int, AnswerName] = {}
     before = b""
-    hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking and named else {}
+    hashes = {each.covered: each.hash for each in answered_prefixes(_told(messages))} if lacking and named else {}
     count = len(said)
     for number, run in enumerate(emptied(said)) if hashes else ():
         if number in lacking and run.end in hashes and number >= first:

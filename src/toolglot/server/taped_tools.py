@@ -18,7 +18,7 @@ from toolglot.recordings import format as lines
 from toolglot.recordings.served import LIMITS, ServerAtHand, write_servers
 from toolglot.server.taping import Tape
 from toolglot.tools.mcp import encode_tools
-from toolglot.upstream.aside import aside
+from toolglot.upstream.offload import offload
 from toolglot.wire import json
 
 ABOUT = 1_000
@@ -47,7 +47,7 @@ class TapedTools:
         line = lines.ServedResult(**self._about(served), arguments=served.call.arguments)
         body = b""
         try:
-            body = await aside(size_of(value), json.encode, value)
+            body = await offload(size_of(value), json.encode, value)
         except (ValueError, TypeError, RecursionError) as error:  # half a character, say: the call itself goes on
             line = replace(line, failure="unwritable", message=f"what it returned could not be recorded: {error}")
         self._tape.writing.line(line, body)

@@ -41,8 +41,8 @@ from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.exchange import Told, policy_of
-from toolglot.upstream.transport import Call, Reply, TransportError
+from toolglot.upstream.exchange import ConversationState, history_policy
+from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Tape:
     def at(self) -> float:
         return round(monotonic() - self._began, 6)
 
-    def call(self, upstream: Upstream, sent: Request, call: Call, settings: CallSettings | None) -> TapedCall:
+    def call(self, upstream: Upstream, sent: Request, call: UpstreamCall, settings: CallSettings | None) -> TapedCall:
         """An upstream is called."""
         number = len(self._calls) + 1
         line = UpstreamRequest(
@@ -176,10 +176,16 @@ class Tape:
 
 
 def settings_of(
-    upstream: Upstream, target: Target, exchange: Exchange, text_calls: TextCalls | None, told: Told, *, forward: bool
+    upstream: Upstream,
+    target: Target,
+    exchange: Exchange,
+    text_calls: TextCalls | None,
+    told: ConversationState,
+    *,
+    forward: bool,
 ) -> CallSettings:
     """How a call is made that belongs to this exchange."""
-    history, exact = ({}, []) if told.whole or told.replay is not None else told_of(policy_of(upstream, target))
+    history, exact = ({}, []) if told.whole or told.replay is not None else told_of(history_policy(upstream, target))
     text: dict[str, Any] = {}
     if text_calls is not None:
         text = asdict(text_calls)

@@ -19,7 +19,7 @@ from toolglot.server.responses_state import (
     unstored,
 )
 from toolglot.store import Store, StoreError
-from toolglot.upstream.aside import aside
+from toolglot.upstream.offload import offload
 
 log = logging.getLogger("toolglot.server")
 
@@ -49,7 +49,7 @@ class Turn:
         if dialect != DIALECT or (store is None and upstream_keeps_state):
             return cls(None, None, owner), body
         if store is None:
-            return cls(await aside(len(body), unstored, body), None, owner), body
+            return cls(await offload(len(body), unstored, body), None, owner), body
         expanded = await expand(body, store, owner, upstream_keeps_state=upstream_keeps_state)
         return cls(expanded, store, owner), expanded.body
 

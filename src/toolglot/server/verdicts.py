@@ -12,7 +12,7 @@ from collections import OrderedDict
 from time import time
 
 from toolglot.store import Store, StoreError, Verdict
-from toolglot.upstream.calling import REFUSED_FOR_A_DAY, Known
+from toolglot.upstream.tool_mode import REFUSAL_TTL, KnownToolMode
 from toolglot.upstream.upstream import Upstream
 
 log = logging.getLogger("toolglot.server")
@@ -30,7 +30,7 @@ class Verdicts:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], tuple[float, Verdict | None]] = OrderedDict()
 
-    async def of(self, upstream: Upstream, model: str, store: Store | None) -> Known | None:
+    async def of(self, upstream: Upstream, model: str, store: Store | None) -> KnownToolMode | None:
         """What is known of this model, here or in the store; None when nothing is."""
         if store is not None and self.is_outdated(upstream, model):
             key, now = (upstream.base_url, model), time()
@@ -46,7 +46,7 @@ class Verdicts:
         known = self._known.get((upstream.base_url, model))
         return known is None or time() - known[0] >= FRESH
 
-    def known(self, upstream: Upstream, model: str) -> Known | None:
+    def known(self, upstream: Upstream, model: str) -> KnownToolMode | None:
         """What is known of this model without asking the store."""
         _, verdict = self._known.get((upstream.base_url, model), (0.0, None))
         return None if verdict is None or verdict.until <= time() else verdict.tools
@@ -54,9 +54,7 @@ class Verdicts:
     async def refused(self, upstream: Upstream, model: str, store: Store | None) -> None:
         """This model did not take tools."""
         now = time()
-        verdict = Verdict(
-            upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSED_FOR_A_DAY
-        )
+        verdict = Verdict(upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSAL_TTL)
         self._keep((upstream.base_url, model), now, verdict)
         if store is None:
             return

@@ -21,7 +21,7 @@ from toolglot import __version__
 from toolglot.tool_server.arguments import Answered, AskModel, CallError, schema_of
 from toolglot.tool_server.asking import NAME, Asking
 from toolglot.tool_server.tools import TOOLS, Told, size_of
-from toolglot.upstream.aside import aside
+from toolglot.upstream.offload import offload
 
 INSTRUCTIONS = (
     "toolglot translates between the formats of LLM APIs (OpenAI Chat and Responses, Anthropic Messages, Google "
@@ -43,7 +43,7 @@ def make_server(asking: Asking | None = None) -> Server[dict[str, Any]]:
         given = params.arguments or {}
         try:
             if params.name in TOOLS:
-                return _result(await aside(size_of(given), TOOLS[params.name].run, given))
+                return _result(await offload(size_of(given), TOOLS[params.name].run, given))
             if params.name == NAME and asking is not None:
                 return _result(await _ask(asking, context, given))
             raise CallError(f"there is no tool {params.name[:200]!r}; there are {', '.join(names)}")

@@ -1,1 +1,2 @@
-"""Upstreams: where answers come from. A shell: HTTP, credentials, retries, and the demo upstream that needs neither."""
+"""Upstreams: the servers that answer requests. A shell: HTTP, credentials, retries, and the demo upstream, which needs
+none of them."""

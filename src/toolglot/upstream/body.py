@@ -1,5 +1,4 @@
-"""How the body of an answer is read, whichever transport brings it: inflated, in pieces that do not take long to read,
-and no more of it than is wanted."""
+"""Read the body of an answer from any transport: inflated, in pieces that are quick to process, up to a limit."""
 
 from __future__ import annotations
 
@@ -11,31 +10,32 @@ from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
 from toolglot.upstream.transport import TransportError, too_large
 
 
-class Arriving(Protocol):
-    """A body on its way."""
+class IncomingBody(Protocol):
+    """A response body that is being received."""
 
     @property
     def host(self) -> str:
-        """Who sends it, as errors name it."""
+        """Host of the sender, as errors name it."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]: ...
 
     async def next(self) -> tuple[bytes, TransportError | None]:
-        """The next bytes as they came, none at the end; with a break, those that came before it."""
+        """Return the next bytes as received, empty at the end. If the connection breaks, returns the bytes before the
+        break with the error."""
         ...
 
     def end(self) -> None:
-        """All of it has been read."""
+        """Called when the body has been read completely."""
         ...
 
     def close(self) -> None:
-        """The rest is not wanted, unless it was read to its end."""
+        """Discard the rest, unless the body was read completely."""
         ...
 
 
-async def read(body: Arriving, limit: int) -> bytes:
+async def read(body: IncomingBody, limit: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     async for piece in chunks(body):
@@ -47,18 +47,18 @@ async def read(body: Arriving, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-async def chunks(body: Arriving) -> AsyncGenerator[bytes, None]:
+async def chunks(body: IncomingBody) -> AsyncGenerator[bytes, None]:
     ended = False
     try:
-        inflater = _inflater(body)
+        inflater = _make_inflater(body)
         while True:
             piece, broken = await body.next()
             if inflater is None and len(piece) <= PIECE:
                 if piece:
                     yield piece
             else:
-                for number, part in enumerate(_parts(body, inflater, piece)):
-                    if number:  # what came at once may be much to read: other requests go on in between
+                for number, part in enumerate(_inflate(body, inflater, piece)):
+                    if number:  # one read may bring much data: let other requests run in between
                         await asyncio.sleep(0)
                     yield part
             if broken is not None:
@@ -74,7 +74,7 @@ async def chunks(body: Arriving) -> AsyncGenerator[bytes, None]:
             body.close()
 
 
-def _inflater(body: Arriving) -> Inflater | None:
+def _make_inflater(body: IncomingBody) -> Inflater | None:
     encoding = body.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return None
@@ -83,8 +83,8 @@ def _inflater(body: Arriving) -> Inflater | None:
     return Inflater()
 
 
-def _parts(body: Arriving, inflater: Inflater | None, piece: bytes) -> Iterator[bytes]:
-    """These bytes inflated, in pieces that do not take long to read."""
+def _inflate(body: IncomingBody, inflater: Inflater | None, piece: bytes) -> Iterator[bytes]:
+    """Inflate these bytes in pieces that are quick to process."""
     if inflater is None:
         yield from (piece[start : start + PIECE] for start in range(0, len(piece), PIECE))
         return

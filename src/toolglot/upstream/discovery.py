@@ -1,8 +1,8 @@
-"""Upstreams that nobody had to configure: keys in the environment, and servers on this machine that answer.
+"""Upstreams found without configuration: keys in the environment, and local servers that answer.
 
-`discover` is a function of the environment alone. `probe_local` asks the usual ports of the loopback interface, and
-where `OLLAMA_HOST` says, for the models they serve; it asks nobody else, and never the gateway itself. Both tell what
-they found, and what they did not use and why. No line has a key in it.
+`discover` depends on the environment alone. `probe_local` asks the usual loopback ports, and the address in
+`OLLAMA_HOST`, for the models served there. It contacts nothing else, and never the gateway itself. Both report what
+they found, and what they did not use and why. No line contains a key.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from toolglot.config.schema import ModelConfig, UpstreamConfig
 from toolglot.dialects import DEFAULT
 from toolglot.errors import DecodeError
 from toolglot.models import ModelInfo
-from toolglot.upstream.fetch import MAX_LIST, Whole, fetch
-from toolglot.upstream.transport import Call, Timeouts, Transport, TransportError
-from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS, KeyVariable, Vendor
+from toolglot.upstream.fetch import MAX_LIST_BYTES, FetchedAnswer, fetch
+from toolglot.upstream.transport import Timeouts, Transport, TransportError, UpstreamCall
+from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED_VARIABLES, VENDORS, KeyVariable, Vendor
 from toolglot.wire.openai_models import decode_models
 
 PROBE_TIMEOUT = 0.2
 MAX_SHOWN = 3
 SHARED_PORTS = frozenset({8000, 8080})
-"""Ports that all kinds of servers use: the port alone does not tell which one answers."""
+"""Ports used by many kinds of servers: the port alone does not identify the server."""
 
 
 class Discovery(Struct, frozen=True):
-    """What was found, as configuration, and the lines that tell a person about it."""
+    """What was found, as configuration, and lines that describe it to a person."""
 
     upstreams: dict[str, UpstreamConfig] = {}
     found: tuple[str, ...] = ()
     models: dict[str, ModelConfig] = {}
-    """What is known of some of the models: their windows."""
+    """Context windows of the models that report them."""
 
 
 def discover(environ: Mapping[str, str], *, own_port: int | None = None, configured: Collection[str] = ()) -> Discovery:
-    """The upstreams for which the environment has a key or an address, but those of vendors that are configured."""
+    """Find upstreams for which the environment has a key or an address, except vendors that are configured already."""
     upstreams: dict[str, UpstreamConfig] = {}
     found: list[str] = []
     for vendor in VENDORS.values():
         if vendor.only_configured and vendor.name not in configured:
-            found += [_not_asked_for(vendor, key) for key in vendor.keys if environ.get(key.name)]
+            found += [_unused_key_line(vendor, key) for key in vendor.keys if environ.get(key.name)]
         elif not vendor.is_local and vendor.name not in configured:
             upstream, lines = _from_environment(vendor, environ, own_port)
             found += lines
             if upstream is not None:
                 upstreams[vendor.name] = upstream
-    found += [f"{name}: not used: {why}" for name, why in UNUSED.items() if environ.get(name)]
+    found += [f"{name}: not used: {why}" for name, why in UNUSED_VARIABLES.items() if environ.get(name)]
     return Discovery(upstreams, tuple(found))
 
 
-def _not_asked_for(vendor: Vendor, key: KeyVariable) -> str:
+def _unused_key_line(vendor: Vendor, key: KeyVariable) -> str:
     return f"{key.name}: not used: {vendor.title} is used only where the configuration has an upstream `{vendor.name}`"
 
 
@@ -67,15 +67,15 @@ def _from_environment(
     keys = [key for key in vendor.keys if environ.get(key.name, "").strip()]
     variable = next((name for name in vendor.base_url_variables if environ.get(name)), None)
     base_url = vendor.base_url
-    if variable is not None and leads_here(environ[variable], own_port):
+    if variable is not None and is_own_address(environ[variable], own_port):
         lines.append(f"{variable}: not used: it leads to this gateway")
         lines += [f"{key.name}: not used: it is for this gateway" for key in keys if key.for_gateways]
         keys = [key for key in keys if not key.for_gateways]
         variable = None
     if variable is not None:
-        base_url = _with_path(environ[variable].strip().rstrip("/"), vendor.base_path)
+        base_url = _append_path(environ[variable].strip().rstrip("/"), vendor.base_path)
         if problem := address_problem(base_url):
-            # The key was meant for that address, so it goes nowhere else.
+            # The key was meant for that address, so it is not sent anywhere else.
             return None, [*lines, f"{variable}: {vendor.name} is not used: {problem}"]
     if not keys and (variable is None or not vendor.keys):
         return None, lines
@@ -110,11 +110,11 @@ def _upstream(
     return upstream, lines
 
 
-def leads_here(url: str, own_port: int | None) -> bool:
+def is_own_address(url: str, own_port: int | None) -> bool:
     return address_problem(url) is None and leads_to(url, own_port)
 
 
-def _with_path(base_url: str, path: str) -> str:
+def _append_path(base_url: str, path: str) -> str:
     return base_url if base_url.endswith(path) else base_url + path
 
 
@@ -126,10 +126,10 @@ async def probe_local(
     timeout: float = PROBE_TIMEOUT,
     servers: tuple[Vendor, ...] = LOCAL_SERVERS,
 ) -> Discovery:
-    """The local servers that answer, all asked at once, through no proxy."""
+    """Probe all local servers concurrently, without a proxy, and return those that answer."""
     asked = {vendor.name: (vendor, local_url(vendor, environ)) for vendor in servers}
-    asked = {name: (vendor, url) for name, (vendor, url) in asked.items() if not leads_here(url, own_port)}
-    answers = await _answers([f"{url}/models" for _, url in asked.values()], transport, timeout)
+    asked = {name: (vendor, url) for name, (vendor, url) in asked.items() if not is_own_address(url, own_port)}
+    answers = await _fetch_all([f"{url}/models" for _, url in asked.values()], transport, timeout)
     upstreams: dict[str, UpstreamConfig] = {}
     models: dict[str, ModelConfig] = {}
     found: list[str] = []
@@ -138,16 +138,16 @@ async def probe_local(
             said = next((name for name in vendor.base_url_variables if environ.get(name)), None)
             found += [f"{said}: not used: nobody answers at {url}"] if said else []
             continue
-        name, upstream, line = _served(vendor, url, answer, upstreams)
+        name, upstream, line = _describe_server(vendor, url, answer, upstreams)
         found += [line] if line else []
         if upstream is not None:
             upstreams[name] = upstream
-            models = {**_windows(name, _listed(answer) or ()), **models}
+            models = {**_context_windows(name, _parse_models(answer) or ()), **models}
     return Discovery(upstreams, tuple(found), models)
 
 
 def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
-    """The server's usual address, or the one its variable tells in one of the many forms that Ollama takes."""
+    """Return the server's usual address, or the one from its variable in any of the forms that Ollama accepts."""
     said = next((environ[name].strip() for name in vendor.base_url_variables if environ.get(name)), None)
     if said is None:
         return vendor.base_url or ""
@@ -155,23 +155,23 @@ def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
     host, colon, port = rest.partition("/")[0].rpartition(":")
     if not colon or port.endswith("]"):
         host, port = rest.partition("/")[0], ""
-    # 0.0.0.0 is where a server listens, not where it is found.
+    # A server listens on 0.0.0.0, but clients cannot connect to it there.
     host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host
     return f"{scheme or 'http'}://{host}:{port or {'https': 443}.get(scheme, vendor.port)}/v1"
 
 
-def _served(
-    vendor: Vendor, url: str, answer: Whole, taken: Mapping[str, UpstreamConfig]
+def _describe_server(
+    vendor: Vendor, url: str, answer: FetchedAnswer, taken: Mapping[str, UpstreamConfig]
 ) -> tuple[str, UpstreamConfig | None, str | None]:
-    """The name, the upstream and the line for what answered; no line for what is no model server."""
+    """Return the name, the upstream and a line for what answered; no line if it is not a model server."""
     if any(name.startswith("x-toolglot") for name in answer.headers):
         return "", None, f"{url}: not used: another toolglot"
     if answer.status in (401, 403):
         return "", None, f"{url}: not used: it wants a key; configure it as an upstream"
-    listed = _listed(answer)
+    listed = _parse_models(answer)
     if listed is None:
         return "", None, None
-    kind = _identified(vendor, listed, answer.headers)
+    kind = _identify_vendor(vendor, listed, answer.headers)
     port = urlsplit(url).port
     title = kind.title if kind else "a model server"
     if not listed:
@@ -190,16 +190,16 @@ def _served(
     return name, upstream, f"{title} at {url}: upstream {name} ({shown})"
 
 
-def _listed(answer: Whole) -> list[ModelInfo] | None:
-    """The models in an answer; None when it is not that kind of answer."""
+def _parse_models(answer: FetchedAnswer) -> list[ModelInfo] | None:
+    """Parse a list of models; None if the answer is not one."""
     try:
         return decode_models(answer.body) if answer.status == 200 else None
     except DecodeError:
         return None
 
 
-def _identified(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, str]) -> Vendor | None:
-    """Who it is, by its own words; else by its port, unless everybody uses that one."""
+def _identify_vendor(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, str]) -> Vendor | None:
+    """Identify the vendor by what the server says, else by its port unless that port is shared."""
     owners = {row.owned_by: row for row in VENDORS.values() if row.owned_by}
     owner = next((owners[model.owner] for model in listed if model.owner in owners), None)
     if owner is None and "llama.cpp" in headers.get("server", ""):
@@ -207,8 +207,8 @@ def _identified(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, s
     return owner or (None if vendor.port in SHARED_PORTS else vendor)
 
 
-def _windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
-    """vLLM, SGLang and llama.cpp tell how much their models hold."""
+def _context_windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
+    """vLLM, SGLang and llama.cpp report the context windows of their models."""
     return {
         model.name: ModelConfig(upstream=name, context_window=model.context_window)
         for model in listed
@@ -216,22 +216,22 @@ def _windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
     }
 
 
-async def _answers(urls: Sequence[str], transport: Transport | None, timeout: float) -> list[Whole | None]:
-    """What each of them says; None for one that does not answer in time."""
+async def _fetch_all(urls: Sequence[str], transport: Transport | None, timeout: float) -> list[FetchedAnswer | None]:
+    """Fetch all URLs; None for each that does not answer in time."""
     if transport is not None:
-        return list(await asyncio.gather(*(_answer(url, transport, timeout) for url in urls)))
-    # Imported here because the configuration needs none of it.
+        return list(await asyncio.gather(*(_fetch_one(url, transport, timeout) for url in urls)))
+    # Imported here because loading the configuration does not need it.
     from toolglot.upstream.http_client import HttpTransport
 
     transport = HttpTransport(len(urls), {})
     try:
-        return await _answers(urls, transport, timeout)
+        return await _fetch_all(urls, transport, timeout)
     finally:
         await transport.close()
 
 
-async def _answer(url: str, transport: Transport, timeout: float) -> Whole | None:
-    call = Call(
+async def _fetch_one(url: str, transport: Transport, timeout: float) -> FetchedAnswer | None:
+    call = UpstreamCall(
         url=url,
         headers={"accept": "application/json"},
         method="GET",
@@ -239,6 +239,6 @@ async def _answer(url: str, transport: Transport, timeout: float) -> Whole | Non
     )
     try:
         async with asyncio.timeout(timeout):
-            return await fetch(transport, call, MAX_LIST)
+            return await fetch(transport, call, MAX_LIST_BYTES)
     except (TransportError, TimeoutError):
         return None

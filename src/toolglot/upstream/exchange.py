@@ -1,4 +1,5 @@
-"""The exchange between a client and what routing has found for it: one way to make it, for whoever asks an upstream."""
+"""Create the `Exchange` between a client and the target that routing chose. Every caller of an upstream uses this
+module."""
 
 from __future__ import annotations
 
@@ -25,33 +26,35 @@ from toolglot.upstream.replay.transport import ReplayTransport
 from toolglot.upstream.upstream import Upstream
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What is known of a conversation that goes on. `replay` is what the upstream has sent of it, and `covered` the
-    number of messages that this tells; `unknown`: nothing is, though there should be something."""
+class ConversationState(Struct, frozen=True, kw_only=True):
+    """What is known about a conversation that continues. `replay` is what the upstream sent earlier, and `covered` is
+    the number of messages that it includes. `unknown`: nothing is known although something should be."""
 
     replay: Mapping[str, Any] | None = None
     covered: int = 0
     unknown: bool = False
     whole: bool = False
-    """Leave nothing out, whatever the configuration says."""
+    """Send everything, whatever the history policy says."""
     states: Mapping[int, AnswerState] = {}
-    """What the upstream wants back of the answers of these numbers, and the client may not have sent."""
+    """State that the upstream expects back with the answers of these indices, and that the client may not have sent."""
 
 
-NOTHING_TOLD = Told()
+NO_CONVERSATION_STATE = ConversationState()
 
 
-def policy_of(upstream: Upstream, target: Target) -> Settled:
-    """What the sections of the upstream and of the model say together. A text is the model's format of calls alone."""
+def history_policy(upstream: Upstream, target: Target) -> Settled:
+    """Merge the history policies of the upstream and of the model. A text target only takes the model's call format."""
     own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
     return settle(upstream.history if own is None else (*upstream.history, Layer(own)))
 
 
-def _passes(client: Dialect, upstream: Upstream, told: Told, policy: Settled) -> tuple[RequestPass, ...]:
+def _request_passes(
+    client: Dialect, upstream: Upstream, told: ConversationState, policy: Settled
+) -> tuple[RequestPass, ...]:
     at_warp = upstream.dialect.name == WARP
     if at_warp and client.name == WARP:
-        return REQUEST_PASSES  # it has its own tasks, and says itself what it can do
-    # What the upstream gets back of its own it has measured itself.
+        return REQUEST_PASSES  # the upstream has its own tasks, and reports itself what it supports
+    # The upstream has already measured the state that it gets back.
     passes = REQUEST_PASSES
     if not told.whole and told.replay is None:
         passes = with_policy(
@@ -60,11 +63,11 @@ def _passes(client: Dialect, upstream: Upstream, told: Told, policy: Settled) ->
             image_tokens=upstream.dialect.request.image_tokens,
             leans=lambda request: client.request.refuse_elsewhere(request) is not None,
         )
-    return (*passes, _telling(upstream, told)) if at_warp else passes
+    return (*passes, _warp_history_pass(upstream, told)) if at_warp else passes
 
 
-def _telling(upstream: Upstream, told: Told) -> RequestPass:
-    """The pass that says how Warp is told of what was said before, and whose tools it may use."""
+def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPass:
+    """Return the pass that selects how Warp receives the earlier conversation, and which tools it may use."""
     history = upstream.warp_history if upstream.warp_history != "replay" or told.replay is not None else "native"
     fields: dict[str, Any] = {"history": history}
     if told.replay is not None:
@@ -80,7 +83,7 @@ def _telling(upstream: Upstream, told: Told) -> RequestPass:
     return tell
 
 
-def exchange_for(
+def make_exchange(
     client: Dialect,
     upstream: Upstream,
     target: Target,
@@ -89,34 +92,44 @@ def exchange_for(
     strict: bool = False,
     created: int | None = None,
     answer_id: str = "",
-    told: Told | None = None,
+    told: ConversationState | None = None,
     forward: bool = True,
     keeps_state: bool = False,
 ) -> Exchange:
-    """The exchange with the target's model at its upstream, as the configuration describes both. `text_calls`: how its
-    tool calls are written as text, if they are; `told`: what is known of the conversation at an upstream that is to be
-    told what it said itself; `forward`: bytes may go through as they are; `keeps_state`: what its client cannot carry
-    for the upstream is kept."""
-    made = exchanges_for(
-        client, upstream, target, text_calls=text_calls, strict=strict, told=told or NOTHING_TOLD, forward=forward
+    """Create the exchange with the target's model at its upstream, as both are configured.
+
+    Args:
+        text_calls: how tool calls are written as text, if they are.
+        told: what is known of the conversation, for an upstream that needs its own earlier messages.
+        forward: bytes may be forwarded unchanged.
+        keeps_state: state that the client cannot carry for the upstream is stored.
+    """
+    made = exchange_factory(
+        client,
+        upstream,
+        target,
+        text_calls=text_calls,
+        strict=strict,
+        told=told or NO_CONVERSATION_STATE,
+        forward=forward,
     )
     return made(created=created, answer_id=answer_id, keeps_state=keeps_state)
 
 
-def exchanges_for(
+def exchange_factory(
     client: Dialect,
     upstream: Upstream,
     target: Target,
     *,
     text_calls: TextCalls | None = None,
     strict: bool = False,
-    told: Told = NOTHING_TOLD,
+    told: ConversationState = NO_CONVERSATION_STATE,
     forward: bool = True,
 ) -> Callable[..., Exchange]:
-    """Makes exchanges of one kind, which share all that they have in common. What they differ in, `created`,
-    `answer_id`, `keeps_state` and `prefix_repeats`, they are made with."""
+    """Return a factory for exchanges that share their settings. The arguments that differ per exchange are `created`,
+    `answer_id`, `keeps_state` and `prefix_repeats`."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
-    policy = policy_of(upstream, target)
+    policy = history_policy(upstream, target)
     return partial(
         Exchange,
         client,
@@ -125,27 +138,27 @@ def exchanges_for(
         model=target.model,
         can=can,
         verbatim=forward and upstream.verbatim,
-        hide=upstream.hide,
+        hide=upstream.redact_error,
         clock=time,
         text_calls=text_calls,
         history_format=policy.said.calls,
         cache_marks=upstream.cache_marks,
         issuer=digest(upstream.name, upstream.base_url),
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
-        passes=with_states(_passes(client, upstream, told, policy), told.states),
+        passes=with_states(_request_passes(client, upstream, told, policy), told.states),
     )
 
 
-_Kind: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
+_FactoryKey: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
 
-MOST_KINDS = 256
+MAX_FACTORIES = 256
 
 
-class Exchanges:
-    """Makes the exchanges of one configuration: what those of one kind have in common is made once."""
+class ExchangeFactories:
+    """Caches exchange factories for one configuration."""
 
     def __init__(self) -> None:
-        self._made: dict[_Kind, tuple[Target, Upstream, Callable[..., Exchange]]] = {}
+        self._made: dict[_FactoryKey, tuple[Target, Upstream, Callable[..., Exchange]]] = {}
 
     def of_kind(
         self,
@@ -155,18 +168,20 @@ class Exchanges:
         *,
         text_calls: TextCalls | None,
         strict: bool,
-        told: Told,
+        told: ConversationState,
         forward: bool,
     ) -> Callable[..., Exchange]:
-        """As `exchanges_for`, and the same for the same. What is told of a conversation is a kind of its own."""
-        is_common = told is NOTHING_TOLD and not isinstance(upstream.transport, ReplayTransport)
+        """Like `exchange_factory`, with caching. An exchange with conversation state is never cached."""
+        is_common = told is NO_CONVERSATION_STATE and not isinstance(upstream.transport, ReplayTransport)
         kind = (client.name, target.asked, target.model, text_calls, strict, forward)
         known = self._made.get(kind) if is_common else None
         if known is not None and known[0] is target and known[1] is upstream:
             return known[2]
-        made = exchanges_for(client, upstream, target, text_calls=text_calls, strict=strict, told=told, forward=forward)
+        made = exchange_factory(
+            client, upstream, target, text_calls=text_calls, strict=strict, told=told, forward=forward
+        )
         if is_common:
-            if len(self._made) >= MOST_KINDS:
+            if len(self._made) >= MAX_FACTORIES:
                 self._made.clear()
             self._made[kind] = (target, upstream, made)
         return made

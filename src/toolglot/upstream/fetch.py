@@ -1,4 +1,4 @@
-"""One call and its whole answer, for what is read at once: lists of models, counts, stored responses."""
+"""One call and its complete answer: for model lists, token counts and stored responses."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from toolglot.upstream.transport import Call, Transport
+from toolglot.upstream.transport import Transport, UpstreamCall
 
-MAX_LIST = 8 * 1024 * 1024
-"""Bytes. No list of models is longer."""
+MAX_LIST_BYTES = 8 * 1024 * 1024
+"""No list of models is longer."""
 
 
-class Whole(Struct, frozen=True):
-    """An answer that was read to its end."""
+class FetchedAnswer(Struct, frozen=True):
+    """An answer that was read completely."""
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Header names are in lower case."""
     body: bytes
 
 
-async def fetch(transport: Transport, call: Call, limit: int) -> Whole:
-    """The answer to this call, of at most so many bytes. Raises `TransportError`."""
+async def fetch(transport: Transport, call: UpstreamCall, limit: int) -> FetchedAnswer:
+    """Return the complete answer to this call, up to `limit` bytes. Raises `TransportError`."""
     reply = await transport.send(call)
     try:
-        return Whole(reply.status, reply.headers, await reply.read(limit))
+        return FetchedAnswer(reply.status, reply.headers, await reply.read(limit))
     finally:
         reply.close()

@@ -1,4 +1,4 @@
-"""Compressed bytes inflated in pieces no larger than `PIECE`: how far an answer may grow is for its reader to say."""
+"""Inflate compressed bytes in pieces of at most `PIECE` bytes. The reader limits the total size."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Inflater:
-    """For gzip, and for deflate in either of the two forms that servers send under that name.
-
-    Gzip may consist of several members, one behind another (RFC 1952). Other bytes behind its end are ignored.
-    """
+    """Decompressor for gzip, and for deflate in both forms that servers send. Gzip may have several members (RFC 1952).
+    Other bytes after the end are ignored."""
 
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._started = False
-        self._behind = b""  # the first byte of what may be another member
+        self._behind = b""  # first byte of a possible further member
 
     @property
     def ended(self) -> bool:
-        """The compressed data is complete, or there was none at all."""
+        """Tell whether the compressed data is complete, or there was none."""
         return self._inflate.eof or not self._started
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes give, in order, no piece empty. Raises `ValueError` for what is not compressed so."""
+        """Yield the inflated bytes in order, never empty. Raises `ValueError` for invalid data."""
         try:
             yield from self._feed(data)
         except zlib.error:
@@ -56,10 +54,10 @@ class Inflater:
             if piece := self._inflate.decompress(data, PIECE):
                 yield piece
             data = self._inflate.unconsumed_tail
-            # A full piece may leave output waiting inside zlib although it has read all of its input.
+            # When a piece is full, zlib may hold more output although it has consumed all input.
             more = bool(data) or len(piece) == PIECE
 
 
 def _is_zlib(data: bytes) -> bool:
-    """Has it the header of RFC 1950? Some servers send bare deflate data (RFC 1951) instead."""
+    """Tell whether the data has the header of RFC 1950. Some servers send raw deflate data (RFC 1951) instead."""
     return len(data) < 2 or (data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0)

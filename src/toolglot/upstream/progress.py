@@ -1,19 +1,19 @@
-"""Whether an upstream's answer makes progress, or only keeps its connection alive.
+"""Tell whether an upstream's answer makes progress or only keeps its connection alive.
 
-Comments, blank lines and pings show that a server lives while its model thinks, so they count against silence
-(`Timeouts.idle`). A server that sends nothing else would hold a request for ever: it has `Timeouts.progress` seconds.
-What counts as progress is an event of a stream that carries data, or a good deal of bytes, of a whole answer or of one
-large event. Only the time that somebody waits for the upstream is counted.
+Comments, blank lines and pings show that a server is alive while its model thinks, so they reset the silence limit
+(`Timeouts.idle`). A server that sends nothing else would hold a request forever, so it has `Timeouts.progress` seconds.
+Progress is a stream event that carries data, or a certain number of bytes of a whole answer or of one large event. Only
+the time spent waiting for the upstream counts.
 """
 
 from __future__ import annotations
 
 import re
 
-VOLUME = 16 * 1024
-"""Bytes that are progress, whatever they are. How many there may be is bounded elsewhere."""
-LOOKS = 8
-"""After progress nothing is looked at for this part of the time: most chunks of a stream cost one comparison."""
+PROGRESS_BYTES = 16 * 1024
+"""Bytes that count as progress, whatever they contain. Total size is limited elsewhere."""
+CHECK_PAUSE = 8
+"""Fraction of the time for which nothing is checked after progress: most chunks of a stream cost one comparison."""
 
 _TAIL = 64
 _EVENT = re.compile(
@@ -26,7 +26,7 @@ _EVENT = re.compile(
 
 
 class AnswerProgress:
-    """One answer that has begun. Times are those of the event loop."""
+    """Progress of one answer that has begun. Times are those of the event loop."""
 
     __slots__ = ("_bytes", "_seconds", "_tail", "observe_at", "since")
 
@@ -36,9 +36,9 @@ class AnswerProgress:
 
     def _reset(self, now: float) -> None:
         self.since = now
-        """When there was progress last, as far as it was looked for."""
-        self.observe_at = now + self._seconds / LOOKS
-        """When to look at what comes."""
+        """Time of the last progress that was noticed."""
+        self.observe_at = now + self._seconds / CHECK_PAUSE
+        """Time from which incoming data is checked."""
         self._tail = b""
         self._bytes = 0
 
@@ -47,9 +47,9 @@ class AnswerProgress:
         return self.since + self._seconds
 
     def observe(self, data: bytes, now: float) -> None:
-        """Look for progress in what has come."""
+        """Look for progress in received data."""
         self._bytes += len(data)
-        if self._bytes >= VOLUME:
+        if self._bytes >= PROGRESS_BYTES:
             self._reset(now)
             return
         window = self._tail + data
@@ -59,11 +59,11 @@ class AnswerProgress:
             self._tail = window[-_TAIL:]
 
     def pause(self, seconds: float) -> None:
-        """Nobody has waited for the upstream for so long."""
+        """Exclude time in which nobody waited for the upstream."""
         self.since += seconds
         self.observe_at += seconds
 
 
-def no_progress(host: str, seconds: float) -> str:
-    """What a client is told."""
+def no_progress_message(host: str, seconds: float) -> str:
+    """Error message for the client."""
     return f"{host} has sent nothing but keep-alives for {seconds:g} seconds"

@@ -1,14 +1,14 @@
-"""Requests that an upstream refused for a known reason, mended so that they can be sent once more. Pure.
+"""Change a request that an upstream refused for a known reason, so that it can be sent again. Pure.
 
-What an API takes differs by model, version and imitator, and changes without notice. Where it says in its 400 what it
-does not take, the request is made without that: by the same passes that fit it to its dialect, told that the target
-can do less than was thought, so that what can be asked for in words still is. Whatever changes stands in the receipt.
+What an API accepts differs by model, version and vendor, and changes without notice. If a 400 says what is not
+accepted, the request is rebuilt without it, by the same passes that adapt it to its dialect. They are told that the
+target supports less than assumed, so that they can still express a wish in words. Every change is in the receipt.
 
-Only refusals with one clear remedy have a row. Images that a model cannot see, schemas that are not valid, histories
-that are too long: those are told to the client, who alone knows what to do.
+Only refusals with one clear remedy have a row. Others go to the client, which alone knows what to do: images for a
+model without vision, invalid schemas, histories that are too long.
 
-The result is what is to be sent instead of `Exchange.sent`; it is written with the dialect's `encode_request`, not with
-the bytes that came. Mend once: a second refusal goes to the client.
+The result replaces `Exchange.sent`. It is written with the dialect's `encode_request`, not from the original bytes.
+Apply once: a second refusal goes to the client.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from toolglot.passes import remedies as fixes
 from toolglot.passes.remedies import NO_REMEDIES, Fix, Refusal, Remedies, Remedy, remedy
 from toolglot.receipt import Loss, Receipt
 
-LONGEST_TEXT = 8000
-"""Characters of an error that are looked at."""
+MAX_ERROR_CHARS = 8000
+"""Characters of an error message that are searched."""
 
 
-class Mended(NamedTuple):
+class RemediedRequest(NamedTuple):
     request: Request
     lines: tuple[Loss, ...]
-    """For the receipt. Strict mode refuses when one of them is a loss."""
+    """Receipt lines. Strict mode refuses if one of them is a loss."""
 
 
-# A name in the ways that errors quote one: 'x', "x", `x`, x; with a path in front: body.x, tools[0].x, tools.0.x
+# A name as errors quote it: 'x', "x", `x`, x; with a path before it: body.x, tools[0].x, tools.0.x
 _PATH = r"[\"'`]?(?<!\w)([A-Za-z_$][\w.$\[\]-]{0,100})[\"'`]?"
 
 VALIDATORS = (remedy(r"['\"]loc['\"]: ?[\[(]|\[type=\w+, input_value=", fixes.fix_fields),)
-"""Lists of errors of validators: vLLM, SGLang, Mistral and all that is built on FastAPI."""
+"""Error lists of validators: vLLM, SGLang, Mistral and everything built on FastAPI."""
 
 GENERAL: tuple[Remedy, ...] = (
-    # How much to think
+    # Reasoning effort
     remedy(r"effort.{1,200}(supported values|must be one of|one of)(?P<values>.{2,200})", fixes.nearest_effort),
     remedy(r"(supported values|must be one of|one of)(?P<values>.{2,200})effort", fixes.nearest_effort),
     remedy(
@@ -65,13 +65,13 @@ GENERAL: tuple[Remedy, ...] = (
         fixes.without("effort"),
     ),
     remedy(r"verified to (generate|stream) reasoning summar", fixes.without("summary")),
-    # Which tools to call
+    # Tool choice
     remedy(r"config is set without function_declarations", fixes.without("tool_choice")),
     remedy(
         r"tool_?choice.{1,120}(support|must|allowed|may not)|(support|may not|must|cannot).{1,80}tool_?choice",
         fixes.choose_freely,
     ),
-    # How much to write
+    # Output length
     remedy(r"max_tokens: \d+ > (?P<most>\d+)", fixes.write_less),
     remedy(r"supports at most (?P<most>\d+) (completion|output)? ?tokens", fixes.write_less),
     remedy(r"max_?(output_?)?tokens.{1,80}\[1, ?(?P<most>\d+)\]", fixes.write_less),
@@ -82,7 +82,7 @@ GENERAL: tuple[Remedy, ...] = (
     remedy(r"temperature\W.{1,60}(less than or equal to |range: -?\d+\.\.)(?P<most>\d+(\.\d+)?)", fixes.cool),
     remedy(r"\bpenalty is not enabled", fixes.without("presence_penalty", "frequency_penalty")),
     remedy(r"\blogprobs is not enabled", fixes.without("logprobs", "top_logprobs")),
-    # Roles
+    # Message roles
     remedy(
         r"(unknown variant|does not support) .?developer|unexpected message role|developer.{1,20}not supported"
         r"|role.{1,30}does not support .?system|role.{1,6}system.{1,6}is not supported|system role not supported"
@@ -90,7 +90,7 @@ GENERAL: tuple[Remedy, ...] = (
         fixes.other_roles,
     ),
     remedy(r"assistant message prefill|conversation must end with a user", fixes.end_with_user),
-    # A field by its name
+    # A single field
     remedy(r"(unsupported|unknown|unrecognized) (request )?(parameter|argument)s?( supplied)?: " + _PATH, fixes.named),
     remedy(r"unsupported value: " + _PATH + " does not support", fixes.named),
     remedy(_PATH + r": extra inputs are not permitted", fixes.named),
@@ -103,26 +103,26 @@ GENERAL: tuple[Remedy, ...] = (
     remedy(_PATH + r" (is deprecated|is not supported|may only be set|must be unset|must be greater)", fixes.named),
     remedy(r"\b(unsupported_parameter|unknown_parameter|unsupported_value)\b", fixes.named),
 )
-"""In order: the first row that fits and changes something. The texts are those of OpenAI, Anthropic, Google, vLLM,
-DeepSeek, Mistral, Groq, xAI, Alibaba and GitHub, as their users quote them in public issues."""
+"""The first row that matches and changes something is used. The texts are those of OpenAI, Anthropic, Google, vLLM,
+DeepSeek, Mistral, Groq, xAI, Alibaba and GitHub, as quoted in public issues."""
 
 
-def mend(request: Request, dialect: str, error: ApiError) -> Mended | None:
-    """The request without what this upstream refused; None when there is nothing to mend.
+def apply_remedies(request: Request, dialect: str, error: ApiError) -> RemediedRequest | None:
+    """Return the request without what this upstream refused; None if no remedy applies.
 
     Args:
         request: what was sent (`Exchange.sent`).
-        dialect: the name of the upstream's dialect.
-        error: what it answered.
+        dialect: name of the upstream's dialect.
+        error: the upstream's answer.
     """
     if error.kind != "bad_request":
         return None
-    text = "\n".join(part for part in (error.message[:LONGEST_TEXT], error.param, error.code) if part)
-    text = text.replace("\\", "")  # proxies quote the error of another server, one within the other
+    text = "\n".join(part for part in (error.message[:MAX_ERROR_CHARS], error.param, error.code) if part)
+    text = text.replace("\\", "")  # proxies nest the quoted error of another server
     own = remedies_of(dialect)
     for pattern, fix in (*VALIDATORS, *own.refusals, *GENERAL):
         for match in pattern.finditer(text):
-            if (mended := _mended(request, dialect, error, match, fix, own)) is not None:
+            if (mended := _apply_fix(request, dialect, error, match, fix, own)) is not None:
                 return mended
     return None
 
@@ -131,17 +131,17 @@ _REFERENCES = ByDialect(lambda manifest: manifest.remedies)
 
 
 def remedies_of(dialect: str) -> Remedies:
-    """What is known of refusals on this dialect's wire alone."""
+    """Return the known refusals of this dialect only."""
     reference = _REFERENCES.get(dialect)
     found: Remedies = NO_REMEDIES if reference is None else load(reference)
     return found
 
 
-def _mended(
+def _apply_fix(
     request: Request, dialect: str, error: ApiError, match: re.Match[str], fix: Fix, own: Remedies
-) -> Mended | None:
+) -> RemediedRequest | None:
     receipt = Receipt()
-    # That it is another model than was thought is what passes need to hear to look at a dialect's own requests.
+    # A changed model makes the passes look at requests of the dialect itself.
     context = Context(
         source=dialect, target=dialect, can=capabilities(find(dialect), request.model), receipt=receipt, aliased=True
     )
@@ -149,4 +149,4 @@ def _mended(
     if changed == request:
         return None
     receipt.note("request", "sent a second time", "the upstream refused it as it was")
-    return Mended(changed, tuple(receipt))
+    return RemediedRequest(changed, tuple(receipt))

@@ -1,12 +1,12 @@
-"""When a call that failed is made again, and when the next upstream is asked instead. Pure: the caller has the clock.
+"""Decide whether a failed call is retried, and whether the next upstream is tried. Pure: the caller has the clock.
 
-Both are for calls of which no byte has reached the client yet; once one has, nothing is repeated.
+Both apply only before the first byte has reached the client. After that nothing is repeated.
 
-- `again`: the same upstream. Asking a model twice changes nothing anywhere, so a `reset` is repeated even though the
-  upstream may have seen the request (an idle connection that it had just closed looks the same). A `timeout` is not:
-  the upstream had its time, may still be at work, and a second try would double the wait and the work.
-- `elsewhere`: the next fallback. Also for what this upstream will never do (its credential, its bill, a model that it
-  has not), but not for a request that is wrong everywhere.
+- `again`: the same upstream. Asking a model twice has no side effects, so a `reset` is retried even though the upstream
+  may have seen the request (an idle connection that it just closed looks the same). A `timeout` is not: the upstream
+  had its time and may still be working, and a retry would double the wait and the work.
+- `elsewhere`: the next fallback. Also for what this upstream will never do (credential, billing, unknown model), but
+  not for a request that is wrong everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Policy(Struct, frozen=True):
 
 
 TRANSPORT: dict[TransportFailure, Policy] = {
-    # Whoever comes again stands in the same queue, and so does the way to every other upstream.
+    # A retry would wait in the same queue, and so would a call to any other upstream.
     "pool": Policy(again=False, elsewhere=False),
     "connect": Policy(again=True, elsewhere=True),
     "reset": Policy(again=True, elsewhere=True),
@@ -53,45 +53,44 @@ API: dict[ErrorKind, Policy] = {
 }
 
 CODES: dict[str, Policy] = {
-    # Also a budget of tokens a minute that is smaller than the request: others have other budgets.
+    # Includes a token budget per minute that is smaller than the request: other upstreams have other budgets.
     REQUEST_TOO_LARGE: Policy(again=False, elsewhere=True),
 }
-"""Codes for which another upstream is asked although their kind says otherwise."""
+"""Codes that fall back to another upstream although their kind does not."""
 
-LASTING = frozenset({*range(300, 400), 501, 505})
-"""Statuses that say the same next time, whatever kind of error they count as: redirects, what is not implemented."""
+PERMANENT_STATUSES = frozenset({*range(300, 400), 501, 505})
+"""Statuses that a retry cannot change, whatever their error kind: redirects, not implemented."""
 
 FINAL_CODES = frozenset({"upstream_redirect", BAD_TOOL_CALL})
-"""Errors of our own after which the same upstream is not asked again: whether a model is, once it wrote a call that
-cannot be run, the configuration says. Such a call is no reason to ask another one either: it is an answer, and has been
-paid for."""
+"""Errors of our own that are not retried at the same upstream. Whether to ask a model again after an invalid tool call
+is configured separately. Such a call is no reason to fall back either: it is an answer, and has been paid for."""
 
 
-def next_wait(
+def retry_delay(
     retries: Retries, attempt: int, error: ApiError | TransportError, random: float, now: float
 ) -> float | None:
-    """Seconds until the same upstream is asked again; None when it is not.
+    """Return the seconds until a retry at the same upstream; None for no retry.
 
     Args:
-        attempt: how many calls have been made, this one included.
-        random: a number from 0 to 1, a new one each time.
-        now: the time, in Unix seconds, for an upstream that says until when to wait.
+        attempt: number of calls made, this one included.
+        random: a new random number from 0 to 1.
+        now: Unix time in seconds, for upstreams that name a time to wait until.
     """
     if attempt >= retries.attempts or not _policy(error).again:
         return None
-    if isinstance(error, ApiError) and (error.status in LASTING or error.code in FINAL_CODES):
+    if isinstance(error, ApiError) and (error.status in PERMANENT_STATUSES or error.code in FINAL_CODES):
         return None
-    asked = _asked_for(error, now)
+    asked = _requested_delay(error, now)
     if asked is None:
-        # Full jitter: callers that failed together do not come back together.
+        # Full jitter: callers that failed together do not return together.
         return random * min(retries.longest_wait, retries.first_wait * 2.0 ** min(attempt - 1, 30))
     if asked > retries.longest_wait:
         return None
     return min(asked + random * retries.first_wait, retries.longest_wait)
 
 
-def falls_back(error: ApiError | TransportError) -> bool:
-    """Is another upstream worth asking, once this one is not asked again?"""
+def should_fall_back(error: ApiError | TransportError) -> bool:
+    """Tell whether to try another upstream once this one is not retried."""
     return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
 
 
@@ -101,14 +100,14 @@ def _policy(error: ApiError | TransportError) -> Policy:
     return CODES.get(error.code or "", API[error.kind])
 
 
-def _asked_for(error: ApiError | TransportError, now: float) -> float | None:
-    """Seconds that the upstream asked to wait; None when it did not say."""
+def _requested_delay(error: ApiError | TransportError, now: float) -> float | None:
+    """Return the seconds that the upstream asked to wait; None if it did not."""
     if isinstance(error, TransportError):
         return None
     if error.retry_after is not None:
         return max(error.retry_after, 0.0)
     if error.retry_after_date is None:
-        return retry_after.seconds_named(error.message)  # OpenAI's, Azure's and Groq's words; Gemini's beside RetryInfo
+        return retry_after.seconds_named(error.message)  # wording of OpenAI, Azure and Groq; Gemini's beside RetryInfo
     try:
         until = parsedate_to_datetime(error.retry_after_date)
     except ValueError:

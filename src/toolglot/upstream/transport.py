@@ -1,7 +1,7 @@
-"""The way to an upstream, as the gateway sees it: one call, one reply.
+"""The interface to an upstream: one call, one reply.
 
-`upstream/http_client` goes over the network, and `upstream/demo` never leaves the process. The gateway knows neither:
-whatever has these methods can be an upstream.
+`upstream/http_client` uses the network, and `upstream/demo` runs in the process. The gateway knows neither: anything
+with these methods can be an upstream.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Struct
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seconds. `idle` is the longest silence inside an answer that has begun, `progress` the longest time in which it
-    has nothing but keep-alives."""
+    """Seconds. `idle` is the longest silence inside an answer, `progress` the longest time with nothing but
+    keep-alives."""
 
     connect: float = 10.0
     first_byte: float = 600.0
@@ -22,7 +22,7 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     progress: float = 900.0
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class UpstreamCall(Struct, frozen=True, kw_only=True):
     """One HTTP request to an upstream. Header names are in lower case."""
 
     url: str
@@ -32,7 +32,7 @@ class Call(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
 
     def __repr__(self) -> str:
-        """Without the headers, which hold a credential, and without the query."""
+        """Omits the headers, which hold a credential, and the query."""
         return f"Call({self.method} {self.url.partition('?')[0]})"
 
 
@@ -42,9 +42,9 @@ TransportFailure = Literal["pool", "connect", "tls", "timeout", "reset", "too_la
 class TransportError(Exception):
     """No reply, or a reply that broke off.
 
-    `pool`: all our own connections are in use, which says nothing of the upstream. `connect` and `tls`: nothing of
-    the request has left. `timeout` and `reset`: the upstream may have seen it.
-    `too_large`: the reply is over the limit. The message names no credential and no query string.
+    `pool`: all our own connections are in use, which says nothing about the upstream. `connect` and `tls`: no part of
+    the request was sent. `timeout` and `reset`: the upstream may have seen it. `too_large`: the reply is over the
+    limit. The message contains no credential and no query string.
     """
 
     def __init__(self, failure: TransportFailure, message: str) -> None:
@@ -57,32 +57,32 @@ def too_large(limit: int) -> TransportError:
 
 
 class Reply(Protocol):
-    """The head of an answer, and the way to its body. Whoever holds one closes it, whatever happens."""
+    """The head of an answer, with access to its body. The holder must close it in any case."""
 
     @property
     def status(self) -> int: ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Names in lower case."""
+        """Header names are in lower case."""
         ...
 
     async def read(self, limit: int) -> bytes:
-        """The whole body; `TransportError("too_large")` when it has more bytes than `limit`."""
+        """Return the whole body. Raises `TransportError("too_large")` if it has more than `limit` bytes."""
         ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes, never an empty piece. Raises `TransportError` when it breaks off."""
+        """Yield the body as it arrives, never an empty piece. Raises `TransportError` if it breaks off."""
         ...
 
     def close(self) -> None:
-        """Give the connection back when the body was read to its end; cut it at once otherwise."""
+        """Return the connection to the pool if the body was read completely; otherwise close it at once."""
         ...
 
 
 class Transport(Protocol):
-    async def send(self, call: Call) -> Reply:
-        """The reply to this call as soon as its head is there. Raises `TransportError`."""
+    async def send(self, call: UpstreamCall) -> Reply:
+        """Return the reply as soon as its head has arrived. Raises `TransportError`."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One upstream, ready to be called: its dialect, its address, its credential and the transport that reaches it."""
+"""One configured upstream: its dialect, address, credential and transport."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from toolglot.ir import replace
 from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import Layer
 from toolglot.recordings.redact import without
-from toolglot.upstream.tokens import Tokens
-from toolglot.upstream.transport import Call, Timeouts, Transport
+from toolglot.upstream.bearer_tokens import RefreshingToken
+from toolglot.upstream.transport import Timeouts, Transport, UpstreamCall
 
-SHORTEST_SECRET = 8
-"""Characters. Anything shorter stands in texts that have nothing to do with it."""
+MIN_SECRET_LENGTH = 8
+"""Characters. Shorter secrets occur by chance in unrelated text."""
 
 HIDDEN = "(hidden)"
 
@@ -34,62 +34,62 @@ class Upstream(Struct, frozen=True, kw_only=True):
     transport: Transport
     key: str | None = None
     key_header: str | None = None
-    """None takes the dialect's own. `authorization` gets `Bearer` before the key."""
+    """None uses the dialect's header. In `authorization` the key follows `Bearer`."""
     headers: Mapping[str, str] = {}
     models: tuple[str, ...] = ()
     verbatim: bool = True
-    """Its answers are let through as they are to clients of its own dialect."""
+    """Answers are forwarded unchanged to clients of the same dialect."""
     keeps_state: bool = False
-    """It remembers responses by their ids itself."""
+    """The upstream stores responses by id itself."""
     native_tools: bool | None = None
-    """Its models take tools natively; None: as far as is known."""
+    """Whether its models take tools natively; None if unknown."""
     without_tools: tuple[str, ...] = ()
-    """Patterns of models that do not."""
+    """Patterns of models that do not take tools natively."""
     listed: tuple[str, ...] = ()
-    """Its models, where it has no list to ask for."""
+    """Its models, if it has no model list endpoint."""
     history: tuple[Layer, ...] = ()
-    """How much of a conversation it is sent, and what of it is mended."""
+    """How much of a conversation is sent, and which parts are repaired."""
     cache_marks: CacheMarks = "auto"
-    """When breakpoints of the prompt cache are set for clients that set none."""
+    """When to set prompt cache breakpoints for clients that set none."""
     warp_history: WarpHistory = "replay"
     disable_warp_tools: bool = True
-    tokens: Tokens | None = None
-    """Where its credential comes from, when it is one that has to be renewed."""
+    tokens: RefreshingToken | None = None
+    """Source of a credential that must be refreshed."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()
 
     def __repr__(self) -> str:
-        """Without the credential, whatever prints it."""
+        """Omits the credential, whatever prints this."""
         return f"Upstream({self.name!r}, {self.dialect.name!r}, {self.base_url!r})"
 
-    def call(self, path: str, body: bytes = b"", headers: Mapping[str, str] = {}, method: str = "POST") -> Call:
-        """A call to a path of the dialect, with this upstream's credential."""
-        url, rules = address(self.base_url, path), self.dialect.headers
+    def call(self, path: str, body: bytes = b"", headers: Mapping[str, str] = {}, method: str = "POST") -> UpstreamCall:
+        """Return a call to a path of the dialect, with this upstream's credential."""
+        url, rules = join_url(self.base_url, path), self.dialect.headers
         sent = {"content-type": "application/json", **rules.sent, **headers, **self.headers}
         if rules.sign is None:
             sent |= self.credential()
         else:
             sent |= rules.sign(UnsignedCall(method=method, url=url, headers=sent, body=body, key=self.key))
-        return Call(method=method, url=url, headers=sent, body=body, timeouts=self.timeouts)
+        return UpstreamCall(method=method, url=url, headers=sent, body=body, timeouts=self.timeouts)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The credential and the configured headers, whole and without a scheme (`Bearer`) before them."""
+        """The credential and the configured headers, complete and without their scheme (`Bearer`)."""
         said = [self.key or "", *header_secrets(self.headers)]
         said += self.tokens.secrets if self.tokens is not None else ()
-        return tuple(secret for secret in said if len(secret) >= SHORTEST_SECRET)
+        return tuple(secret for secret in said if len(secret) >= MIN_SECRET_LENGTH)
 
-    def without_secrets(self, body: bytes) -> bytes:
-        """What the upstream said, without the credential: some repeat it in the error that refuses it."""
+    def redact_body(self, body: bytes) -> bytes:
+        """Remove the credential from an answer: some upstreams repeat it in the error that rejects it."""
         try:
             said, encoding = body.decode(), "utf-8"
         except UnicodeDecodeError:
             said, encoding = body.decode("latin-1"), "latin-1"
         return without(said, self.secrets, HIDDEN).encode(encoding)
 
-    def hide(self, error: ApiError) -> ApiError:
-        """The same error, unless it repeats the credential anywhere: then without it."""
+    def redact_error(self, error: ApiError) -> ApiError:
+        """Remove the credential from an error; returns the same error if it does not contain it."""
         secrets = self.secrets
         said = {name: getattr(error, name) or "" for name in ("message", "code", "param", "request_id")}
         hidden = {name: without(text, secrets, HIDDEN) for name, text in said.items()}
@@ -98,8 +98,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
             return error
         return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
-    def harmless(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """What the upstream said in its headers, but those that repeat the credential."""
+    def safe_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the upstream's headers except those that repeat the credential."""
         secrets = self.secrets
         whole = " ".join(headers.values())
         if without(whole, secrets, HIDDEN) == whole:
@@ -114,8 +114,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def address(base_url: str, path: str) -> str:
-    """Where a path is below a base URL: a version at the end of the base takes the place of the path's own."""
+def join_url(base_url: str, path: str) -> str:
+    """Join a base URL and a path. A version at the end of the base replaces the path's own."""
     base = base_url.rstrip("/")
     if _VERSION.search(base):
         path = re.sub(r"^/v\d+[a-z0-9]*(?=/)", "", path)

@@ -1,4 +1,4 @@
-"""Addresses on the network, taken apart. What stands in them is neither escaped nor unescaped."""
+"""Parse network addresses. Their parts are neither escaped nor unescaped."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _PORTS = {"http": 80, "https": 443}
 class Url(Struct, frozen=True, kw_only=True):
     scheme: str
     host: str
-    """In small letters, without brackets."""
+    """Lower case, without brackets."""
     port: int
     target: str
-    """The path and the query."""
+    """Path and query."""
     user: str | None = None
     password: str | None = None
 
     @property
     def authority(self) -> str:
-        """The host, and the port if it is not the usual one: what a `Host` header tells, and an error may."""
+        """Host, and port if it is not the default: as in a `Host` header and in errors."""
         host = f"[{self.host}]" if ":" in self.host else self.host.rstrip(".")
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def __str__(self) -> str:
-        """Without the credential."""
+        """Omits the credential."""
         return f"{self.scheme}://{self.authority}{self.target}"
 
 
 def parse(text: str) -> Url:
-    """Raises `ValueError` for what is no http or https URL with a host."""
+    """Raises `ValueError` unless the text is an http or https URL with a host."""
     parts = urlsplit(text)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(text)

@@ -1,7 +1,7 @@
-"""Vendors and local servers: rows of data. What is known of each is here and nowhere else.
+"""Vendors and local servers, as rows of data. Everything known about a vendor is in this module.
 
-The order counts: where two vendors own a pattern of model names, the earlier one is asked. A variable that is named
-first is preferred.
+The order matters: if two vendors match a model name, the earlier one is used. Among a vendor's variables, the first is
+preferred.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ class KeyVariable(Struct, frozen=True):
 
     name: str
     header: str | None = None
-    """The header that carries it, when it is not the dialect's."""
+    """The header that carries it, if not the dialect's."""
     for_gateways: bool = False
-    """People set it to get through a gateway; when the base URL leads to this one, the vendor would not know it."""
+    """Set by users to reach a gateway. If the base URL points to this gateway, the vendor would not know the key."""
 
 
 class Vendor(Struct, frozen=True, kw_only=True):
-    """Whoever runs an upstream, and how it is reached."""
+    """An operator of upstreams, and how to reach it."""
 
     name: str
     title: str
     dialect: str = "openai_chat"
     base_url: str | None
-    """None when every customer has an own address, which `base_url_variables` then must tell."""
+    """None if every customer has an address of their own, which `base_url_variables` must then provide."""
     base_path: str = ""
-    """Added to an address from a variable that does not end in it."""
+    """Appended to an address from a variable, unless it ends with this path already."""
     keys: tuple[KeyVariable, ...] = ()
     base_url_variables: tuple[str, ...] = ()
     elsewhere: str | None = None
-    """The dialect of the servers that people reach by its base-URL variable, when it is not its own."""
+    """The dialect of servers that users reach through its base URL variable, if not its own."""
     header_variables: Mapping[str, str] = {}
-    """Headers that a variable gives a value; sent to the vendor's own address only."""
+    """Headers whose value comes from a variable; sent to the vendor's own address only."""
     models: tuple[str, ...] = ()
-    """Patterns of the names that its models have."""
+    """Patterns of its model names."""
     port: int | None = None
-    """Where it listens on this machine, if it is a local server."""
+    """Local port, if it is a local server."""
     owned_by: str | None = None
-    """What a local server's model list says in `owned_by`."""
+    """Value of `owned_by` in a local server's model list."""
     quirks: Mapping[str, Any] = {}
-    """Capabilities in which it differs from its dialect."""
+    """Capabilities that differ from its dialect."""
     verbatim: bool = True
-    """Its answers have all that clients of its dialect need. What imitators leave out is put in by reading and writing
-    them, instead of letting the bytes through."""
+    """Its answers contain everything that clients of its dialect need. Answers of other servers are decoded and encoded
+    again, which adds what they omit, instead of forwarding the bytes."""
     keeps_state: bool = False
-    """It remembers responses by their ids, as the Responses API promises."""
+    """It stores responses by id, as the Responses API promises."""
 
     only_configured: bool = False
-    """A key in the environment is not enough: the user has to name it as an upstream."""
+    """A key in the environment is not enough: the user must configure it as an upstream."""
     listed: tuple[str, ...] = ()
-    """The models of a vendor that has no list to ask for. It takes other names, too."""
+    """Models of a vendor without a model list endpoint. It also accepts other names."""
 
     native_tools: bool | None = None
-    """Its models take tools natively. None: not all of them do, or not however the server was started; a model is taken
-    to do so until a probe or a refusal says otherwise."""
+    """Whether its models take tools natively. None: not all do, or it depends on the server's flags; a model is assumed
+    to until a probe or a refusal shows otherwise."""
     without_tools: tuple[str, ...] = ()
-    """Patterns of models that do not take tools natively all the same."""
+    """Patterns of models that do not take tools natively, despite `native_tools`."""
 
     @property
     def is_local(self) -> bool:
@@ -95,7 +95,7 @@ _REMOTE = (
         base_url="https://api.openai.com/v1",
         keys=_keys("OPENAI_API_KEY"),
         base_url_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        elsewhere="openai_chat",  # compatible servers have Chat Completions; few have Responses
+        elsewhere="openai_chat",  # compatible servers implement Chat Completions; few implement Responses
         header_variables={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
         models=("gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*", "computer-use-*"),
         keeps_state=True,
@@ -147,7 +147,7 @@ _REMOTE = (
             "open-mistral-*",
             "open-mixtral-*",
         ),
-        # Whatever the model is called: the API wants ids of exactly nine letters and digits.
+        # For every model: the API requires ids of exactly nine letters and digits.
         quirks={"id_pattern": "[A-Za-z0-9]{9}", "id_length": 9},
         native_tools=True,
     ),
@@ -262,7 +262,7 @@ _REMOTE = (
         dialect="warp",
         base_url="https://app.warp.dev",
         keys=_keys("WARP_API_KEY"),
-        only_configured=True,  # what other programs may do at this endpoint nobody has written down
+        only_configured=True,  # it is not documented what other programs may do at this endpoint
         listed=MODEL_IDS,
         native_tools=True,
     ),
@@ -291,16 +291,16 @@ LOCAL_SERVERS = (
         base_url="http://127.0.0.1:8080/v1",
         port=8080,
         owned_by="llamacpp",
-        verbatim=False,  # no `output_index` in streams of Responses; overlapping blocks in those of Messages
+        verbatim=False,  # its Responses streams lack `output_index`; blocks overlap in its Messages streams
     ),
     Vendor(name="sglang", title="SGLang", base_url="http://127.0.0.1:30000/v1", port=30000, owned_by="sglang"),
 )
 
-DEMO = Vendor(name="demo", title="the demo", base_url="demo:", native_tools=True, without_tools=("demo-text*",))
+DEMO_VENDOR = Vendor(name="demo", title="the demo", base_url="demo:", native_tools=True, without_tools=("demo-text*",))
 
-VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*_REMOTE, *LOCAL_SERVERS, DEMO)}
+VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*_REMOTE, *LOCAL_SERVERS, DEMO_VENDOR)}
 
-UNUSED = {
+UNUSED_VARIABLES = {
     "AWS_BEARER_TOKEN_BEDROCK": "Bedrock is not among the vendors",
 }
-"""Credentials that people expect to be used, and why they are not."""
+"""Credentials that users expect to be used, and why they are not."""

@@ -19,7 +19,7 @@ from tests.upstream.bad_server import (
 )
 from tests.upstream.calls import SECRET, call
 from tests.upstream.conformance.clients import Client
-from toolglot.upstream.transport import Call, Reply, Transport
+from toolglot.upstream.transport import Reply, Transport, UpstreamCall
 
 
 def test_the_transport_and_its_reply_keep_the_contract(client: Client) -> None:
@@ -36,7 +36,7 @@ def test_the_transport_and_its_reply_keep_the_contract(client: Client) -> None:
 def test_a_call_is_sent_as_it_is_and_asks_for_nothing_compressed(client: Client) -> None:
     async def test() -> None:
         async with BadServer([expect(), reply(b"fine", status=418)]) as server, client.transport() as opened:
-            wanted = Call(
+            wanted = UpstreamCall(
                 url=f"{server.url}/v1beta/models/a%2Fb:go?alt=sse",
                 headers={"x-api-key": SECRET, "accept-encoding": "gzip, br"},
                 body=b'{"model":"m"}',
@@ -58,7 +58,7 @@ def test_a_call_is_sent_as_it_is_and_asks_for_nothing_compressed(client: Client)
 def test_a_get_has_no_body(client: Client) -> None:
     async def test() -> None:
         async with BadServer([expect(), reply([])]) as server, client.transport() as opened:
-            answer = await opened.send(Call(method="GET", url=f"{server.url}/v1/models", headers={}))
+            answer = await opened.send(UpstreamCall(method="GET", url=f"{server.url}/v1/models", headers={}))
             assert await answer.read(10) == b"[]"
             assert server.requests[0].method == "GET"
             assert server.requests[0].body == b""

@@ -24,7 +24,7 @@ from tests.upstream.bad_server import (
 from tests.upstream.calls import SECRET, call, failure
 from tests.upstream.conformance.clients import Client, is_broken
 from toolglot.upstream.http_client import HttpTransport
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.transport import TransportError, UpstreamCall
 
 BEGUN = [expect(), stream("data: 1\n\n", complete=False)]
 
@@ -56,7 +56,7 @@ def test_an_address_that_is_none_is_refused(client: Client, url: str) -> None:
     async def test() -> None:
         async with client.transport() as opened:
             with pytest.raises(TransportError) as caught:
-                await opened.send(Call(url=url, headers={}))
+                await opened.send(UpstreamCall(url=url, headers={}))
             assert caught.value.failure == "connect"
 
     client.run(test)
@@ -66,7 +66,7 @@ def test_a_header_that_would_break_out_is_not_sent(client: Client) -> None:
     async def test() -> None:
         async with BadServer([expect(), reply()]) as server, client.transport() as opened:
             with pytest.raises(TransportError) as caught:
-                await opened.send(Call(url=server.url, headers={"x-evil": f"{SECRET}\r\nx-more: 1"}))
+                await opened.send(UpstreamCall(url=server.url, headers={"x-evil": f"{SECRET}\r\nx-more: 1"}))
             assert caught.value.failure == "connect"
             assert SECRET not in str(caught.value)
             assert server.requests == []

@@ -11,7 +11,7 @@ from msgspec import Struct
 from tests.upstream.bad_server import BadServer, Gate, Script, close, expect, gone, reply, send
 from tests.upstream.calls import SECRET, call
 from tests.upstream.conformance.clients import Client, count_idle
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.transport import TransportError, UpstreamCall
 
 OK = b"HTTP/1.1 200 OK\r\n"
 TWO = b"Content-Length: 2\r\n"
@@ -154,7 +154,7 @@ async def outcome(client: Client, script: Script, wanted: str = "POST", idle: fl
     async with BadServer(script, [expect(), reply(b"other")]) as server, client.transport() as opened:
         asked = call(server.url, idle=idle)
         if wanted != "POST":
-            asked = Call(method=wanted, url=asked.url, headers={})
+            asked = UpstreamCall(method=wanted, url=asked.url, headers={})
         try:
             answer = await opened.send(asked)
             body = await answer.read(1000)

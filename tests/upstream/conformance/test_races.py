@@ -12,7 +12,7 @@ import pytest
 from tests.upstream.bad_server import BadServer, Gate, Peer, Step, expect, pause, reply, reset, send, tell
 from tests.upstream.calls import call, failure
 from tests.upstream.conformance.clients import Client
-from toolglot.upstream.transport import Call
+from toolglot.upstream.transport import UpstreamCall
 
 KEPT = [expect(), reply(b"1", keep_alive=True)]
 
@@ -52,7 +52,7 @@ def test_a_request_on_a_connection_that_is_closed_meanwhile(
                 read.open()
                 closed.wait_blocking()
                 asked = call(server.url)
-                asked = Call(method=method, url=asked.url, headers=asked.headers, body=b"")
+                asked = UpstreamCall(method=method, url=asked.url, headers=asked.headers, body=b"")
                 if answered:
                     assert await (await opened.send(asked)).read(1) == b"2"
                 else:
@@ -73,7 +73,7 @@ def test_what_may_be_asked_twice_is_asked_twice_and_no_more(client: Client) -> N
                 answer.close()
                 read.open()
                 closed.wait_blocking()
-                asked = Call(method="GET", url=server.url, headers={})
+                asked = UpstreamCall(method="GET", url=server.url, headers={})
                 assert (await failure(opened, asked)).failure == "reset"
                 assert server.connections == 2
 
@@ -85,7 +85,7 @@ def test_what_was_answered_by_half_is_not_asked_again(client: Client, half: byte
     async def test() -> None:
         async with BadServer([*KEPT, expect(), send(half), hang_up()]) as server, client.transport() as opened:
             assert await (await opened.send(call(server.url))).read(1) == b"1"
-            asked = Call(method="GET", url=server.url, headers={})
+            asked = UpstreamCall(method="GET", url=server.url, headers={})
             assert (await failure(opened, asked)).failure == "reset"
             assert server.connections == 1
 
@@ -109,7 +109,7 @@ def test_what_is_asked_again_is_asked_on_a_new_connection(client: Client) -> Non
                 read.open()
                 for gate in closed:
                     gate.wait_blocking()
-                asked = Call(method="GET", url=server.url, headers={})
+                asked = UpstreamCall(method="GET", url=server.url, headers={})
                 assert await (await opened.send(asked)).read(1) == b"2"
 
         client.run(test)
@@ -118,7 +118,7 @@ def test_what_is_asked_again_is_asked_on_a_new_connection(client: Client) -> Non
 def test_a_new_connection_that_breaks_is_not_tried_again(client: Client) -> None:
     async def test() -> None:
         async with BadServer([expect(), hang_up()]) as server, client.transport() as opened:
-            asked = Call(method="GET", url=server.url, headers={})
+            asked = UpstreamCall(method="GET", url=server.url, headers={})
             assert (await failure(opened, asked)).failure == "reset"
             assert server.connections == 1
 

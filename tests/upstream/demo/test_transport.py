@@ -20,10 +20,10 @@ from toolglot.ir import Message, Reasoning, Request, Response, Text, Thinking, T
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
-from toolglot.upstream.demo.stream import AT_ONCE, Pace
+from toolglot.upstream.demo.stream import NO_PAUSES, DemoPace
 from toolglot.upstream.demo.transport import DemoReply, DemoTransport
-from toolglot.upstream.transport import Call, Reply, Transport, TransportError
-from toolglot.upstream.upstream import address
+from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
+from toolglot.upstream.upstream import join_url
 
 LIMIT = 1 << 20
 EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
@@ -37,14 +37,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(within())
 
 
-def call_of(dialect: Dialect, request: Request) -> Call:
+def call_of(dialect: Dialect, request: Request) -> UpstreamCall:
     request = request if dialect.can.default_output_tokens is None else replace(request, max_output_tokens=1000)
     body = dialect.encode_request(request, Receipt())
-    return Call(url=address(DEMO_URL, dialect.path(request)), headers={}, body=body)
+    return UpstreamCall(url=join_url(DEMO_URL, dialect.path(request)), headers={}, body=body)
 
 
-async def whole(dialect: Dialect, call: Call) -> tuple[int, bytes]:
-    reply = await DemoTransport(dialect, pace=AT_ONCE, clock=lambda: 1_700_000_000).send(call)
+async def whole(dialect: Dialect, call: UpstreamCall) -> tuple[int, bytes]:
+    reply = await DemoTransport(dialect, pace=NO_PAUSES, clock=lambda: 1_700_000_000).send(call)
     try:
         return reply.status, await reply.read(LIMIT)
     finally:
@@ -67,7 +67,7 @@ def response_to(dialect: Dialect, request: Request) -> Response:
 
 def test_it_is_a_transport_and_gives_replies() -> None:
     transport: Transport = DemoTransport(DIALECTS["anthropic"])
-    reply: Reply = DemoReply(200, {}, [], pace=AT_ONCE)
+    reply: Reply = DemoReply(200, {}, [], pace=NO_PAUSES)
     assert reply.status == 200
     run(transport.close())
 
@@ -98,7 +98,7 @@ def test_its_answers_cross_into_every_other_dialect(dialect: Dialect, client: st
     asking = DIALECTS[client]
     request = asked("What is the weather in Paris?", WEATHER, stream=True, max_output_tokens=1000)
     body = exchange.request(asking.encode_request(request, Receipt()), model="demo", stream=True)
-    call = Call(url=address(DEMO_URL, exchange.path), headers={}, body=body)
+    call = UpstreamCall(url=join_url(DEMO_URL, exchange.path), headers={}, body=body)
     status, data = run(whole(dialect, call))
     stream = exchange.stream()
     written = stream.feed(data) + stream.close()
@@ -145,7 +145,7 @@ def test_gemini_signs_the_first_call_of_a_step_and_takes_it_for_its_own() -> Non
 @EVERY_DIALECT
 def test_a_stream_comes_in_pieces_of_words(dialect: Dialect) -> None:
     async def count() -> int:
-        reply = await DemoTransport(dialect, pace=AT_ONCE).send(call_of(dialect, asked("Hello you", stream=True)))
+        reply = await DemoTransport(dialect, pace=NO_PAUSES).send(call_of(dialect, asked("Hello you", stream=True)))
         assert reply.headers["content-type"].startswith(dialect.stream.framing.media_type)
         return len([piece async for piece in reply.chunks()])
 
@@ -186,7 +186,7 @@ def test_a_schema_of_any_depth_is_answered_or_refused(dialect: Dialect) -> None:
 
 @EVERY_DIALECT
 def test_other_methods_are_not_found(dialect: Dialect) -> None:
-    status, body = run(whole(dialect, Call(url="demo:/v1/nothing", headers={}, method="DELETE")))
+    status, body = run(whole(dialect, UpstreamCall(url="demo:/v1/nothing", headers={}, method="DELETE")))
     assert status == 404
     assert dialect.decode_error(status, {}, body).kind == "not_found"
 
@@ -201,7 +201,7 @@ def test_other_methods_are_not_found(dialect: Dialect) -> None:
 )
 def test_tokens_are_counted_where_the_dialect_counts_them(name: str, path: str, member: str) -> None:
     dialect = DIALECTS[name]
-    little = replace(call_of(dialect, asked("Hi")), url=address(DEMO_URL, path))
+    little = replace(call_of(dialect, asked("Hi")), url=join_url(DEMO_URL, path))
     much = replace(little, body=call_of(dialect, asked("Hi " * 400, WEATHER)).body)
     counts = [json.loads(run(whole(dialect, call))[1])[member] for call in (little, much)]
     assert 0 < counts[0] < 100 < counts[1]
@@ -211,7 +211,7 @@ def test_gemini_counts_a_whole_request_too() -> None:
     dialect = DIALECTS["gemini"]
     request = json.loads(call_of(dialect, asked("Hi " * 400)).body)
     body = json.dumps({"generateContentRequest": {"model": "models/demo", **request}}).encode()
-    call = Call(url="demo:/v1beta/models/demo:countTokens", headers={}, body=body)
+    call = UpstreamCall(url="demo:/v1beta/models/demo:countTokens", headers={}, body=body)
     assert json.loads(run(whole(dialect, call))[1])["totalTokens"] > 100
 
 
@@ -242,7 +242,7 @@ def test_it_answers_with_the_error_that_is_asked_for(dialect: Dialect, word: str
 def test_it_breaks_off_in_the_middle_of_a_call(dialect: Dialect, stream: bool) -> None:
     async def collect() -> bytes:
         request = asked("The weather in Paris demo:cut", WEATHER, stream=stream)
-        reply = await DemoTransport(dialect, pace=AT_ONCE).send(call_of(dialect, request))
+        reply = await DemoTransport(dialect, pace=NO_PAUSES).send(call_of(dialect, request))
         data = b""
         with pytest.raises(TransportError) as broken:
             async for piece in reply.chunks():
@@ -274,7 +274,7 @@ def test_it_reports_an_error_in_the_middle_of_an_answer(dialect: Dialect, stream
 
 def test_the_words_for_misbehaviour_are_not_part_of_the_wish() -> None:
     async def ask() -> bytes:
-        transport = DemoTransport(DIALECTS["openai_chat"], pace=Pace(silence=0.001))
+        transport = DemoTransport(DIALECTS["openai_chat"], pace=DemoPace(silence=0.001))
         reply = await transport.send(call_of(DIALECTS["openai_chat"], asked("demo:slow Hello")))
         return await reply.read(LIMIT)
 
@@ -283,7 +283,7 @@ def test_the_words_for_misbehaviour_are_not_part_of_the_wish() -> None:
 
 def test_closing_a_reply_ends_its_silence() -> None:
     async def close_while_silent() -> None:
-        transport = DemoTransport(DIALECTS["anthropic"], pace=Pace(silence=3600))
+        transport = DemoTransport(DIALECTS["anthropic"], pace=DemoPace(silence=3600))
         reply = await transport.send(call_of(DIALECTS["anthropic"], asked("Hi demo:slow", stream=True)))
         reading = asyncio.ensure_future(reply.read(LIMIT))
         await asyncio.sleep(0)
@@ -296,7 +296,7 @@ def test_closing_a_reply_ends_its_silence() -> None:
 
 def test_closing_a_reply_early_stops_it() -> None:
     async def close_after_one() -> int:
-        transport = DemoTransport(DIALECTS["anthropic"], pace=Pace(piece=3600))
+        transport = DemoTransport(DIALECTS["anthropic"], pace=DemoPace(piece=3600))
         reply = await transport.send(call_of(DIALECTS["anthropic"], asked("Hi", stream=True)))
         count = 0
         with pytest.raises(TransportError):

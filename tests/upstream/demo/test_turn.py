@@ -19,7 +19,7 @@ from tests.upstream.demo.conversations import (
 )
 from toolglot.ir import Message, Request, Text, Tool, replace
 from toolglot.upstream.demo.agent import answer
-from toolglot.upstream.demo.turn import read, without_context
+from toolglot.upstream.demo.turn import read_turn, without_context
 
 REMINDER = "<system-reminder>\nThe weather in Oslo is not your business.\n</system-reminder>"
 
@@ -53,7 +53,7 @@ def test_the_wish_is_the_last_text_of_the_user() -> None:
     request = Request(
         model="demo", messages=(said("Hi"), said("Hello!", "assistant"), Message(role="user", content=content))
     )
-    assert read(request).wish == "What time is it?"
+    assert read_turn(request).wish == "What time is it?"
 
 
 def test_reminders_in_messages_of_their_own_change_nothing() -> None:
@@ -78,7 +78,7 @@ def test_reminders_in_messages_of_their_own_change_nothing() -> None:
 )
 def test_the_working_directory_is_found_where_agents_write_it(text: str, folder: str | None) -> None:
     request = Request(model="demo", messages=(said(text, "system"), said("Hi")))
-    assert read(request).folder == folder
+    assert read_turn(request).folder == folder
 
 
 WISHES = st.sampled_from(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.upstream.conformance.clients import CLIENTS
-from toolglot.upstream.http_client import Destination, HttpTransport, Sending, request_head
-from toolglot.upstream.transport import Call, Timeouts, TransportError
+from toolglot.upstream.http_client import Destination, HttpTransport, InFlightRequest, request_head
+from toolglot.upstream.transport import Timeouts, TransportError, UpstreamCall
 
 on_both_loops = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
@@ -66,16 +66,18 @@ class Kept:
 def plain(transport: HttpTransport, url: str) -> tuple[Destination, bytes]:
     """Where a call to this address goes, and its head."""
     destination = transport.destination(url)
-    return destination, request_head(Call(url=f"{url}/v1", headers={"content-type": "text/plain"}), destination)
+    return destination, request_head(UpstreamCall(url=f"{url}/v1", headers={"content-type": "text/plain"}), destination)
 
 
 async def connected(
     transport: HttpTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float
-) -> Sending:
+) -> InFlightRequest:
     return await transport.connect(*plain(transport, url), body, Timeouts(**timeouts), receiver)
 
 
-def begun(transport: HttpTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float) -> Sending | None:
+def begun(
+    transport: HttpTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float
+) -> InFlightRequest | None:
     return transport.begin(*plain(transport, url), body, Timeouts(**timeouts), receiver)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, chunk, expect, head, never
 from tests.upstream.conformance.clients import Client
 from tests.upstream.http_client.receivers import Kept, connected, on_both_loops
-from toolglot.upstream.http_client import HttpTransport, Sending
-from toolglot.upstream.http_client.connection import BURST
+from toolglot.upstream.http_client import HttpTransport, InFlightRequest
+from toolglot.upstream.http_client.connection import MAX_READ_BURST
 
 CHUNKED = head(200, {"transfer-encoding": "chunked"})
-MUCH, LITTLE = chunk(b"x" * BURST), chunk(b"x" * (BURST - 100))
+MUCH, LITTLE = chunk(b"x" * MAX_READ_BURST), chunk(b"x" * (MAX_READ_BURST - 100))
 
 
 class Noted:
@@ -35,7 +35,7 @@ class Noted:
         return getattr(self._transport, name)
 
 
-Play = Callable[[Sending, list[str]], Awaitable[None]]
+Play = Callable[[InFlightRequest, list[str]], Awaitable[None]]
 
 
 def played(client: Client, play: Play) -> Kept:
@@ -63,7 +63,7 @@ async def turn_of_the_loop() -> None:
 
 @on_both_loops
 def test_after_a_large_read_the_loop_looks_at_others_first(client: Client) -> None:
-    async def play(sending: Sending, notes: list[str]) -> None:
+    async def play(sending: InFlightRequest, notes: list[str]) -> None:
         sending.connection.data_received(LITTLE)
         assert notes == []
         for _ in range(3):
@@ -80,7 +80,7 @@ def test_after_a_large_read_the_loop_looks_at_others_first(client: Client) -> No
 
 @on_both_loops
 def test_who_wants_no_more_meanwhile_gets_no_more(client: Client) -> None:
-    async def play(sending: Sending, notes: list[str]) -> None:
+    async def play(sending: InFlightRequest, notes: list[str]) -> None:
         sending.connection.data_received(MUCH)
         sending.pause()
         await turn_of_the_loop()

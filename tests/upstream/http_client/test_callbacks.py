@@ -26,7 +26,7 @@ from tests.upstream.bad_server import (
 from tests.upstream.calls import pass_time
 from tests.upstream.conformance.clients import Client
 from tests.upstream.http_client.receivers import Kept, Told, begun, connected, on_both_loops, plain
-from toolglot.upstream.http_client import HttpTransport, Sending, take_over
+from toolglot.upstream.http_client import HttpTransport, InFlightRequest, adopt_reply
 from toolglot.upstream.transport import Timeouts, TransportError
 
 CHUNKED = head(200, {"transfer-encoding": "chunked"})
@@ -168,7 +168,7 @@ def test_a_receiver_that_pauses_is_told_no_more_until_it_resumes(client: Client)
 @on_both_loops
 def test_a_pause_ends_with_the_answer(client: Client) -> None:
     async def test() -> None:
-        opened, last, sendings = HttpTransport(1, {}), Kept(), list[Sending]()
+        opened, last, sendings = HttpTransport(1, {}), Kept(), list[InFlightRequest]()
         async with BadServer(AGAIN * 2) as server:
             first = Kept(lambda told: sendings[0].pause())
             sendings.append(await connected(opened, server.url, first))
@@ -273,7 +273,7 @@ def test_another_may_read_the_rest(client: Client, when: str, apart: bool) -> No
         def hand_over(told: Told) -> None:
             if told[0] == when:
                 body = told[1] if when == "body" else b""
-                replies.append(take_over(sendings[0], 200, {"x": "y"}, body))
+                replies.append(adopt_reply(sendings[0], 200, {"x": "y"}, body))
 
         async with BadServer(script) as server:
             kept = Kept(hand_over)

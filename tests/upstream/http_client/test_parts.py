@@ -11,11 +11,11 @@ from tests.upstream.bad_server import BadServer, Gate, expect, gone, never, paus
 from tests.upstream.calls import SECRET
 from tests.upstream.conformance.clients import Client, count_idle
 from tests.upstream.http_client.receivers import Kept, begun, connected, on_both_loops
-from toolglot.upstream.http_client import HttpTransport, names, pool, request_head
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.http_client import HttpTransport, pool, request_head, resolver
+from toolglot.upstream.transport import TransportError, UpstreamCall
 
 
-def head_of(call: Call, **environment: str) -> list[str]:
+def head_of(call: UpstreamCall, **environment: str) -> list[str]:
     transport = HttpTransport(1, environment)
     text = request_head(call, transport.destination(call.url)).decode()
     assert text.endswith("\r\n")
@@ -23,7 +23,7 @@ def head_of(call: Call, **environment: str) -> list[str]:
 
 
 def test_a_head_is_all_but_the_length_of_the_body() -> None:
-    call = Call(url="https://host:8443/v1/a%2Fb?c=d#e", headers={"x-api-key": "k", "accept-encoding": "gzip"})
+    call = UpstreamCall(url="https://host:8443/v1/a%2Fb?c=d#e", headers={"x-api-key": "k", "accept-encoding": "gzip"})
     assert head_of(call) == [
         "POST /v1/a%2Fb?c=d HTTP/1.1",
         "Host: host:8443",
@@ -36,7 +36,7 @@ def test_a_head_is_all_but_the_length_of_the_body() -> None:
 
 def test_what_says_where_a_request_ends_cannot_be_given() -> None:
     headers = {"content-length": "5", "transfer-encoding": "chunked"}
-    lines = head_of(Call(url="http://host", headers=headers))
+    lines = head_of(UpstreamCall(url="http://host", headers=headers))
     assert lines[0] == "POST / HTTP/1.1"
     assert not {line.partition(":")[0] for line in lines} & headers.keys()
 
@@ -56,24 +56,24 @@ def test_what_says_where_a_request_ends_cannot_be_given() -> None:
 )
 def test_a_header_that_would_break_out_is_refused(name: str, value: str) -> None:
     with pytest.raises(TransportError) as caught:
-        head_of(Call(url="http://host", headers={name: value, "authorization": SECRET}))
+        head_of(UpstreamCall(url="http://host", headers={name: value, "authorization": SECRET}))
     assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("method", ["GET /x HTTP/1.1\r\nx: y\r\n\r\nPOST", "", "G T"])
 def test_a_method_that_is_none_is_refused(method: str) -> None:
     with pytest.raises(TransportError):
-        head_of(Call(url="http://host", headers={}, method=method))
+        head_of(UpstreamCall(url="http://host", headers={}, method=method))
 
 
 def test_a_proxy_is_given_the_whole_address_and_its_own_credential() -> None:
-    lines = head_of(Call(url="http://host/a?b", headers={}), http_proxy="http://me:word@proxy:3128")
+    lines = head_of(UpstreamCall(url="http://host/a?b", headers={}), http_proxy="http://me:word@proxy:3128")
     assert lines[0] == "POST http://host/a?b HTTP/1.1"
     assert "proxy-authorization: Basic bWU6d29yZA==" in lines
 
 
 def test_a_tunnel_is_not() -> None:
-    lines = head_of(Call(url="https://host/a?b", headers={}), https_proxy="http://me:word@proxy:3128")
+    lines = head_of(UpstreamCall(url="https://host/a?b", headers={}), https_proxy="http://me:word@proxy:3128")
     assert lines[0] == "POST /a?b HTTP/1.1"
     assert not [line for line in lines if line.startswith("proxy-")]
 
@@ -102,11 +102,11 @@ def test_an_address_that_takes_no_connection_does_not_keep_the_others_waiting(cl
             there = (socket.AF_INET, ("127.0.0.1", server.port))
             with socket.create_server(("127.0.0.1", 0)) as refusing:
                 closed = (socket.AF_INET, refusing.getsockname())
-            opened = await names._first_connected([(socket.AF_INET, silent.getsockname()), closed, there])
+            opened = await resolver._connect_first([(socket.AF_INET, silent.getsockname()), closed, there])
             assert opened.getpeername() == there[1]
             opened.close()
             with pytest.raises(ConnectionRefusedError):
-                await names._first_connected([closed, closed])
+                await resolver._connect_first([closed, closed])
         for each in (silent, *fillers):
             each.close()
 
@@ -115,19 +115,19 @@ def test_an_address_that_takes_no_connection_does_not_keep_the_others_waiting(cl
 
 def test_the_families_of_a_name_take_turns() -> None:
     four, six = socket.AF_INET, socket.AF_INET6
-    mixed: list[names.Address] = [(six, ("a",)), (six, ("b",)), (four, ("c",)), (six, ("d",))]
-    assert names._by_turns(mixed) == [(six, ("a",)), (four, ("c",)), (six, ("b",)), (six, ("d",))]
+    mixed: list[resolver.Address] = [(six, ("a",)), (six, ("b",)), (four, ("c",)), (six, ("d",))]
+    assert resolver._interleave_families(mixed) == [(six, ("a",)), (four, ("c",)), (six, ("b",)), (six, ("d",))]
 
 
 @on_both_loops
 def test_a_name_is_looked_up_once_for_a_while(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        known, loop = names.Names(), asyncio.get_running_loop()
+        known, loop = resolver.Resolver(), asyncio.get_running_loop()
         first = await known._look_up("localhost", 80)
         assert first
         assert await known._look_up("localhost", 80) is first
-        monkeypatch.setattr(names, "REMEMBERED", 0.0)
-        known = names.Names()
+        monkeypatch.setattr(resolver, "CACHE_TTL", 0.0)
+        known = resolver.Resolver()
         first = await known._look_up("localhost", 80)
         assert await known._look_up("localhost", 80) is not first
         assert loop.time() > 0
@@ -141,7 +141,7 @@ def test_a_name_is_looked_up_once_for_a_while(client: Client, monkeypatch: pytes
 @on_both_loops
 def test_connections_that_nobody_uses_are_closed_after_a_while(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "KEEP_ALIVE", 0.05)
-    monkeypatch.setattr(pool, "SHORT", 0.05)
+    monkeypatch.setattr(pool, "SWEEP_INTERVAL", 0.05)
 
     async def test() -> None:
         opened, left = HttpTransport(1, {}), Gate()

@@ -11,10 +11,10 @@ import pytest
 
 from tests.recordings.made import exchange, lines_of
 from toolglot.recordings.format import PARTIAL, SUFFIX
-from toolglot.upstream.replay.index import MOST_READ, Entry, Index, read_entry
-from toolglot.upstream.replay.matching import asked, parts_of
-from toolglot.upstream.replay.unmatched import no_recording
-from toolglot.upstream.transport import Call
+from toolglot.upstream.replay.index import MAX_HOLE_CANDIDATES, RecordedCallEntry, RecordingIndex, read_entry
+from toolglot.upstream.replay.matching import fingerprint_request, request_parts
+from toolglot.upstream.replay.unmatched import no_recording_error
+from toolglot.upstream.transport import UpstreamCall
 
 URL = "https://example.com/v1/chat/completions"
 ANSWER = (
@@ -34,11 +34,11 @@ def record(folder: Path, name: str, text: str, answer: str, *, time: str = "2026
     return file
 
 
-def find(index: Index, text: str, **members: Any) -> Entry | None:
-    return index.next(asked("openai_chat", URL, json.dumps(body(text, **members)).encode()))
+def find(index: RecordingIndex, text: str, **members: Any) -> RecordedCallEntry | None:
+    return index.next(fingerprint_request("openai_chat", URL, json.dumps(body(text, **members)).encode()))
 
 
-def found(index: Index, text: str, **members: Any) -> str | None:
+def found(index: RecordingIndex, text: str, **members: Any) -> str | None:
     entry = find(index, text, **members)
     return None if entry is None else entry.file.name.removesuffix(SUFFIX)
 
@@ -47,7 +47,7 @@ def test_the_same_request_is_answered_in_the_order_of_recording_and_then_by_the_
     record(tmp_path, "a", "Hi", "second", time="2026-01-02T03:04:06Z")
     record(tmp_path, "b", "Hi", "first", time="2026-01-02T03:04:05Z")
     record(tmp_path, "c", "Ho", "another")
-    index = Index(tmp_path)
+    index = RecordingIndex(tmp_path)
     assert [found(index, "Hi") for _ in range(4)] == ["b", "a", "a", "a"]
     assert found(index, "Ho") == "c"
     assert found(index, "He") is None
@@ -56,7 +56,7 @@ def test_the_same_request_is_answered_in_the_order_of_recording_and_then_by_the_
 def test_the_same_in_everything_comes_before_the_same_but_for_what_changes(tmp_path: Path) -> None:
     record(tmp_path, "a", "on 2026-01-01", "one")
     record(tmp_path, "b", "on 2026-01-02", "two")
-    index = Index(tmp_path)
+    index = RecordingIndex(tmp_path)
     assert [found(index, "on 2026-01-02") for _ in range(2)] == ["b", "b"]
     assert [found(index, "on 2026-01-09") for _ in range(3)] == ["a", "b", "b"]
 
@@ -64,7 +64,7 @@ def test_the_same_in_everything_comes_before_the_same_but_for_what_changes(tmp_p
 def test_the_same_model_comes_before_another(tmp_path: Path) -> None:
     record(tmp_path, "a", "Hi", "one", model="m")
     record(tmp_path, "b", "Hi", "two", model="n")
-    index = Index(tmp_path)
+    index = RecordingIndex(tmp_path)
     assert found(index, "Hi", model="n") == "b"
     assert [found(index, "Hi", model="o") for _ in range(2)] == ["a", "b"]
     assert index.models("openai_chat") == ["m", "n"]
@@ -73,9 +73,9 @@ def test_the_same_model_comes_before_another(tmp_path: Path) -> None:
 def test_the_nearest_is_the_one_with_the_most_in_common(tmp_path: Path) -> None:
     record(tmp_path, "a", "Hi", "one", temperature=1)
     record(tmp_path, "b", "Ho", "two", temperature=0.5)
-    index = Index(tmp_path)
-    index.look()
-    wanted = asked("openai_chat", URL, json.dumps(body("He", temperature=0.5)).encode())
+    index = RecordingIndex(tmp_path)
+    index.refresh()
+    wanted = fingerprint_request("openai_chat", URL, json.dumps(body("He", temperature=0.5)).encode())
     nearest = index.nearest(wanted, "openai_chat")
     assert nearest is not None
     assert nearest.file.name == f"b{SUFFIX}"
@@ -85,7 +85,7 @@ def test_the_nearest_is_the_one_with_the_most_in_common(tmp_path: Path) -> None:
 def test_one_file_is_enough(tmp_path: Path) -> None:
     file = record(tmp_path, "a", "Hi", "one")
     record(tmp_path, "b", "Ho", "two")
-    index = Index(file)
+    index = RecordingIndex(file)
     assert (found(index, "Hi"), found(index, "Ho")) == ("a", None)
 
 
@@ -96,7 +96,7 @@ def test_files_that_are_not_finished_or_no_recordings_are_left_out(
     file.rename(tmp_path / f"a{SUFFIX}{PARTIAL}")
     (tmp_path / f"b{SUFFIX}").write_bytes(b"\xff\x00 nothing of the kind\n")
     (tmp_path / f"c{SUFFIX}").mkdir()
-    index = Index(tmp_path)
+    index = RecordingIndex(tmp_path)
     assert found(index, "Hi") is None
     assert index.entries == 0
     assert "cannot be replayed" in caplog.text
@@ -104,7 +104,7 @@ def test_files_that_are_not_finished_or_no_recordings_are_left_out(
 
 def test_what_a_file_says_is_read_when_it_is_wanted(tmp_path: Path) -> None:
     file = record(tmp_path, "a", "Hi", "one")
-    entry = find(Index(tmp_path), "Hi")
+    entry = find(RecordingIndex(tmp_path), "Hi")
     assert entry is not None
     assert b'"one"' in read_entry(entry).attempt.body
     file.unlink()
@@ -115,7 +115,7 @@ def test_what_a_file_says_is_read_when_it_is_wanted(tmp_path: Path) -> None:
 def test_no_more_is_known_than_there_is_room_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(4):
         record(tmp_path, str(number), f"Hi {number}", "one")
-    index = Index(tmp_path, most=2)
+    index = RecordingIndex(tmp_path, most=2)
     assert [found(index, f"Hi {number}") for number in range(4)] == ["0", "1", None, None]
     assert "the rest is not used" in caplog.text
 
@@ -124,13 +124,13 @@ def test_a_recording_without_holes_comes_before_one_with_them(tmp_path: Path) ->
     record(tmp_path, "a", "key [redacted]", "one")
     record(tmp_path, "b", "key abc", "two")
     record(tmp_path, "c", "key [redacted]", "three", time="2026-01-02T03:04:06Z")
-    index = Index(tmp_path)
+    index = RecordingIndex(tmp_path)
 
     def look(text: str, **members: Any) -> str | None:
         data = json.dumps(body(text, **members)).encode()
-        wanted = asked("openai_chat", URL, data)
-        entry = index.next(wanted) or index.next_with_holes(
-            wanted, lambda: list(parts_of("openai_chat", json.loads(data)))
+        wanted = fingerprint_request("openai_chat", URL, data)
+        entry = index.next(wanted) or index.next_redacted(
+            wanted, lambda: list(request_parts("openai_chat", json.loads(data)))
         )
         return None if entry is None else entry.file.name.removesuffix(SUFFIX)
 
@@ -144,13 +144,13 @@ def test_of_several_recordings_with_holes_the_one_with_the_smallest_answers(tmp_
     texts = ("[redacted]", "key [redacted]", "key [redacted], number [redacted digits]", "[redacted], number 7")
     for number, text in enumerate(texts):
         record(tmp_path, str(number), text, "one", model="n" if number == 2 else "m")
-    index = Index(tmp_path)
-    index.look()
+    index = RecordingIndex(tmp_path)
+    index.refresh()
 
     def look(text: str) -> str | None:
         data = json.dumps(body(text)).encode()
-        wanted = asked("openai_chat", URL, data)
-        entry = index.next_with_holes(wanted, lambda: list(parts_of("openai_chat", json.loads(data))))
+        wanted = fingerprint_request("openai_chat", URL, data)
+        entry = index.next_redacted(wanted, lambda: list(request_parts("openai_chat", json.loads(data))))
         return None if entry is None else entry.file.name.removesuffix(SUFFIX)
 
     assert [look("key abc, number 8") for _ in range(2)] == ["2", "2"]
@@ -161,13 +161,13 @@ def test_of_several_recordings_with_holes_the_one_with_the_smallest_answers(tmp_
 
 def test_an_error_always_tells_a_difference(tmp_path: Path) -> None:
     record(tmp_path, "0", "key [redacted]", "one")
-    for number in range(MOST_READ):
+    for number in range(MAX_HOLE_CANDIDATES):
         record(tmp_path, f"1-{number}", f"key {number:02} [redacted]", "one")
-    index = Index(tmp_path)
+    index = RecordingIndex(tmp_path)
     data = json.dumps(body("key of a house")).encode()
-    wanted = asked("openai_chat", URL, data)
+    wanted = fingerprint_request("openai_chat", URL, data)
     assert index.next(wanted) is None
-    error = no_recording(index, wanted, "openai_chat", Call(url=URL, headers={}, body=data))
+    error = no_recording_error(index, wanted, "openai_chat", UpstreamCall(url=URL, headers={}, body=data))
     assert error.message.endswith("It differs: only in what was redacted, or in what changes from run to run")
 
 
@@ -189,7 +189,7 @@ def test_one_bad_file_does_not_keep_anybody_from_those_beside_it(tmp_path: Path)
     )
     os.mkfifo(tmp_path / "0-pipe.exchange.jsonl")
     (tmp_path / "0-zero.exchange.jsonl").symlink_to("/dev/zero")
-    index = Index(tmp_path)
-    index.look()
+    index = RecordingIndex(tmp_path)
+    index.refresh()
     assert index.entries >= 1
     assert {entry.file.name for group in index._groups.values() for entry in group} == {"1-good.exchange.jsonl"}

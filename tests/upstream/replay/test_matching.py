@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.server.gateway import request
 from toolglot.recordings.changing import steady
 from toolglot.recordings.redact import Redactor
-from toolglot.upstream.replay.matching import asked, operation
+from toolglot.upstream.replay.matching import fingerprint_request, operation
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
@@ -33,31 +33,39 @@ def chat(**members: Any) -> bytes:
     ids=["order", "model", "who asks"],
 )
 def test_what_does_not_matter_makes_no_other_request(body: bytes) -> None:
-    one, other = asked("openai_chat", CHAT, chat()), asked("openai_chat", "replay:x/v1/chat/completions", body)
+    one, other = (
+        fingerprint_request("openai_chat", CHAT, chat()),
+        fingerprint_request("openai_chat", "replay:x/v1/chat/completions", body),
+    )
     assert one.exact == other.exact
     assert one.group == other.group
 
 
 def test_a_whole_number_is_the_same_with_a_point_in_it() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"minimum": 2.0}}}]
-    one = asked("openai_chat", CHAT, chat(temperature=1.0, tools=tools))
-    other = asked("openai_chat", CHAT, chat(temperature=1, tools=json.loads(json.dumps(tools).replace("2.0", "2"))))
+    one = fingerprint_request("openai_chat", CHAT, chat(temperature=1.0, tools=tools))
+    other = fingerprint_request(
+        "openai_chat", CHAT, chat(temperature=1, tools=json.loads(json.dumps(tools).replace("2.0", "2")))
+    )
     assert (one.exact, one.group) == (other.exact, other.group)
     for different in (True, 1.5, "1.0", 1e300):
-        assert asked("openai_chat", CHAT, chat(temperature=different, tools=tools)).group != one.group
+        assert fingerprint_request("openai_chat", CHAT, chat(temperature=different, tools=tools)).group != one.group
 
 
 @pytest.mark.parametrize(
     "members", [{"stream": False}, {"temperature": 1}, {"messages": [{"role": "user", "content": "Ho"}]}, {"tools": []}]
 )
 def test_everything_else_does(members: dict[str, Any]) -> None:
-    assert asked("openai_chat", CHAT, chat()).group != asked("openai_chat", CHAT, chat(**members)).group
+    assert (
+        fingerprint_request("openai_chat", CHAT, chat()).group
+        != fingerprint_request("openai_chat", CHAT, chat(**members)).group
+    )
 
 
 def test_another_dialect_or_another_path_is_another_request() -> None:
-    one = asked("openai_chat", CHAT, chat())
-    assert one.group != asked("openai_responses", CHAT, chat()).group
-    assert one.group != asked("openai_chat", CHAT.replace("completions", "other"), chat()).group
+    one = fingerprint_request("openai_chat", CHAT, chat())
+    assert one.group != fingerprint_request("openai_responses", CHAT, chat()).group
+    assert one.group != fingerprint_request("openai_chat", CHAT.replace("completions", "other"), chat()).group
 
 
 @pytest.mark.parametrize(
@@ -88,7 +96,8 @@ def test_another_dialect_or_another_path_is_another_request() -> None:
 )
 def test_what_changes_from_run_to_run_makes_a_request_that_is_the_same_but_for_that(one: str, other: str) -> None:
     first, second = (
-        asked("openai_chat", CHAT, chat(messages=[{"role": "user", "content": text}])) for text in (one, other)
+        fingerprint_request("openai_chat", CHAT, chat(messages=[{"role": "user", "content": text}]))
+        for text in (one, other)
     )
     assert first.group == second.group
     assert first.exact != second.exact
@@ -122,12 +131,12 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 def test_an_epoch_is_no_time_of_day_and_no_date() -> None:
     """Whatever stands in the place of a time is one: what is told in another way is another request."""
     texts = ("at 1763201472", "at noon", "at 176320147")
-    assert len({asked("openai_chat", CHAT, chat(user="", messages=[text])).group for text in texts}) == 3
+    assert len({fingerprint_request("openai_chat", CHAT, chat(user="", messages=[text])).group for text in texts}) == 3
 
 
 def test_what_changes_in_a_number_of_json_changes_nothing_else() -> None:
     one, other = (
-        asked("openai_chat", CHAT, chat(messages=[{"role": "user", "content": "Hi", "at": number}]))
+        fingerprint_request("openai_chat", CHAT, chat(messages=[{"role": "user", "content": "Hi", "at": number}]))
         for number in (1763201472, 1798858245)
     )
     assert one.group == other.group
@@ -150,16 +159,16 @@ def test_many_digits_and_colons_take_no_longer_than_others() -> None:
 
 def test_a_bearer_token_in_a_text_is_compared_as_it_is_recorded() -> None:
     said = chat(messages=[{"role": "user", "content": "Bearer abcdefgh12345678"}])
-    now = asked("openai_chat", CHAT, said, Redactor())
-    then = asked("openai_chat", CHAT, chat(messages=[{"role": "user", "content": "Bearer [redacted]"}]))
+    now = fingerprint_request("openai_chat", CHAT, said, Redactor())
+    then = fingerprint_request("openai_chat", CHAT, chat(messages=[{"role": "user", "content": "Bearer [redacted]"}]))
     assert now.exact == then.exact
 
 
 def test_a_request_in_protobuf_is_read() -> None:
     path, body = request("warp", model="m")
-    one = asked("warp", f"https://app.warp.dev{path}", body)
-    assert one.exact == asked("warp", f"replay:x{path}", body).exact
-    assert one.exact != asked("warp", path, request("warp", model="another")[1]).exact
+    one = fingerprint_request("warp", f"https://app.warp.dev{path}", body)
+    assert one.exact == fingerprint_request("warp", f"replay:x{path}", body).exact
+    assert one.exact != fingerprint_request("warp", path, request("warp", model="another")[1]).exact
 
 
 @pytest.mark.parametrize(
@@ -179,10 +188,13 @@ def test_the_operation_is_what_a_path_ends_with(url: str, expected: str) -> None
 @pytest.mark.parametrize("depth", [100, 500, 900])
 def test_what_is_nested_deeply_can_be_compared(depth: int) -> None:
     body = b'{"tools": %b%b}' % (b"[" * depth, b"]" * depth)
-    assert asked("openai_chat", CHAT, body).group == asked("openai_chat", CHAT, b" " + body).group
+    assert (
+        fingerprint_request("openai_chat", CHAT, body).group
+        == fingerprint_request("openai_chat", CHAT, b" " + body).group
+    )
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_can_be_compared(body: bytes) -> None:
     for dialect in ("openai_chat", "warp"):
-        assert asked(dialect, CHAT, body) == asked(dialect, CHAT, body)
+        assert fingerprint_request(dialect, CHAT, body) == fingerprint_request(dialect, CHAT, body)

@@ -22,9 +22,9 @@ from toolglot.recordings.format import (
     UpstreamRequest,
     UpstreamResponse,
 )
-from toolglot.upstream.replay.reply import Speed, failure_of
+from toolglot.upstream.replay.reply import Speed, parse_failure
 from toolglot.upstream.replay.transport import ReplayTransport
-from toolglot.upstream.transport import Call, Reply, TransportError
+from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 from toolglot.wire import json
 
 ASKED: dict[str, Any] = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
@@ -53,8 +53,8 @@ def transport(folder: Path, lines: list[AnyLine], speed: Speed = "none") -> Repl
     return ReplayTransport(find("openai_chat"), folder, speed=speed)
 
 
-def call(method: str = "POST", url: str = "replay:x/v1/chat/completions") -> Call:
-    return Call(method=method, url=url, headers={}, body=json.encode(ASKED))
+def call(method: str = "POST", url: str = "replay:x/v1/chat/completions") -> UpstreamCall:
+    return UpstreamCall(method=method, url=url, headers={}, body=json.encode(ASKED))
 
 
 async def collected(reply: Reply) -> list[bytes]:
@@ -142,7 +142,7 @@ def test_a_reply_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     [("connect: refused", "connect", "refused"), ("it broke", "reset", "it broke"), ("odd: it", "reset", "odd: it")],
 )
 def test_a_recorded_failure_is_the_same_failure(error: str, failure: str, message: str) -> None:
-    made = failure_of(error)
+    made = parse_failure(error)
     assert (made.failure, str(made)) == (failure, message)
 
 
@@ -214,7 +214,7 @@ def test_what_is_redacted_in_recordings_matches_and_is_not_told(tmp_path: Path) 
 
     async def ask(**members: Any) -> tuple[int, bytes]:
         body = json.encode({**ASKED, "messages": said, **members})
-        reply = await replaying.send(Call(url="replay:x/v1/chat/completions", headers={}, body=body))
+        reply = await replaying.send(UpstreamCall(url="replay:x/v1/chat/completions", headers={}, body=body))
         return reply.status, await reply.read(10_000)
 
     assert run(ask())[0] == 200
@@ -231,7 +231,7 @@ def test_the_real_value_of_what_was_redacted_matches(tmp_path: Path) -> None:
     async def ask(said: str, more: str = "Hi", **members: Any) -> tuple[int, bytes]:
         messages = [{"role": "user", "content": said}, {"role": "user", "content": more}]
         body = json.encode({**ASKED, "messages": messages, **members})
-        reply = await replaying.send(Call(url="replay:x/v1/chat/completions", headers={}, body=body))
+        reply = await replaying.send(UpstreamCall(url="replay:x/v1/chat/completions", headers={}, body=body))
         return reply.status, await reply.read(10_000)
 
     assert run(ask("I am canary-17, not canary-18."))[0] == 200

@@ -22,8 +22,8 @@ from toolglot.recordings.wording import decoded
 from toolglot.server.responses_state import expand
 from toolglot.textcalls import FORMATS
 from toolglot.translate import Exchange
-from toolglot.upstream.calling import uses_tools
-from toolglot.upstream.replay.matching import document
+from toolglot.upstream.replay.matching import request_document
+from toolglot.upstream.tool_mode import uses_tools
 from toolglot.wire import json
 
 _JSON = "application/json"
@@ -65,7 +65,7 @@ async def rerun(recording: Recording, client: str | None = None) -> Rerun:
             raise NothingToRerunError
         if outcome.sent and not recording.attempts:
             raise NotRerunError("no upstream was asked, and which there were the recording does not tell")
-        made = Rerun(outcome, compared(recording, outcome, document))
+        made = Rerun(outcome, compared(recording, outcome, request_document))
         if best is None or _distance(made) < _distance(best):
             best = made
         if not made.comparison.differs:

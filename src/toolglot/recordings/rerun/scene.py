@@ -33,8 +33,8 @@ from toolglot.server.responses_state import UNSTORED
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
 from toolglot.upstream.replay.reply import RecordedReply
-from toolglot.upstream.replay.transport import given
-from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.replay.transport import replay_attempt
+from toolglot.upstream.transport import TransportError, UpstreamCall
 from toolglot.upstream.vendors import VENDORS
 
 _MOST_ATTEMPTS = 100
@@ -90,13 +90,13 @@ class InOrder:
         self._upstream = upstream
         self._dialect = dialect
 
-    async def send(self, call: Call) -> RecordedReply:
+    async def send(self, call: UpstreamCall) -> RecordedReply:
         tape = self._tape
         number = len(tape.sent)
         tape.sent.append(Sent(upstream=self._upstream, dialect=self._dialect.name, path=call.url, body=call.body))
         if number >= len(tape.recording.attempts):
             raise TransportError("pool", "nothing more is recorded")  # and nobody tries again
-        return await given(tape.recording, tape.recording.attempts[number], "none")
+        return await replay_attempt(tape.recording, tape.recording.attempts[number], "none")
 
     async def close(self) -> None:
         """There is no connection to close."""
@@ -105,7 +105,7 @@ class InOrder:
 class Nowhere:
     """The network, which is not used."""
 
-    async def send(self, call: Call) -> RecordedReply:
+    async def send(self, call: UpstreamCall) -> RecordedReply:
         raise TransportError("connect", "recorded exchanges do not use the network")
 
     async def close(self) -> None:

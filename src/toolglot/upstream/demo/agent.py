@@ -1,4 +1,4 @@
-"""The demo's agent: a request in, its answer out, by rule and always the same. The rules are told in `__init__.py`."""
+"""The demo agent: a request in, its answer out, by rule and always the same. `__init__.py` lists the rules."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Sequence
 
 from toolglot.ir import Block, Request, Response, Stop, Text, Thinking, Tool, ToolCall, replace
 from toolglot.passes.digest import digest
-from toolglot.upstream.demo.choosing import FEW_TOOLS, SHELLS, Pick, choose, first_harmless
-from toolglot.upstream.demo.counting import usage
+from toolglot.upstream.demo.fault_injection import without_fault_words
 from toolglot.upstream.demo.hints import Hints, shell_command
-from toolglot.upstream.demo.mischief import without_mischief
-from toolglot.upstream.demo.replies import hello, report, thought
-from toolglot.upstream.demo.samples import sample
-from toolglot.upstream.demo.turn import Turn, read
-from toolglot.upstream.demo.wording import clause, clauses, words_of
+from toolglot.upstream.demo.reply_text import answer_without_tools, reasoning_text, report_results
+from toolglot.upstream.demo.schema_sample import sample_value
+from toolglot.upstream.demo.tool_choice import FEW_TOOLS, SHELLS, Pick, choose_tools, first_harmless
+from toolglot.upstream.demo.turn import DemoTurn, read_turn
+from toolglot.upstream.demo.usage import estimate_usage
+from toolglot.upstream.demo.wish import parse_clause, split_clauses, words_of
 from toolglot.wire import json
 
 _SMALL_TALK = re.compile(r"(?:hi|hello|hey|thanks?|thank you|good \w+|bye|ok(?:ay)?|yes|no)\b.{0,20}$", re.IGNORECASE)
 
 
 def answer(request: Request) -> Response:
-    """The answer to the last turn of this conversation."""
-    turn = read(request)
-    turn = replace(turn, wish=without_mischief(turn.wish))
-    tools = _offered(request)
-    calls = _calls(request, turn, tools)
-    content: list[Block] = [Thinking(text=thought(turn, calls))] if _wants_thinking(request) else []
+    """Return the answer to the last turn of this conversation."""
+    turn = read_turn(request)
+    turn = replace(turn, wish=without_fault_words(turn.wish))
+    tools = _callable_tools(request)
+    calls = _choose_calls(request, turn, tools)
+    content: list[Block] = [Thinking(text=reasoning_text(turn, calls))] if _wants_thinking(request) else []
     stop = Stop("tool_calls" if calls else "end")
     if calls:
         content += calls
     else:
-        text, stop = _limited(_text(request, turn, tools), request)
+        text, stop = _apply_limits(_reply_text(request, turn, tools), request)
         content.append(Text(text=text))
     identity = digest(request.model, len(request.messages), *map(repr, content))
     response = Response(id=f"demo_{identity[:24]}", model=request.model, content=tuple(content), stop=stop)
-    return replace(response, usage=usage(request, response))
+    return replace(response, usage=estimate_usage(request, response))
 
 
 # Which tools
 
 
-def _offered(request: Request) -> list[Tool]:
-    """The tools that may be called."""
+def _callable_tools(request: Request) -> list[Tool]:
+    """Return the tools that may be called."""
     choice = request.tool_choice
     if choice and choice.mode == "none":
         return []
@@ -50,7 +50,7 @@ def _offered(request: Request) -> list[Tool]:
     return [tool for tool in tools if not choice or not choice.names or tool.name in choice.names]
 
 
-def _calls(request: Request, turn: Turn, tools: list[Tool]) -> list[ToolCall]:
+def _choose_calls(request: Request, turn: DemoTurn, tools: list[Tool]) -> list[ToolCall]:
     choice = request.tool_choice
     demanded = choice is not None and choice.mode == "required"
     begun = bool(turn.calls or turn.results)
@@ -59,27 +59,28 @@ def _calls(request: Request, turn: Turn, tools: list[Tool]) -> list[ToolCall]:
         tools = [tool for tool in tools if tool.name not in done]
     if not tools:
         return []
-    picks = _of_round(choose(tools, clauses(turn.wish)), 0 if demanded else turn.rounds)
+    picks = _picks_for_round(choose_tools(tools, split_clauses(turn.wish)), 0 if demanded else turn.rounds)
     if begun and not demanded and not turn.rounds:
-        picks = []  # the results of the first round are still to come
-    if not picks and (demanded or not begun) and (tool := _otherwise(turn, tools, demanded)):
-        picks = [Pick(tool, clause(turn.wish))]
+        picks = []  # the results of the first round are still missing
+    if not picks and (demanded or not begun) and (tool := _fallback_tool(turn, tools, demanded)):
+        picks = [Pick(tool, parse_clause(turn.wish))]
     if demanded and choice and len(choice.names) == 1:
-        # One tool is forced to shape the answer: it is called again only for a second thing of the same kind.
+        # A single tool forced by `tool_choice` shapes the answer: it is called again only for a second thing of the
+        # same kind.
         picks = [pick for at, pick in enumerate(picks) if at == 0 or pick.clause.is_value]
-    calls = _distinct(_made(picks, turn))
+    calls = _without_duplicates(_make_calls(picks, turn))
     calls = calls[:1] if request.parallel_tool_calls is False else calls
     return [replace(call, id=_call_id(request, at, call)) for at, call in enumerate(calls)]
 
 
-def _of_round(picks: Sequence[Pick], rounds: int) -> list[Pick]:
-    """What is called after so many rounds: a wish that says "then" is fulfilled step by step."""
+def _picks_for_round(picks: Sequence[Pick], rounds: int) -> list[Pick]:
+    """Return the calls after this many rounds: a wish that says "then" runs step by step."""
     steps = sorted({pick.clause.step for pick in picks})
     return [pick for pick in picks if steps[rounds:] and pick.clause.step == steps[rounds]]
 
 
-def _otherwise(turn: Turn, tools: list[Tool], demanded: bool) -> Tool | None:
-    """The tool to call when none seems to be meant."""
+def _fallback_tool(turn: DemoTurn, tools: list[Tool], demanded: bool) -> Tool | None:
+    """Return the tool to call if the wish seems to mean none."""
     if demanded:
         return first_harmless(tools) or tools[0]
     if not turn.wish or len(tools) > FEW_TOOLS or _SMALL_TALK.match(turn.wish):
@@ -91,42 +92,42 @@ def _call_id(request: Request, at: int, call: ToolCall) -> str:
     return "call_" + digest(len(request.messages), at, call.name, call.arguments)[:24]
 
 
-def _distinct(calls: Sequence[ToolCall]) -> list[ToolCall]:
+def _without_duplicates(calls: Sequence[ToolCall]) -> list[ToolCall]:
     return list({(call.namespace, call.name, call.arguments): call for call in calls}.values())
 
 
 # Which arguments
 
 
-def _made(picks: Sequence[Pick], turn: Turn) -> list[ToolCall]:
-    whole = clause(turn.wish)
+def _make_calls(picks: Sequence[Pick], turn: DemoTurn) -> list[ToolCall]:
+    whole = parse_clause(turn.wish)
     calls: list[ToolCall] = []
     for pick in picks:
         tool = pick.tool
         if _is_script(tool):
             alike = [other for other in picks if other.tool is tool]
-            written = _script([shell_command(other.clause, turn.folder) for other in alike])
+            written = _javascript([shell_command(other.clause, turn.folder) for other in alike])
             hints = Hints(clause=replace(whole, quoted=(written,)), wish=whole)
         else:
             hints = Hints(clause=pick.clause, wish=whole, folder=turn.folder)
-        arguments = _free_text(tool, hints) if tool.kind == "custom" else _arguments(tool, hints)
+        arguments = _make_free_text(tool, hints) if tool.kind == "custom" else _make_arguments(tool, hints)
         calls.append(
             ToolCall(id="", name=tool.name, arguments=arguments, kind=tool.kind, namespace=tool.namespace),
         )
     return calls
 
 
-def _arguments(tool: Tool, hints: Hints) -> str:
+def _make_arguments(tool: Tool, hints: Hints) -> str:
     schema = tool.parameters
     if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", "allOf", "anyOf", "oneOf"}:
         schema = {**schema, "type": "object"}
-    arguments = sample(schema, hints) if isinstance(schema, dict) else {}
+    arguments = sample_value(schema, hints) if isinstance(schema, dict) else {}
     return json.encode_text(arguments if isinstance(arguments, dict) else {})
 
 
-def _free_text(tool: Tool, hints: Hints) -> str:
+def _make_free_text(tool: Tool, hints: Hints) -> str:
     is_shell = words_of(tool.name) & SHELLS and not _is_script(tool)
-    return shell_command(hints.clause, hints.folder) if is_shell else hints.found("text")[0]
+    return shell_command(hints.clause, hints.folder) if is_shell else hints.candidates("text")[0]
 
 
 def _is_script(tool: Tool) -> bool:
@@ -134,7 +135,7 @@ def _is_script(tool: Tool) -> bool:
     return "javascript" in (tool.description or "").lower() and bool(words_of(tool.name) & SHELLS)
 
 
-def _script(commands: Sequence[str]) -> str:
+def _javascript(commands: Sequence[str]) -> str:
     lines = (f"text(await tools.exec_command({json.encode_text({'cmd': command})}))" for command in commands)
     return "\n".join(dict.fromkeys(lines))
 
@@ -142,18 +143,18 @@ def _script(commands: Sequence[str]) -> str:
 # Which words
 
 
-def _text(request: Request, turn: Turn, tools: Sequence[Tool]) -> str:
-    said = report(turn) if turn.results else hello(turn, tools)
+def _reply_text(request: Request, turn: DemoTurn, tools: Sequence[Tool]) -> str:
+    said = report_results(turn) if turn.results else answer_without_tools(turn, tools)
     form = request.response_format
     if form is None or form.kind == "text":
         return said
     if form.kind == "json_schema" and form.schema is not None:
-        return json.encode_text(sample(form.schema, Hints.of_text(said if turn.results else turn.wish)))
+        return json.encode_text(sample_value(form.schema, Hints.of_text(said if turn.results else turn.wish)))
     return json.encode_text({"answer": said})
 
 
-def _limited(text: str, request: Request) -> tuple[str, Stop]:
-    """The text up to a stop sequence or the output limit, and why it ends."""
+def _apply_limits(text: str, request: Request) -> tuple[str, Stop]:
+    """Cut the text at a stop sequence or the output limit, and return why it ends."""
     stop = Stop("end")
     for sequence in request.stop:
         if sequence and (at := text.find(sequence)) >= 0:

@@ -1,4 +1,4 @@
-"""Which words of a wish a parameter may want, judged by its name."""
+"""Find the words of a wish that may fill a parameter, judged by the parameter's name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from toolglot.upstream.demo.wording import Clause, clause, words_of
+from toolglot.upstream.demo.wish import Clause, parse_clause, words_of
 
 KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("command", frozenset({"command", "cmd"})),
@@ -26,7 +26,7 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("prose", frozenset({"description", "reason", "reasoning", "title", "summary", "objective", "instruction"})),
     ("prose", frozenset({"answer", "explanation", "note", "body", "task", "keyword", "subject"})),
 )
-"""Kinds of values, and the words in a parameter's name that ask for them; the first that fits counts."""
+"""Kinds of values, and the words in a parameter's name that ask for them; the first match counts."""
 
 FALLBACKS = {
     "url": "https://example.com/",
@@ -36,27 +36,27 @@ FALLBACKS = {
     "date": "2025-01-01",
     "arithmetic": "2 + 2",
 }
-"""What stands in for a value that the wish does not have."""
+"""Values to use if the wish has none."""
 
-BARE = frozenset({"ls", "pwd", "date", "whoami", "uname"})
-NEED_FILE = frozenset({"cat", "head", "wc"})
-HARMLESS = BARE | NEED_FILE | {"echo"}
-"""Commands that change nothing, as they are written here. No other is ever asked for, whatever the wish says."""
+BARE_COMMANDS = frozenset({"ls", "pwd", "date", "whoami", "uname"})
+FILE_COMMANDS = frozenset({"cat", "head", "wc"})
+HARMLESS_COMMANDS = BARE_COMMANDS | FILE_COMMANDS | {"echo"}
+"""Commands that change nothing, exactly as written here. No other command is ever called, whatever the wish says."""
 _PLAIN_COMMAND = re.compile(r"[\w ./,:@=+'\"-]*")
-"""Nothing that a shell would read as more than words."""
-READING = frozenset({"read", "open", "show", "cat", "view", "print"})
+"""Excludes everything that a shell would interpret."""
+READING_VERBS = frozenset({"read", "open", "show", "cat", "view", "print"})
 GREETING = "hello from the demo upstream"
 
 
-def kind_of(name: str) -> str | None:
-    """The kind of value that a parameter of this name wants."""
+def value_kind(name: str) -> str | None:
+    """Return the kind of value that a parameter of this name wants."""
     words = words_of(name)
     raw = {name.lower(), *name.lower().split("_")}
     return next((kind for kind, known in KINDS if known & (words | raw)), None)
 
 
 class Hints(Struct, frozen=True, kw_only=True):
-    """The values for one call: from its own clause first, then from the rest of the wish."""
+    """Values for one call: from its own clause first, then from the rest of the wish."""
 
     clause: Clause
     wish: Clause
@@ -64,18 +64,18 @@ class Hints(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_text(cls, text: str) -> Hints:
-        whole = clause(text)
+        whole = parse_clause(text)
         return cls(clause=whole, wish=whole)
 
-    def found(self, name: str) -> tuple[str, ...]:
-        """The values that the wish has for this parameter, the best first."""
-        match kind_of(name):
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """Return the values that the wish has for this parameter, the best first."""
+        match value_kind(name):
             case "command":
                 return (shell_command(self.clause, self.folder),)
             case "folder":
                 return (self.folder or ".",)
             case "path":
-                return tuple(below(self.folder, file) for file in self.clause.files or self.wish.files)
+                return tuple(join_folder(self.folder, file) for file in self.clause.files or self.wish.files)
             case "url":
                 return self.clause.urls or self.wish.urls
             case "place":
@@ -91,24 +91,24 @@ class Hints(Struct, frozen=True, kw_only=True):
         return self.clause.quoted or self.clause.names or self.wish.quoted or self.wish.names
 
     def fallback(self, name: str) -> str:
-        """A value for a parameter about which the wish says nothing."""
-        kind = kind_of(name)
+        """Return a value for a parameter that the wish does not mention."""
+        kind = value_kind(name)
         if kind == "path":
-            return below(self.folder, FALLBACKS["path"])
+            return join_folder(self.folder, FALLBACKS["path"])
         return FALLBACKS.get(kind or "", f"demo {name}".strip())
 
     def mentions(self, value: str) -> bool:
-        """The wish has this word."""
+        """Tell whether the wish contains this word."""
         return bool(value) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self.wish.text, re.IGNORECASE) is not None
 
     def number(self, place: int) -> float | None:
-        """The number for the parameter that is the `place`th to want one."""
+        """Return the number for the `place`th parameter that wants one."""
         numbers: Sequence[float] = self.clause.numbers or self.wish.numbers
         return numbers[place] if place < len(numbers) else None
 
 
-def below(folder: str | None, path: str) -> str:
-    """A path as it is seen from the root, where the folder is known."""
+def join_folder(folder: str | None, path: str) -> str:
+    """Return the path as an absolute one if the folder is known."""
     if folder is None or path.startswith(("/", "~")):
         return path
     mark = "\\" if "\\" in folder else "/"
@@ -116,26 +116,26 @@ def below(folder: str | None, path: str) -> str:
 
 
 def shell_command(asked: Clause, folder: str | None) -> str:
-    """A harmless command that does what the clause asks for, or says that it was asked."""
+    """Return a harmless command that does what the clause asks for, or says that it was asked."""
     for quoted in asked.quoted:
         name, _, rest = quoted.partition(" ")
-        if name in BARE and not rest:
+        if name in BARE_COMMANDS and not rest:
             return quoted
-        if rest and name in NEED_FILE | {"echo", "ls"} and _PLAIN_COMMAND.fullmatch(rest) and _is_balanced(rest):
+        if rest and name in FILE_COMMANDS | {"echo", "ls"} and _PLAIN_COMMAND.fullmatch(rest) and _is_balanced(rest):
             return quoted
     for word in re.finditer(r"(?<![\w-])[a-z]+(?![\w-])", asked.text):
-        if word[0] not in HARMLESS or (word[0] in NEED_FILE and not asked.files):
+        if word[0] not in HARMLESS_COMMANDS or (word[0] in FILE_COMMANDS and not asked.files):
             continue
         rest = asked.text[word.end() :].strip(" .!?")
-        if word[0] in NEED_FILE:
-            return f"{word[0]} {shlex.quote(below(folder, asked.files[0]))}"
+        if word[0] in FILE_COMMANDS:
+            return f"{word[0]} {shlex.quote(join_folder(folder, asked.files[0]))}"
         if word[0] != "echo":
             return word[0]
         if rest and not rest.startswith("command") and _PLAIN_COMMAND.fullmatch(rest):
             return f"echo {rest if _is_balanced(rest) else shlex.quote(rest)}"
         return f"echo {shlex.quote(GREETING)}"
-    if asked.files and asked.words & READING:
-        return f"cat {shlex.quote(below(folder, asked.files[0]))}"
+    if asked.files and asked.words & READING_VERBS:
+        return f"cat {shlex.quote(join_folder(folder, asked.files[0]))}"
     return "ls" if asked.words & {"list", "file", "directory", "folder"} else f"echo {shlex.quote(GREETING)}"
 
 

@@ -1,6 +1,7 @@
-"""The names of the demo's models without native tools: `demo-text`, and `demo-text-FORMAT` for any text format.
+"""Names of the demo's models without native tools: `demo-text`, and `demo-text-FORMAT` for any text format.
 
-Apart from what those models do (`text.py`): every request is asked for its model's name, and few are for one of these.
+Separate from what those models do (`text_model.py`), because every request checks its model's name here and few
+use one.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import re
 from toolglot.textcalls import ALIASES, FORMATS
 from toolglot.textcalls.families import DEFAULT_FORMAT
 
-NAME = re.compile(r"demo-text(?:-(?P<format>[a-z0-9_-]+))?", re.IGNORECASE)
+TEXT_MODEL = re.compile(r"demo-text(?:-(?P<format>[a-z0-9_-]+))?", re.IGNORECASE)
 
 
 def demo_format(model: str) -> str | None:
-    """The text format of this model; None when it is none of these."""
-    name = NAME.fullmatch(model)
+    """Return the text format of this model; None if it is not one of these."""
+    name = TEXT_MODEL.fullmatch(model)
     if name is None:
         return None
     wanted = (name["format"] or DEFAULT_FORMAT).replace("-", "_").lower()

@@ -1,4 +1,4 @@
-"""An answer as a stream: how it is cut into pieces, and how fast they come."""
+"""Stream an answer: how it is split into pieces, and at what pace."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from msgspec import Struct
 from toolglot.dialect import StreamEncoder
 from toolglot.events import Delta, Event, Fault, Open, unfold
 from toolglot.ir import Response, ToolCall
-from toolglot.upstream.demo.mischief import FAULT, NONE, Mischief
+from toolglot.upstream.demo.fault_injection import NO_FAULTS, STREAM_FAULT, InjectedFaults
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 12
 
 
-class Pace(Struct, frozen=True, kw_only=True):
-    """Seconds: between two pieces, and of the silence that `demo:slow` asks for."""
+class DemoPace(Struct, frozen=True, kw_only=True):
+    """Seconds between two pieces, and of the silence that `demo:slow` asks for."""
 
     piece: float = 0.0
     silence: float = 2.0
 
 
-HUMAN = Pace(piece=0.025)
-AT_ONCE = Pace()
+TYPING_PACE = DemoPace(piece=0.025)
+NO_PAUSES = DemoPace()
 
 
-def pieces_of(response: Response, encoder: StreamEncoder, mischief: Mischief = NONE) -> Iterator[bytes]:
-    """The bytes of an answer, about a word at a time; only the first part of them where it is to break off."""
-    events = list(events_of(response))
-    middle = _middle(events) if mischief.breaks_off else len(events)
+def stream_pieces(response: Response, encoder: StreamEncoder, faults: InjectedFaults = NO_FAULTS) -> Iterator[bytes]:
+    """Yield the bytes of an answer, about a word at a time; only the first part if it is to break off."""
+    events = list(stream_events(response))
+    middle = _cut_point(events) if faults.breaks_off else len(events)
     begun = False
     for piece in filter(None, map(encoder.feed, events[:middle])):
         begun = True
         yield piece
-    if mischief.is_cut and not begun:
-        # Gemini's calls are written whole: the one that is to be cut stands in the next piece.
+    if faults.is_cut and not begun:
+        # Gemini writes calls in one piece: the call to cut is in the next piece.
         piece = next(filter(None, map(encoder.feed, events[middle:])))
         yield piece[: len(piece) // 2]
-    elif mischief.is_fault:
-        yield encoder.feed(Fault(FAULT))
+    elif faults.is_fault:
+        yield encoder.feed(Fault(STREAM_FAULT))
 
 
-def events_of(response: Response) -> Iterator[Event]:
-    """The events of an answer, in word-sized deltas."""
+def stream_events(response: Response) -> Iterator[Event]:
+    """Yield the events of an answer, in word-sized deltas."""
     in_call = False
     for event in unfold(response):
         match event:
             case Delta(index=index, text=text):
-                for piece in _cut(text, in_call):
+                for piece in _split_text(text, in_call):
                     yield Delta(index, piece)
                 continue
             case Open(block=block):
@@ -57,14 +57,14 @@ def events_of(response: Response) -> Iterator[Event]:
         yield event
 
 
-def _cut(text: str, in_call: bool) -> Sequence[str]:
+def _split_text(text: str, in_call: bool) -> Sequence[str]:
     if not in_call:
         return _WORD.findall(text)
     return [text[at : at + _ARGUMENT_PIECE] for at in range(0, len(text), _ARGUMENT_PIECE)]
 
 
-def _middle(events: Sequence[Event]) -> int:
-    """The middle of the first tool call's arguments, or of the first text."""
+def _cut_point(events: Sequence[Event]) -> int:
+    """Return the middle of the first tool call's arguments, or of the first text."""
     opened = [event for event in events if isinstance(event, Open)]
     calls = [event for event in opened if isinstance(event.block, ToolCall)]
     index = (calls or opened)[0].index

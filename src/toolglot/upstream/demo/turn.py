@@ -1,4 +1,4 @@
-"""What has been said: the user's last wish, and what has come of it so far."""
+"""Read the conversation: the user's last wish, and the calls and results since."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult
 
 MAX_WISH = 4000
-"""Characters of a wish that are looked at."""
+"""Characters of a wish that are read."""
 
 _TAG = re.compile(r"<([A-Za-z]+(?:[-_][A-Za-z]+)+|INSTRUCTIONS)(?:\s[^<>]*)?>")
 """Agents wrap context in tags of several words: `<system-reminder>`, `<environment_context>`, `<session_context>`."""
@@ -24,7 +24,7 @@ _FOLDER = re.compile(
 )
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class DemoTurn(Struct, frozen=True, kw_only=True):
     """One wish, and what has been called and returned since."""
 
     wish: str = ""
@@ -32,13 +32,13 @@ class Turn(Struct, frozen=True, kw_only=True):
     results: tuple[ToolResult, ...] = ()
     media: tuple[Media, ...] = ()
     rounds: int = 0
-    """How many times results have come."""
+    """How many times results have arrived."""
     folder: str | None = None
-    """The directory that the user's agent works in, where it says so."""
+    """The working directory of the user's agent, if it says so."""
 
 
-def read(request: Request) -> Turn:
-    """The turn that the conversation is in."""
+def read_turn(request: Request) -> DemoTurn:
+    """Read the current turn of the conversation."""
     wish = ""
     calls: list[ToolCall] = []
     results: list[ToolResult] = []
@@ -53,9 +53,9 @@ def read(request: Request) -> Turn:
             behind_results = behind_results and bool(called)
             continue
         has_results = any(isinstance(block, ToolResult) for block in message.content)
-        # Text right behind results goes with them: clients put pictures, reminders and "go on" there. Were it a new
-        # wish, a client that always adds some would be kept calling for ever.
-        said = "" if behind_results or has_results else _said(message)
+        # Text right after results belongs to them: clients put images, reminders and "go on" there. If it counted as a
+        # new wish, a client that always adds text would never end.
+        said = "" if behind_results or has_results else _last_text(message)
         if said:
             wish, calls, results, media = said, [], [], []
             rounds, waiting = 0, True
@@ -64,13 +64,13 @@ def read(request: Request) -> Turn:
         rounds += waiting and has_results
         waiting = waiting and not has_results
         behind_results = behind_results or has_results
-    return Turn(
+    return DemoTurn(
         wish=wish[:MAX_WISH],
         calls=tuple(calls),
         results=tuple(results),
         media=tuple(media),
         rounds=rounds,
-        folder=_folder(request),
+        folder=_working_folder(request),
     )
 
 
@@ -79,7 +79,7 @@ def texts(content: tuple[Block, ...]) -> list[str]:
 
 
 def without_context(text: str) -> str:
-    """What is left of a text without the tagged context that agents put into it."""
+    """Remove the tagged context that agents put into a text."""
     kept: list[str] = []
     unclosed: set[str] = set()
     position = 0
@@ -89,7 +89,7 @@ def without_context(text: str) -> str:
             continue
         end = text.find(f"</{name}>", tag.end())
         if end < 0:
-            unclosed.add(name)  # it is not looked for again, so that the work stays linear
+            unclosed.add(name)  # not searched again, so that the work stays linear
             continue
         kept.append(text[position : tag.start()])
         position = end + len(name) + 3
@@ -97,14 +97,14 @@ def without_context(text: str) -> str:
     return _INSTRUCTION_FILE.sub("", rest, count=1).strip() if position and rest.startswith("#") else rest
 
 
-def _said(message: Message) -> str:
-    """The last thing that a user's message says by itself."""
+def _last_text(message: Message) -> str:
+    """Return the last text of a user's message that is not context."""
     if message.role != "user":
         return ""
     return next((said for text in reversed(texts(message.content)) if (said := without_context(text))), "")
 
 
-def _folder(request: Request) -> str | None:
+def _working_folder(request: Request) -> str | None:
     for message in request.messages:
         if message.role == "assistant":
             continue

@@ -1,20 +1,20 @@
-"""HTTP/1.1 to upstreams on httptools, with as little in between as there can be."""
+"""HTTP/1.1 client for upstreams, a thin layer over httptools."""
 
 from toolglot.upstream.http_client.destination import Destination, PreparedCall, request_head
-from toolglot.upstream.http_client.outbox import outbox_of
-from toolglot.upstream.http_client.reply import HttpReply, take_over, whole_reply
-from toolglot.upstream.http_client.sending import Receiver, Sending
+from toolglot.upstream.http_client.in_flight import AnswerReceiver, InFlightRequest
+from toolglot.upstream.http_client.reply import HttpReply, adopt_reply, complete_reply
 from toolglot.upstream.http_client.transport import HttpTransport
+from toolglot.upstream.http_client.write_batch import write_batch_for
 
 __all__ = [
+    "AnswerReceiver",
     "Destination",
     "HttpReply",
     "HttpTransport",
+    "InFlightRequest",
     "PreparedCall",
-    "Receiver",
-    "Sending",
-    "outbox_of",
+    "adopt_reply",
+    "complete_reply",
     "request_head",
-    "take_over",
-    "whole_reply",
+    "write_batch_for",
 ]

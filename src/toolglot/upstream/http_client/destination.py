@@ -1,4 +1,4 @@
-"""Where a request goes, worked out once for an upstream, and the head of a request as bytes."""
+"""The destination of a request, computed once per upstream, and the request head as bytes."""
 
 from __future__ import annotations
 
@@ -9,82 +9,88 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from toolglot.upstream.http_client.answers import Answers
-from toolglot.upstream.http_client.rules import BAD_HEADER, USER_AGENT, url_of
-from toolglot.upstream.surroundings import Proxy, basic
-from toolglot.upstream.transport import Call, Timeouts, TransportError
+from toolglot.upstream.http_client.known_answers import KnownAnswers
+from toolglot.upstream.http_client.limits import BAD_HEADER, USER_AGENT, parse_http_url
+from toolglot.upstream.proxy_env import Proxy, basic_credential
+from toolglot.upstream.transport import Timeouts, TransportError, UpstreamCall
 from toolglot.upstream.url import Url
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
-"""What says where a request ends is written with the body and by nobody else."""
+"""Framing headers are written with the body and nowhere else."""
 
-_SPELT = {"host": "Host", "accept": "Accept", "user-agent": "User-Agent"}
-"""Our own headers as most clients write them: there are small servers that know no other way."""
+_HEADER_CASING = {"host": "Host", "accept": "Accept", "user-agent": "User-Agent"}
+"""Our own headers in the casing that most clients use: some small servers require it."""
 
 
 class Destination(Struct, frozen=True, eq=False, kw_only=True):
-    """The other end of a connection. Those that are the same are one object, which makes it a cheap key of a pool."""
+    """The other end of a connection. Equal destinations are one object, which makes a cheap pool key."""
 
     host: str
     port: int
     name: str
-    """For errors."""
+    """Name for error messages."""
     tls: ssl.SSLContext | None = None
     proxy: Proxy | None = None
     proxy_tls: ssl.SSLContext | None = None
-    """For a proxy that is spoken to in TLS itself."""
-    answers: Answers = field(default_factory=Answers)
-    """What is known of how it answers."""
+    """TLS context for a proxy that is itself reached over TLS."""
+    answers: KnownAnswers = field(default_factory=KnownAnswers)
+    """Known heads of its answers."""
 
     @property
-    def tunnelled(self) -> bool:
-        """Whether the proxy only carries bytes and does not read the request."""
+    def is_tunneled(self) -> bool:
+        """Tell whether the proxy only forwards bytes and does not read the request."""
         return self.proxy is not None and self.tls is not None
 
 
 @lru_cache(maxsize=1024)
-def parsed(url: str) -> Url:
-    """The address of a call, which is mostly that of the call before. Raises `TransportError`."""
-    return url_of(url)
+def parse_url(url: str) -> Url:
+    """Parse the address of a call, cached because most calls repeat it. Raises `TransportError`."""
+    return parse_http_url(url)
 
 
 class PreparedCall(Struct, frozen=True, eq=False):
-    """A call of which all but the body and its length is written already."""
+    """A call whose bytes are ready except for the body and its length."""
 
     destination: Destination
     head: bytes
-    """As `request_head` makes one."""
+    """Made by `request_head`."""
     body: bytes
     timeouts: Timeouts
 
 
-def request_head(call: Call, destination: Destination) -> bytes:
-    """The request line and all headers of this call but the length of its body. Raises `TransportError`."""
-    url = parsed(call.url)
-    forwarded = destination.proxy is not None and not destination.tunnelled
+def request_head(call: UpstreamCall, destination: Destination) -> bytes:
+    """Return the request line and all headers except the content length. Raises `TransportError`."""
+    url = parse_url(call.url)
+    forwarded = destination.proxy is not None and not destination.is_tunneled
     target = str(url) if forwarded else url.target
-    headers = {"host": url.authority, "accept": "*/*", "user-agent": USER_AGENT, **_credential(url), **call.headers}
+    headers = {
+        "host": url.authority,
+        "accept": "*/*",
+        "user-agent": USER_AGENT,
+        **_proxy_credential(url),
+        **call.headers,
+    }
     headers["accept-encoding"] = "identity"
-    if forwarded and destination.proxy is not None:  # without a tunnel the proxy reads the request's own headers
+    if forwarded and destination.proxy is not None:  # without a tunnel, the proxy reads the request's own headers
         headers.update(destination.proxy.headers)
     if not _TOKEN.fullmatch(call.method):
         raise TransportError("connect", BAD_HEADER.format(host=destination.name))
-    return f"{call.method} {target} HTTP/1.1\r\n".encode() + _lines(headers, destination)
+    return f"{call.method} {target} HTTP/1.1\r\n".encode() + _header_lines(headers, destination)
 
 
-def _credential(url: Url) -> Mapping[str, str]:
-    return {} if url.user is None else {"authorization": basic(url)}
+def _proxy_credential(url: Url) -> Mapping[str, str]:
+    return {} if url.user is None else {"authorization": basic_credential(url)}
 
 
-def _lines(headers: Mapping[str, str], destination: Destination) -> bytes:
+def _header_lines(headers: Mapping[str, str], destination: Destination) -> bytes:
     lines = []
     for name, value in headers.items():
         if _TOKEN.fullmatch(name) is None or _CONTROL.search(value) is not None:
             raise TransportError("connect", BAD_HEADER.format(host=destination.name))
         if name not in _FRAMING:
-            lines.append(f"{_SPELT.get(name, name)}: {value}\r\n")
+            lines.append(f"{_HEADER_CASING.get(name, name)}: {value}\r\n")
     try:
         return "".join(lines).encode()
     except UnicodeEncodeError:

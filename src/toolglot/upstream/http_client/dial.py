@@ -1,4 +1,4 @@
-"""New connections: to the upstream itself, or to a proxy and through it."""
+"""Open new connections: to the upstream itself, or through a proxy."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ from contextlib import contextmanager
 
 from toolglot.upstream.http_client.connection import Connection
 from toolglot.upstream.http_client.destination import Destination
-from toolglot.upstream.http_client.names import Names
-from toolglot.upstream.http_client.rules import USER_AGENT, reason
-from toolglot.upstream.surroundings import Proxy
+from toolglot.upstream.http_client.limits import USER_AGENT, error_reason
+from toolglot.upstream.http_client.resolver import Resolver
+from toolglot.upstream.proxy_env import Proxy
 from toolglot.upstream.transport import TransportError
 
 MAX_TUNNEL_HEAD = 64 * 1024
-"""Bytes that a proxy may say before a tunnel begins."""
+"""Maximum bytes of a proxy's answer before the tunnel begins."""
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?\r\n")
 
 
-async def dial(names: Names, connection: Connection) -> None:
-    """Open this connection. Raises `TransportError`; a dialling that is cancelled leaves no socket behind."""
+async def dial(names: Resolver, connection: Connection) -> None:
+    """Open this connection. Raises `TransportError`. Cancellation leaves no socket behind."""
     destination = connection.destination
     if destination.proxy is None:
-        await _directly(names, destination, connection)
-    elif destination.tunnelled:
-        await _through(names, destination, destination.proxy, connection)
+        await _dial_directly(names, destination, connection)
+    elif destination.is_tunneled:
+        await _dial_through_tunnel(names, destination, destination.proxy, connection)
     else:
-        await _to_proxy(names, destination, destination.proxy, connection)
+        await _dial_proxy(names, destination, destination.proxy, connection)
 
 
-async def _directly(names: Names, destination: Destination, connection: Connection) -> None:
-    with _told(destination, "{host} cannot be reached: {reason}"):
+async def _dial_directly(names: Resolver, destination: Destination, connection: Connection) -> None:
+    with _as_transport_errors(destination, "{host} cannot be reached: {reason}"):
         opened = await names.connect(destination.host, destination.port, destination.name)
-        await _attach(opened, connection, destination.tls, destination.host)
+        await _attach_protocol(opened, connection, destination.tls, destination.host)
 
 
-async def _to_proxy(names: Names, destination: Destination, proxy: Proxy, protocol: asyncio.Protocol) -> None:
-    with _told(destination, "the proxy on the way to {host} cannot be reached: {reason}"):
+async def _dial_proxy(names: Resolver, destination: Destination, proxy: Proxy, protocol: asyncio.Protocol) -> None:
+    with _as_transport_errors(destination, "the proxy on the way to {host} cannot be reached: {reason}"):
         opened = await names.connect(proxy.url.host, proxy.url.port, None)
-        await _attach(opened, protocol, destination.proxy_tls, proxy.url.host)
+        await _attach_protocol(opened, protocol, destination.proxy_tls, proxy.url.host)
 
 
-async def _attach(opened: socket.socket, protocol: asyncio.Protocol, tls: ssl.SSLContext | None, host: str) -> None:
+async def _attach_protocol(
+    opened: socket.socket, protocol: asyncio.Protocol, tls: ssl.SSLContext | None, host: str
+) -> None:
     await asyncio.get_running_loop().create_connection(
         lambda: protocol,
         sock=opened,
@@ -54,11 +56,11 @@ async def _attach(opened: socket.socket, protocol: asyncio.Protocol, tls: ssl.SS
     )
 
 
-async def _through(names: Names, destination: Destination, proxy: Proxy, connection: Connection) -> None:
-    """By CONNECT (RFC 9110, 9.3.6). The proxy sees the name of the upstream, and none of the request."""
+async def _dial_through_tunnel(names: Resolver, destination: Destination, proxy: Proxy, connection: Connection) -> None:
+    """Connect with CONNECT (RFC 9110, 9.3.6). The proxy sees the upstream's name and nothing of the request."""
     loop = asyncio.get_running_loop()
-    tunnel = _Tunnel(loop.create_future())
-    await _to_proxy(names, destination, proxy, tunnel)
+    tunnel = _TunnelProtocol(loop.create_future())
+    await _dial_proxy(names, destination, proxy, tunnel)
     assert tunnel.transport is not None
     try:
         host = f"[{destination.host}]" if ":" in destination.host else destination.host
@@ -71,7 +73,7 @@ async def _through(names: Names, destination: Destination, proxy: Proxy, connect
             text = f"the proxy did not let through to {destination.name}: status {status}"
             raise TransportError("connect", text)
         assert destination.tls is not None
-        with _told(destination, "{host} cannot be reached: {reason}"):
+        with _as_transport_errors(destination, "{host} cannot be reached: {reason}"):
             secured = await loop.start_tls(
                 tunnel.transport, connection, destination.tls, server_hostname=destination.host.rstrip(".")
             )
@@ -83,8 +85,8 @@ async def _through(names: Names, destination: Destination, proxy: Proxy, connect
         raise
 
 
-class _Tunnel(asyncio.Protocol):
-    """Reads the head of a proxy's answer to CONNECT; `answer` is its status, 0 for what is none."""
+class _TunnelProtocol(asyncio.Protocol):
+    """Reads the head of a proxy's answer to CONNECT. `answer` is its status, 0 if it is invalid."""
 
     def __init__(self, answer: asyncio.Future[int]) -> None:
         self.answer = answer
@@ -104,29 +106,29 @@ class _Tunnel(asyncio.Protocol):
             if 100 <= status < 200:
                 del self._read[: end + 4]
                 self.data_received(b"")
-            # A server waits for the client's first words: bytes right after the head are the proxy's own.
+            # A server waits for the client to speak first, so bytes right after the head come from the proxy.
             elif end + 4 != len(self._read) and 200 <= status < 300:
-                self._tell(0)
+                self._set_status(0)
             else:
-                self._tell(status)
+                self._set_status(status)
         elif len(self._read) > MAX_TUNNEL_HEAD:
-            self._tell(0)
+            self._set_status(0)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._tell(0)
+        self._set_status(0)
 
-    def _tell(self, status: int) -> None:
+    def _set_status(self, status: int) -> None:
         if not self.answer.done():
             self.answer.set_result(status)
 
 
 @contextmanager
-def _told(destination: Destination, text: str) -> Iterator[None]:
+def _as_transport_errors(destination: Destination, text: str) -> Iterator[None]:
     try:
         yield
     except (ssl.SSLError, ssl.CertificateError) as error:
-        raise TransportError("tls", f"no secure connection to {destination.name}: {reason(error)}") from None
+        raise TransportError("tls", f"no secure connection to {destination.name}: {error_reason(error)}") from None
     except OSError as error:
         if isinstance(error, TimeoutError) and error.errno is None:
-            raise  # the patience of whoever is calling
-        raise TransportError("connect", text.format(host=destination.name, reason=reason(error))) from None
+            raise  # the caller's own timeout
+        raise TransportError("connect", text.format(host=destination.name, reason=error_reason(error))) from None

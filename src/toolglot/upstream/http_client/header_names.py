@@ -1,4 +1,4 @@
-"""The headers that vendors answer with, so that the names of most need not be made anew for every answer."""
+"""Response header names of the common vendors, so that most names need not be decoded for every answer."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ _COMMON = (
 )
 
 NAMES = {spelt.encode(): name for name in _COMMON for spelt in (name, name.title())}
-"""Names as they come and as they are told. Any other name is told just as well."""
+"""Names as received, mapped to their delivered form. Other names work as well."""

@@ -1,7 +1,7 @@
-"""Which connections there are, how many are in use, and which of them have waited too long.
+"""The connections of one loop: how many are in use, which are idle, and which have waited too long.
 
-One timer for all: while there are connections the pool is swept every second, or sooner where a limit is shorter. A
-request therefore costs no timer of its own.
+One timer serves all connections: while there are any, the pool is swept every second, or sooner if a limit is shorter.
+So a request needs no timer of its own.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
-from toolglot.upstream.http_client.connection import SHORT, Connection
-from toolglot.upstream.http_client.outbox import outbox_of
-from toolglot.upstream.http_client.rules import KEEP_ALIVE
+from toolglot.upstream.http_client.connection import SWEEP_INTERVAL, Connection
+from toolglot.upstream.http_client.limits import KEEP_ALIVE
+from toolglot.upstream.http_client.write_batch import write_batch_for
 
 if TYPE_CHECKING:
     from toolglot.upstream.http_client.destination import Destination
 
 
-class Pool:
-    """The connections of one event loop.
-
-    A place is the right to use a connection, idle or new: there are `size` of them. Whoever takes one leaves it again,
-    and it goes to the one who has waited longest.
-    """
+class ConnectionPool:
+    """The connections of one event loop. A slot is the right to use a connection, idle or new; there are `size` slots.
+    A released slot goes to the caller that has waited longest."""
 
     def __init__(self, size: int, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -36,16 +33,17 @@ class Pool:
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_at = inf
         self._closed = False
-        self._outbox = outbox_of(loop)
+        self._write_batch = write_batch_for(loop)
 
     def write(self, transport: asyncio.Transport, data: bytes) -> None:
-        """Write a request, now or together with others."""
-        self._outbox.put(self.loop, transport, data, self._size - self._free > 1)
+        """Write a request, now or batched with others."""
+        self._write_batch.put(self.loop, transport, data, self._size - self._free > 1)
 
-    # Places
+    # Slots
 
-    def idle(self, destination: Destination, now: float) -> Connection | None:
-        """An idle connection to there, the one used last, and a place to use it from; none without a free place."""
+    def acquire_idle(self, destination: Destination, now: float) -> Connection | None:
+        """Return the most recently used idle connection to `destination` together with a slot; None without a free
+        slot."""
         idle = self._idle.get(destination)
         if not idle or self._free <= 0:
             return None
@@ -57,8 +55,8 @@ class Pool:
             connection.transport.close()
         return None
 
-    async def enter(self) -> None:
-        """A place, as soon as there is one."""
+    async def acquire(self) -> None:
+        """Wait for a slot."""
         if self._free > 0:
             self._free -= 1
             return
@@ -67,21 +65,21 @@ class Pool:
         try:
             await waiting
         except asyncio.CancelledError:
-            if not waiting.cancelled():  # it was given a place in the same moment
-                self.leave()
+            if not waiting.cancelled():  # it was given a slot in the same moment
+                self.release()
             elif waiting in self._waiting:
                 self._waiting.remove(waiting)
             raise
 
-    def take(self, destination: Destination, now: float) -> Connection | None:
-        """An idle connection for who has a place already."""
+    def take_idle(self, destination: Destination, now: float) -> Connection | None:
+        """Return an idle connection to a caller that already has a slot."""
         self._free += 1
-        connection = self.idle(destination, now)
+        connection = self.acquire_idle(destination, now)
         if connection is None:
             self._free -= 1
         return connection
 
-    def leave(self) -> None:
+    def release(self) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -90,7 +88,7 @@ class Pool:
         self._free += 1
 
     def give_back(self, connection: Connection) -> None:
-        """The connection is idle and its place is free."""
+        """The connection becomes idle and its slot is released."""
         if self._closed:
             connection.transport.close()
         else:
@@ -101,29 +99,29 @@ class Pool:
             else:
                 idle.append(connection)
         if self._waiting:
-            self.leave()
+            self.release()
         else:
             self._free += 1
 
     # Connections
 
-    def opened(self, connection: Connection) -> None:
+    def add(self, connection: Connection) -> None:
         self.connections.add(connection)
-        self.sweep_by(self.loop.time() + SHORT)
+        self.sweep_by(self.loop.time() + SWEEP_INTERVAL)
 
     def forget(self, connection: Connection) -> None:
-        """It is not to be used again."""
+        """Remove a connection that must not be reused."""
         idle = self._idle.get(connection.destination)
         if idle is not None and connection in idle:
             idle.remove(connection)
 
-    def distrust(self, destination: Destination) -> None:
-        """A connection to there had been closed when it was used, and the other idle ones may have been too: who tries
-        again is to have a new one."""
+    def discard_idle(self, destination: Destination) -> None:
+        """A reused connection turned out to be closed, so other idle ones to `destination` may be, too. A retry must
+        get a new one."""
         for connection in self._idle.pop(destination, ()):
             connection.transport.close()
 
-    def lost(self, connection: Connection) -> None:
+    def on_lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.forget(connection)
 
@@ -141,7 +139,7 @@ class Pool:
     # The sweep
 
     def sweep_by(self, time: float) -> None:
-        """Sweep then at the latest."""
+        """Schedule a sweep no later than `time`."""
         if time < self._sweep_at and not self._closed:
             if self._timer is not None:
                 self._timer.cancel()
@@ -151,11 +149,11 @@ class Pool:
     def _sweep(self) -> None:
         self._timer, self._sweep_at = None, inf
         now = self.loop.time()
-        first = now + SHORT
+        first = now + SWEEP_INTERVAL
         for connection in list(self.connections):
             deadline = connection.deadline()
             if deadline <= now:
-                connection.late()
+                connection.on_deadline()
             elif deadline < first:
                 first = deadline
         self._close_old(now)

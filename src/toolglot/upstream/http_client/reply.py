@@ -1,4 +1,4 @@
-"""An answer to be read by a coroutine: the other face of a receiver."""
+"""An answer that a coroutine reads: adapts the receiver callbacks to `Reply`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
 from toolglot.upstream import body
-from toolglot.upstream.http_client.rules import READ_BUFFER
-from toolglot.upstream.http_client.sending import Sending
+from toolglot.upstream.http_client.in_flight import InFlightRequest
+from toolglot.upstream.http_client.limits import READ_BUFFER
 from toolglot.upstream.transport import TransportError
 
 
 class HttpReply:
-    """Receives an answer and keeps what came of it until it is read.
-
-    What nobody reads stays with the upstream: beyond `READ_BUFFER` the socket is left alone, so that there is at most
-    one read of it more. Silence counts only while somebody waits for the next bytes.
-    """
+    """Receives an answer and buffers it until it is read. Beyond `READ_BUFFER` the socket is not read, so at most one
+    more read is buffered; the rest stays with the upstream. Silence counts only while somebody waits for the next
+    bytes."""
 
     def __init__(self, host: str) -> None:
         self.status = 0
         self.headers: Mapping[str, str] = {}
-        self.sending: Sending | None = None
+        self.sending: InFlightRequest | None = None
         self.host = host
         self._pieces: list[bytes] = []
         self._size = 0
@@ -29,7 +27,7 @@ class HttpReply:
         self._broken: TransportError | None = None
         self._waiting: asyncio.Future[None] | None = None
 
-    async def head(self, sending: Sending) -> None:
+    async def head(self, sending: InFlightRequest) -> None:
         """Wait for the head of the answer to this request."""
         self.sending = sending
         while not self.status:
@@ -37,7 +35,7 @@ class HttpReply:
                 raise self._broken
             await self._wait()
 
-    # As the connection sees it
+    # Called by the connection
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
@@ -70,7 +68,7 @@ class HttpReply:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    # As its reader sees it
+    # Called by the reader
 
     async def read(self, limit: int) -> bytes:
         return await body.read(self, limit)
@@ -79,7 +77,7 @@ class HttpReply:
         return body.chunks(self)
 
     def end(self) -> None:
-        """Its connection has seen the end already."""
+        """The connection has handled the end already."""
 
     def close(self) -> None:
         if self.sending is not None:
@@ -110,18 +108,16 @@ class HttpReply:
             self._waiting = None
 
 
-def whole_reply(headers: dict[str, str], body: bytes) -> HttpReply:
-    """A successful answer of which all has come at once, as a reply."""
+def complete_reply(headers: dict[str, str], body: bytes) -> HttpReply:
+    """Wrap a successful answer that arrived completely in one read."""
     reply = HttpReply("the upstream")
     reply.on_whole(headers, body)
     return reply
 
 
-def take_over(sending: Sending, status: int, headers: dict[str, str], heard: bytes = b"") -> HttpReply:
-    """The rest of an answer that another receiver has begun, as a reply; `heard` is what that one was told of it.
-
-    To be called while the answer goes on, also from inside a callback of it.
-    """
+def adopt_reply(sending: InFlightRequest, status: int, headers: dict[str, str], heard: bytes = b"") -> HttpReply:
+    """Continue an answer that another receiver has begun, as a reply. `heard` is the part of the body that was
+    delivered to that receiver. May be called from inside a callback of the answer."""
     reply = HttpReply(sending.connection.destination.name)
     reply.sending = sending
     sending.receiver = reply

@@ -1,15 +1,15 @@
-"""When two requests to an upstream are the same.
+"""Decide when two requests to an upstream are the same.
 
-They are, when they ask for the same in the same dialect. What does not matter:
+They are the same if they ask for the same in the same dialect. These differences are ignored:
 
-- the order of members, whether a whole number has a point (1 or 1.0), the address before the last part of the path,
-  the headers, the query;
-- the model's name, which an alias may have changed; of several recordings one of the same model is taken;
-- members that tell who asks and not what (`VOLATILE`);
-- parts of texts that are new in each run of an agent (`recordings/changing.py`). A recording that is the same in these
-  too is taken before others;
-- what was redacted in the recording (`recordings/holes.py`). A recording without such holes is taken before others, and
-  one with small ones before one with large ones.
+- the order of members, whether a whole number has a point (1 or 1.0), the address before the last part of the path, the
+  headers, the query;
+- the model's name, which an alias may have changed; a recording of the same model is preferred;
+- members that identify the caller, not the request (`VOLATILE`);
+- parts of texts that are new in each run of an agent (`recordings/changing.py`). A recording that also agrees in these
+  is preferred;
+- redacted values of the recording (`recordings/holes.py`). A recording without redactions is preferred, and one with
+  small redactions before one with large ones.
 """
 
 from __future__ import annotations
@@ -34,61 +34,61 @@ from toolglot.recordings.redact import Redactor, split_address
 from toolglot.wire import json
 
 VOLATILE: Mapping[str, tuple[str, ...]] = ByDialect(lambda manifest: manifest.volatile)
-"""Members of a request that do not tell what is asked."""
+"""Members of a request that do not describe what is asked."""
 
 
-_REDACTED = Changing(re.compile(rb"\[redacted\]"))
-"""Ids of sessions are redacted where a header tells them too."""
+_REDACTED_MEMBERS = Changing(re.compile(rb"\[redacted\]"))
+"""Session ids are redacted if a header contains them, too."""
 
-_EXACT = 2**53
-"""Up to here a float is the whole number that it seems to be."""
-ENDS = 24
-"""Parts at the beginning and at the end of a request by which the nearest recording is looked for."""
+_MAX_EXACT_INTEGER = 2**53
+"""Up to this value, floats represent whole numbers exactly."""
+COMPARED_ENDS = 24
+"""Parts at the start and at the end of a request that are used to find the nearest recording."""
 
 _sorted = msgspec.json.Encoder(order="sorted")
 _IN_PATH = re.compile(r"/models/([^/:]+):\w+$")
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A request as it is compared."""
+class RequestFingerprint(Struct, frozen=True, kw_only=True):
+    """A request in the form in which it is compared."""
 
     group: bytes
-    """The same for requests that are the same but for what changes."""
+    """Equal for requests that differ only in values that change between runs."""
     exact: bytes
-    """The same for requests that are the same in that too."""
+    """Equal for requests that agree in those values, too."""
     parts: bytes
-    """Of what it consists, in hashes of four bytes: to find what is nearest."""
+    """Hashes of its parts, four bytes each, to find the nearest recording."""
     model: str = ""
-    """As far as the address or the body tells it."""
+    """From the address or the body."""
     shape: bytes = b""
-    """The same for requests that have the same members, and as long a conversation."""
+    """Equal for requests with the same members and an equally long conversation."""
     solid: tuple[bytes | None, ...] = ()
-    """All parts in hashes of four bytes; of one that something was redacted in, None."""
+    """Hashes of all parts, four bytes each; None for a part that contains a redaction."""
     firm: int = 0
-    """How much stands around what was redacted: of two recordings that fit, the one with more of it fits better."""
+    """Amount of text around redactions: of two recordings that match, the one with more of it is preferred."""
 
 
-class Part(Struct, frozen=True):
+class RequestPart(Struct, frozen=True):
     """A member of a request, or a message of its conversation, as JSON."""
 
     name: str
     told: bytes
     open: bytes
-    """Without what differs from run to run, but with what was redacted."""
+    """Without values that change between runs, but with redacted ones."""
 
     @property
     def lasting(self) -> bytes:
-        """Without what differs from run to run."""
-        return without(_REDACTED, self.open)
+        """Without values that change between runs."""
+        return without(_REDACTED_MEMBERS, self.open)
 
 
 def operation(url: str) -> str:
-    """What an address is for: the last part of its path, for Gemini without the model's name."""
+    """Return the operation of an address: the last part of its path, without the model's name for Gemini."""
     return split_address(url).path.rstrip("/").rpartition("/")[2].rpartition(":")[2]
 
 
-def document(dialect: str, body: bytes) -> Any:
-    """The request as JSON, or in its JSON form; where it has none that can be read here, its bytes as text."""
+def request_document(dialect: str, body: bytes) -> Any:
+    """Return the request as JSON, or in its JSON form; if it has none that can be read here, its bytes as text."""
     try:
         form = find_json_form(dialect)
         return json.decode(body) if form is None else form.decode_request(body)
@@ -96,21 +96,21 @@ def document(dialect: str, body: bytes) -> Any:
         return body.decode("utf-8", "backslashreplace")
 
 
-def telling(dialect: str, value: Any) -> Any:
-    """A request without what does not tell what is asked."""
+def without_volatile(dialect: str, value: Any) -> Any:
+    """Remove members that do not describe what is asked."""
     if not isinstance(value, dict):
         return value
     return {name: member for name, member in value.items() if name not in VOLATILE.get(dialect, ())}
 
 
-def parts_of(dialect: str, value: Any, redactor: Redactor | None = None) -> Iterator[Part]:
-    """What is compared of a request, part by part. The `redactor` takes out of it what no recording has in it."""
-    value = telling(dialect, value)
-    with suppress(RecursionError):  # nested so deeply it is compared as it is
-        value = _numbered(value)
-    for name, written in _written(dialect, value):
+def request_parts(dialect: str, value: Any, redactor: Redactor | None = None) -> Iterator[RequestPart]:
+    """Yield the parts of a request that are compared. The `redactor` removes what recordings do not contain."""
+    value = without_volatile(dialect, value)
+    with suppress(RecursionError):  # a request nested this deeply is compared as it is
+        value = _normalize_numbers(value)
+    for name, written in _encode_parts(dialect, value):
         told = written if redactor is None else _redacted(written, redactor)
-        yield Part(name, told, steady_with_holes(told))
+        yield RequestPart(name, told, steady_with_holes(told))
 
 
 def _redacted(data: bytes, redactor: Redactor) -> bytes:
@@ -118,13 +118,13 @@ def _redacted(data: bytes, redactor: Redactor) -> bytes:
     return with_holes(redacted.decode(), numbers).encode() if numbers else redacted
 
 
-def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None) -> Asked:
-    """What is compared of a request. The `redactor` takes out of it what no recording has in it."""
+def fingerprint_request(dialect: str, url: str, body: bytes, redactor: Redactor | None = None) -> RequestFingerprint:
+    """Return the fingerprint of a request. The `redactor` removes what recordings do not contain."""
     head = f"{dialect} {operation(url)} ".encode()
     exact, group, shape = (blake2b(head, digest_size=16) for _ in range(3))
     hashes, has_hole, firm = list[bytes](), list[bool](), 0
-    whole = document(dialect, body)
-    for part in parts_of(dialect, whole, redactor):
+    whole = request_document(dialect, body)
+    for part in request_parts(dialect, whole, redactor):
         lasting, name = part.lasting, part.name.encode()
         hashes.append(_hash(lasting))
         has_hole.append(HINT in part.open)
@@ -133,31 +133,31 @@ def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None)
         for summed, data in ((exact, part.told), (group, lasting)):
             summed.update(b"%b %d " % (name, len(data)))
             summed.update(data)
-    ends = hashes if len(hashes) <= 2 * ENDS else [*hashes[:ENDS], *hashes[-ENDS:]]
+    ends = hashes if len(hashes) <= 2 * COMPARED_ENDS else [*hashes[:COMPARED_ENDS], *hashes[-COMPARED_ENDS:]]
     solid = [None if hole else each for each, hole in zip(hashes, has_hole, strict=True)] if any(has_hole) else hashes
-    return Asked(
+    return RequestFingerprint(
         group=group.digest(),
         exact=exact.digest(),
         parts=b"".join(ends),
-        model=_model(url, whole),
+        model=_request_model(url, whole),
         shape=shape.digest(),
         solid=tuple(solid),
         firm=firm,
     )
 
 
-def _numbered(value: Any) -> Any:
-    """With whole numbers as such: 1.0 is 1, and some libraries write the one, some the other."""
+def _normalize_numbers(value: Any) -> Any:
+    """Convert whole floats to integers: libraries differ in writing 1 or 1.0."""
     if isinstance(value, dict):
-        return {name: _numbered(member) for name, member in value.items()}
+        return {name: _normalize_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_numbered(member) for member in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
+        return [_normalize_numbers(member) for member in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT_INTEGER else value
 
 
-def _written(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:
-    """The members of a request in the order of their names, and the messages of its conversation one by one behind
-    them, as JSON that does not depend on the order of members."""
+def _encode_parts(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:
+    """Yield the members of a request sorted by name, then the messages of its conversation one by one, as JSON that
+    does not depend on the order of members."""
     if not isinstance(value, dict):
         yield "", _sorted.encode(value)
         return
@@ -170,28 +170,28 @@ def _written(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:
         yield key, _sorted.encode(message)
 
 
-def _model(url: str, value: Any) -> str:
+def _request_model(url: str, value: Any) -> str:
     in_path = _IN_PATH.search(split_address(url).path)
     named = unquote(in_path[1]) if in_path else value.get("model") if isinstance(value, dict) else None
     return named if isinstance(named, str) else ""
 
 
-def fits(then: Sequence[Part], now: Sequence[Part]) -> bool:
-    """Whether a recorded request is this one but for its holes."""
+def matches_redacted(then: Sequence[RequestPart], now: Sequence[RequestPart]) -> bool:
+    """Tell whether a recorded request equals this one except for its redactions."""
     return len(then) == len(now) and all(
         one.name == other.name and (one.lasting == other.lasting or fits_text(one.open, other.open))
         for one, other in zip(then, now, strict=True)
     )
 
 
-def looseness(then: Asked, now: Asked) -> tuple[bool, int]:
-    """How much of a request the holes of a recorded one would have to stand for; what has more around them than the
-    request has can hardly be the same."""
+def redaction_gap(then: RequestFingerprint, now: RequestFingerprint) -> tuple[bool, int]:
+    """Return how much of a request the redactions of a recorded one would have to replace. A recording with more text
+    around its redactions than the request has can hardly be the same."""
     return then.firm > now.firm, abs(now.firm - then.firm)
 
 
-def likeness(one: Asked, other: Asked) -> tuple[int, int]:
-    """How much two requests have in common, and then how little the second has beside it."""
+def likeness(one: RequestFingerprint, other: RequestFingerprint) -> tuple[int, int]:
+    """Return how much two requests have in common, then how little the second has in addition."""
     parts, others = (set(memoryview(each.parts).cast("I")) for each in (one, other))
     return len(parts & others), -len(others)
 

@@ -1,4 +1,4 @@
-"""A recorded reply, given again: its status, its headers, its bytes, and how it broke off if it did."""
+"""Replay a recorded answer: its status, headers, bytes, and its failure if it broke off."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from toolglot.config.schema import ReplaySpeed
 from toolglot.recordings.format import UNREAD
 from toolglot.recordings.label import Label
 from toolglot.recordings.read import Attempt
-from toolglot.upstream.replay.labels import headers_of
+from toolglot.upstream.replay.labels import label_headers
 from toolglot.upstream.transport import TransportError, TransportFailure
 
 Speed = ReplaySpeed
-"""At once, or as fast as it was recorded."""
+"""Without delays, or at the recorded speed."""
 
 _FAILURES: tuple[TransportFailure, ...] = get_args(TransportFailure)
 
-ABOUT_BYTES = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
-"""Headers that tell how the bytes came, which are recorded as they were read."""
+ENCODING_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
+"""Headers that describe the encoding of the bytes, which are recorded decoded."""
 
 
-def failure_of(error: str) -> TransportError:
-    """What was recorded as `reset: why`, or in words alone."""
+def parse_failure(error: str) -> TransportError:
+    """Parse a recorded failure: `reset: why`, or only a message."""
     kind, _, message = error.partition(": ")
     known = next((failure for failure in _FAILURES if failure == kind), None)
     return TransportError(known or "reset", message if known and message else error)
 
 
 class RecordedReply:
-    """The head of a recorded answer, and the way to its body."""
+    """The head of a recorded answer, with access to its body."""
 
     def __init__(self, attempt: Attempt, label: Label, speed: Speed = "none") -> None:
         assert attempt.response is not None
@@ -38,11 +38,11 @@ class RecordedReply:
         settings = attempt.request.settings
         told = {name.lower(): value for name, value in attempt.response.headers.items()}
         self.headers = {
-            **{name: value for name, value in told.items() if name not in ABOUT_BYTES},
-            **headers_of(label, attempt.request.model, "" if settings is None else settings.issuer),
+            **{name: value for name, value in told.items() if name not in ENCODING_HEADERS},
+            **label_headers(label, attempt.request.model, "" if settings is None else settings.issuer),
         }
         self._attempt = attempt
-        self._clock = Clock(attempt.response.at, speed)
+        self._clock = ReplayClock(attempt.response.at, speed)
 
     async def read(self, limit: int) -> bytes:
         body = bytearray()
@@ -61,15 +61,15 @@ class RecordedReply:
         if end is None:
             raise TransportError("reset", "the recording ends before the answer does")
         await self._clock.until(end.at)
-        if end.error is not None and end.error != UNREAD:  # of that, what was read is given again
-            raise failure_of(end.error)
+        if end.error is not None and end.error != UNREAD:  # for an unread answer, the part that was read is replayed
+            raise parse_failure(end.error)
 
     def close(self) -> None:
         self._clock.stop()
 
 
-class WrittenReply:
-    """A reply that was not recorded: the list of models, or that there is no recording."""
+class SyntheticReply:
+    """A reply that was not recorded: a model list, or the error for a missing recording."""
 
     def __init__(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         self.status = status
@@ -86,8 +86,8 @@ class WrittenReply:
         """There is nothing to close."""
 
 
-class Clock:
-    """Waits until a moment of the recording, counted from another one; at once when that is the speed."""
+class ReplayClock:
+    """Waits until a recorded time, relative to another one; does not wait unless the recorded speed is used."""
 
     def __init__(self, since: float, speed: Speed) -> None:
         self._since = since
@@ -98,7 +98,7 @@ class Clock:
     async def until(self, at: float) -> None:
         left = self._began + at - self._since - asyncio.get_running_loop().time()
         if self._speed == "none" or left <= 0:
-            await asyncio.sleep(0)  # others have their turn, and a cancellation is noticed
+            await asyncio.sleep(0)  # lets other tasks run and notices a cancellation
         else:
             try:
                 await asyncio.wait_for(self._stopped.wait(), left)

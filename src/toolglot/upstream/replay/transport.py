@@ -1,4 +1,4 @@
-"""The way to recordings: it leaves the process only to read files."""
+"""The transport that answers from recordings. It only reads files."""
 
 from __future__ import annotations
 
@@ -17,107 +17,113 @@ from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import Finder, Redactor
 from toolglot.recordings.tools import declared
 from toolglot.upstream.replay import labels
-from toolglot.upstream.replay.index import Entry, Index, Match, Recorded, read_entry
-from toolglot.upstream.replay.matching import Asked, Part, asked, document, parts_of
-from toolglot.upstream.replay.reply import Clock, RecordedReply, Speed, WrittenReply, failure_of
-from toolglot.upstream.replay.unmatched import no_recording
-from toolglot.upstream.transport import Call, Reply, TransportError
+from toolglot.upstream.replay.index import MatchKind, RecordedCall, RecordedCallEntry, RecordingIndex, read_entry
+from toolglot.upstream.replay.matching import (
+    RequestFingerprint,
+    RequestPart,
+    fingerprint_request,
+    request_document,
+    request_parts,
+)
+from toolglot.upstream.replay.reply import RecordedReply, ReplayClock, Speed, SyntheticReply, parse_failure
+from toolglot.upstream.replay.unmatched import no_recording_error
+from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 
 log = logging.getLogger("toolglot.server")
 
-WAITS = frozenset({"retry-after", "retry-after-ms", "x-retry-after"})
-"""Headers that tell how long to wait before the next call."""
+RETRY_HEADERS = frozenset({"retry-after", "retry-after-ms", "x-retry-after"})
+"""Headers that say how long to wait before a retry."""
 
 
 class ReplayTransport:
-    """Answers calls in one dialect with what was recorded for them."""
+    """Answers calls in one dialect from recordings."""
 
     recorded = True
 
     def __init__(self, dialect: Dialect, place: Path, *, speed: Speed = "none") -> None:
         self.dialect = dialect
         self.speed = speed
-        self._index = Index(place.expanduser())
+        self._index = RecordingIndex(place.expanduser())
         self._finders: tuple[Finder, ...] = ()
-        self._turns = asyncio.Lock()  # an index belongs to one thread at a time
+        self._turns = asyncio.Lock()  # the index is not safe for concurrent threads
 
     @property
     def issuers(self) -> frozenset[str]:
-        """Those whose state clients carry in these recordings: it comes back here, and is compared."""
+        """Servers whose state clients carry in these recordings: it comes back here and is compared."""
         return self._index.issuers
 
     def redact(self, patterns: Sequence[str]) -> None:
-        """What recordings do not have in them, by the patterns of the configuration, is not compared."""
+        """Ignore in comparisons what recordings do not contain, by the configured patterns."""
         self._finders = tuple(Pattern(text).find for text in patterns)
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: UpstreamCall) -> Reply:
         if call.method != "POST":
-            return await self._listed(call)
+            return await self._list_models(call)
         async with self._turns:
             found = await asyncio.to_thread(self._find, call)
         if isinstance(found, ApiError):
             return self._refuse(found)
-        reply = await given(found.recording, found.attempt, self.speed)
-        reply.headers.pop(labels.RECORDING, None)  # of a recorded gateway that has answered from recordings itself
-        reply.headers |= labels.headers_of_match(found.match, found.entry.file.name)
+        reply = await replay_attempt(found.recording, found.attempt, self.speed)
+        reply.headers.pop(labels.RECORDING, None)  # set by a recorded gateway that itself answered from recordings
+        reply.headers |= labels.match_headers(found.match, found.entry.file.name)
         return reply
 
     async def close(self) -> None:
         """There is no connection to close."""
 
-    def _find(self, call: Call) -> Recorded | ApiError:
+    def _find(self, call: UpstreamCall) -> RecordedCall | ApiError:
         redactor = Redactor(finders=self._finders)
         redactor.keep(declared(call.body) if self._finders else ())
-        wanted = asked(self.dialect.name, call.url, call.body, redactor)
+        wanted = fingerprint_request(self.dialect.name, call.url, call.body, redactor)
         entry = self._index.next(wanted)
-        match: Match = "exact" if entry is not None and entry.asked.exact == wanted.exact else "changed"
+        match: MatchKind = "exact" if entry is not None and entry.asked.exact == wanted.exact else "changed"
         if entry is None:
-            entry, match = self._index.next_with_holes(wanted, lambda: self._parts(call, redactor)), "redacted"
+            entry, match = self._index.next_redacted(wanted, lambda: self._parts(call, redactor)), "redacted"
         if entry is None:
             return self._unmatched(wanted, call, redactor)
         if match != "exact":
-            # Whoever tests something that depends on a date wants to know.
-            log.info("answered from %s: %s", entry.file.name, labels.LOOSELY[match])
-        return replace(_read(entry), match=match)
+            # Tests that depend on a date need to know.
+            log.info("answered from %s: %s", entry.file.name, labels.INEXACT_MATCHES[match])
+        return replace(_read_recorded(entry), match=match)
 
-    def _parts(self, call: Call, redactor: Redactor) -> list[Part]:
-        return list(parts_of(self.dialect.name, document(self.dialect.name, call.body), redactor))
+    def _parts(self, call: UpstreamCall, redactor: Redactor) -> list[RequestPart]:
+        return list(request_parts(self.dialect.name, request_document(self.dialect.name, call.body), redactor))
 
-    def _unmatched(self, wanted: Asked, call: Call, redactor: Redactor) -> ApiError:
-        error = no_recording(self._index, wanted, self.dialect.name, call)
+    def _unmatched(self, wanted: RequestFingerprint, call: UpstreamCall, redactor: Redactor) -> ApiError:
+        error = no_recording_error(self._index, wanted, self.dialect.name, call)
         return replace(error, message=redactor.text(error.message))
 
-    async def _listed(self, call: Call) -> Reply:
-        """The models that were asked."""
+    async def _list_models(self, call: UpstreamCall) -> Reply:
+        """List the models that were called."""
         if call.method != "GET" or not call.url.endswith(self.dialect.listing.path):
             return self._refuse(ApiError(kind="not_found", message=f"Recordings have no {call.method} there"))
         async with self._turns:
             names = await asyncio.to_thread(self._index.models, self.dialect.name)
         body = self.dialect.listing.encode_models([ModelInfo(name=name) for name in names], {})
-        return WrittenReply(200, [("content-type", "application/json")], body)
+        return SyntheticReply(200, [("content-type", "application/json")], body)
 
     def _refuse(self, error: ApiError) -> Reply:
         written = self.dialect.encode_error(error)
-        return WrittenReply(written.status, written.headers.items(), written.body)
+        return SyntheticReply(written.status, written.headers.items(), written.body)
 
 
-def _read(entry: Entry) -> Recorded:
+def _read_recorded(entry: RecordedCallEntry) -> RecordedCall:
     try:
         return read_entry(entry)
     except (OSError, DecodeError) as error:
         raise TransportError("reset", f"the recording {entry.file.name} cannot be read: {error}") from None
 
 
-async def given(recording: Recording, attempt: Attempt, speed: Speed) -> RecordedReply:
-    """The recorded reply. Raises the failure that stands in its place."""
+async def replay_attempt(recording: Recording, attempt: Attempt, speed: Speed) -> RecordedReply:
+    """Return the recorded reply, or raise the recorded failure."""
     end = attempt.end
     if attempt.response is None:
         if end is not None:
-            await Clock(attempt.request.at, speed).until(end.at)
-        raise failure_of("reset: no answer was recorded" if end is None or end.error is None else end.error)
-    await Clock(attempt.request.at, speed).until(attempt.response.at)
+            await ReplayClock(attempt.request.at, speed).until(end.at)
+        raise parse_failure("reset: no answer was recorded" if end is None or end.error is None else end.error)
+    await ReplayClock(attempt.request.at, speed).until(attempt.response.at)
     reply = RecordedReply(attempt, label_of(recording), speed)
     if speed == "none" and attempt is not recording.attempts[-1]:
-        # It was asked again; now nobody has to wait for that.
-        reply.headers = {name: value for name, value in reply.headers.items() if name not in WAITS}
+        # The call was retried then; now nobody has to wait for the retry.
+        reply.headers = {name: value for name, value in reply.headers.items() if name not in RETRY_HEADERS}
     return reply

@@ -1,63 +1,65 @@
-"""What is told of a request for which there is no recording: which one is nearest, and where it differs."""
+"""The error for a request without a recording: names the nearest recording and the differences."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from toolglot.errors import ApiError, DecodeError
 from toolglot.recordings.differences import Difference, of_values, shown
 from toolglot.recordings.holes import fits_value, recorded
-from toolglot.upstream.replay.index import Index, read_entry
-from toolglot.upstream.replay.matching import Asked, document, operation, telling
-from toolglot.upstream.transport import Call
+from toolglot.upstream.replay.index import RecordingIndex, read_entry
+from toolglot.upstream.replay.matching import RequestFingerprint, operation, request_document, without_volatile
+from toolglot.upstream.transport import UpstreamCall
 
 CODE = "no_recording"
-TOLD = 5
-"""Differences that are told."""
-VALUE = 80
+MAX_DIFFERENCES = 5
+"""Number of differences to list."""
+MAX_VALUE_CHARS = 80
 """Characters of each value."""
 UNSEEN = "only in what was redacted, or in what changes from run to run"
 
 
-def no_recording(index: Index, wanted: Asked, dialect: str, call: Call) -> ApiError:
+def no_recording_error(index: RecordingIndex, wanted: RequestFingerprint, dialect: str, call: UpstreamCall) -> ApiError:
     said = f"There is no recording of this request ({dialect}, {operation(call.url)}) in {index.place}."
     return ApiError(
-        kind="bad_request", status=400, code=CODE, message=f"{said} {_nearest(index, wanted, dialect, call)}"
+        kind="bad_request", status=400, code=CODE, message=f"{said} {_describe_nearest(index, wanted, dialect, call)}"
     )
 
 
-def _nearest(index: Index, wanted: Asked, dialect: str, call: Call) -> str:
+def _describe_nearest(index: RecordingIndex, wanted: RequestFingerprint, dialect: str, call: UpstreamCall) -> str:
     entry = index.nearest(wanted, dialect)
     if entry is None:
         if not index.place.exists():
             return "There is no such folder."
-        return _other_dialects(index)
+        return _describe_other_dialects(index)
     try:
         attempt = read_entry(entry).attempt
     except (OSError, DecodeError) as error:
         return f"The nearest is {entry.file.name}, which cannot be read: {error}"
-    then = telling(dialect, document(dialect, recorded(attempt.request)))
-    now = telling(dialect, document(dialect, call.body))
+    then = without_volatile(dialect, request_document(dialect, recorded(attempt.request)))
+    now = without_volatile(dialect, request_document(dialect, call.body))
     differences = [each for each in of_values(then, now) if not fits_value(each.then, each.now)]
     if operation(attempt.request.url) != operation(call.url):
         paths = operation(attempt.request.url), operation(call.url)
         differences.insert(0, Difference("path", *paths))
-    told = "; ".join(map(_told, differences[:TOLD])) or UNSEEN
-    more = f"; and {len(differences) - TOLD} more" if len(differences) > TOLD else ""
+    told = "; ".join(map(_describe_difference, differences[:MAX_DIFFERENCES])) or UNSEEN
+    more = f"; and {len(differences) - MAX_DIFFERENCES} more" if len(differences) > MAX_DIFFERENCES else ""
     return f"The nearest is {entry.file.name}, call {entry.attempt}. It differs: {told}{more}"
 
 
-def _other_dialects(index: Index) -> str:
+def _describe_other_dialects(index: RecordingIndex) -> str:
     if not index.entries:
         return "There is no recorded call in it."
     calls = "is 1 recorded call" if index.entries == 1 else f"are {index.entries} recorded calls"
     return f"There {calls}, in {' and '.join(index.dialects())}, and none in this dialect."
 
 
-def _told(difference: Difference) -> str:
+def _describe_difference(difference: Difference) -> str:
+    # Lazy: only the values that a difference has can be shown.
+    then, now = partial(shown, difference.then, MAX_VALUE_CHARS), partial(shown, difference.now, MAX_VALUE_CHARS)
     words = {
-        "added": lambda: f"{difference.path} is not recorded, asked is {shown(difference.now, VALUE)}",
-        "removed": lambda: f"{difference.path} is recorded as {shown(difference.then, VALUE)} and not asked",
-        "changed": lambda: (
-            f"{difference.path} is recorded as {shown(difference.then, VALUE)}, asked is {shown(difference.now, VALUE)}"
-        ),
+        "added": lambda: f"{difference.path} is not recorded, asked is {now()}",
+        "removed": lambda: f"{difference.path} is recorded as {then()} and not asked",
+        "changed": lambda: f"{difference.path} is recorded as {then()}, asked is {now()}",
     }
     return words[difference.kind]()

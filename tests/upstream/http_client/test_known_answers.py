@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.server.socketless import Remembering
 from tests.upstream.http_client.receivers import Kept
-from toolglot.upstream.http_client.answers import LARGEST, PATIENCE, Answers
 from toolglot.upstream.http_client.connection import Connection
 from toolglot.upstream.http_client.destination import Destination
-from toolglot.upstream.http_client.pool import Pool
+from toolglot.upstream.http_client.known_answers import MAX_HEAD, RELEARN_AFTER, KnownAnswers
+from toolglot.upstream.http_client.pool import ConnectionPool
 from toolglot.upstream.transport import Timeouts
 
 OK = "HTTP/1.1 200 OK"
@@ -36,28 +36,28 @@ def message(*fields: str, status: str = OK, body: str = "body") -> bytes:
 READ = message(*FIELDS)
 
 
-def told(answers: Answers, *pieces: bytes, bodiless: bool = False) -> tuple[list[Any], bool]:
+def told(answers: KnownAnswers, *pieces: bytes, bodiless: bool = False) -> tuple[list[Any], bool]:
     """What a connection to an upstream with these answers tells of these bytes, and whether it may be used again."""
 
     async def work() -> tuple[list[Any], bool]:
         loop, receiver = asyncio.get_running_loop(), Kept()
-        pool, destination = Pool(1, loop), Destination(host="up", port=1, name="up", answers=answers)
+        pool, destination = ConnectionPool(1, loop), Destination(host="up", port=1, name="up", answers=answers)
         connection = Connection(pool, destination, loop)
-        await pool.enter()
+        await pool.acquire()
         connection.connection_made(Remembering())
         connection.send(b"POST / HTTP/1.1\r\n", b"{}", Timeouts(), receiver, loop.time(), bodiless)
         for piece in pieces:
             connection.data_received(piece)
-        kept = pool.idle(destination, loop.time()) is connection
+        kept = pool.acquire_idle(destination, loop.time()) is connection
         pool.close()
         return [(kind, str(value)) for kind, value in receiver.told], kept
 
     return asyncio.run(work())
 
 
-def knowing(data: bytes = READ) -> Answers:
+def knowing(data: bytes = READ) -> KnownAnswers:
     """Answers of which one was read by the parser."""
-    answers = Answers()
+    answers = KnownAnswers()
     told(answers, data)
     return answers
 
@@ -76,7 +76,7 @@ def knowing(data: bytes = READ) -> Answers:
 def test_an_answer_with_a_known_head_is_known(data: bytes, headers: dict[str, str], body: bytes) -> None:
     for answers in (knowing(), knowing(READ.replace(b"req_1", b"req_two"))):
         assert answers.read(data) == (headers, body)
-        assert told(answers, data) == told(Answers(), data)
+        assert told(answers, data) == told(KnownAnswers(), data)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_an_answer_with_a_known_head_is_known(data: bytes, headers: dict[str, st
         READ.replace(b"req_1", b"req\x001"),
         READ.replace(b"req_1", b"req\xe41"),
         READ.replace(b"req_1", b""),
-        READ.replace(b"req_1", b"1" * LARGEST),
+        READ.replace(b"req_1", b"1" * MAX_HEAD),
         b"HTTP/1.1 100 Continue\r\n\r\n" + READ,
         b"",
     ],
@@ -110,7 +110,7 @@ def test_an_answer_with_a_known_head_is_known(data: bytes, headers: dict[str, st
 def test_whatever_else_the_parser_reads(data: bytes) -> None:
     answers = knowing()
     assert answers.read(data) is None
-    assert told(answers, data) == told(Answers(), data)
+    assert told(answers, data) == told(KnownAnswers(), data)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_whatever_else_the_parser_reads(data: bytes) -> None:
         message("Content-Length: 4", "x-a: 1", "x-a: 2"),
         message("Content-Length: 4", "x-a: \xe4"),
         message("Content-Length:  4 "),
-        message("Content-Length: 4", f"x-a: {'a' * LARGEST}"),
+        message("Content-Length: 4", f"x-a: {'a' * MAX_HEAD}"),
         message("Transfer-Encoding: chunked", body="4\r\nbody\r\n0\r\n\r\n"),
         b"HTTP/1.1 100 Continue\r\n\r\n" + READ,
         READ + READ,
@@ -133,12 +133,12 @@ def test_not_every_head_is_learnt(data: bytes) -> None:
 
 
 def test_the_answer_to_a_head_request_has_no_body_whatever_its_head_says() -> None:
-    assert told(knowing(), READ, bodiless=True) == told(Answers(), READ, bodiless=True)
+    assert told(knowing(), READ, bodiless=True) == told(KnownAnswers(), READ, bodiless=True)
 
 
 def test_another_head_is_learnt_once_many_were_not_known() -> None:
     answers, other = knowing(), message("Content-Length: 4", "Server: other")
-    for _ in range(PATIENCE):
+    for _ in range(RELEARN_AFTER):
         assert answers.read(other) is None
         told(answers, other)
     told(answers, other)
@@ -163,7 +163,7 @@ def test_what_is_known_changes_nothing_of_what_is_told(
 ) -> None:
     answers = knowing(message(*before))
     data = message(*[field.replace("req_1", value) for field in after])
-    assert told(answers, data) == told(Answers(), data)
+    assert told(answers, data) == told(KnownAnswers(), data)
     marred = data[:place] + put + data[place + width :]
-    assert told(answers, marred) == told(Answers(), marred)
-    assert told(answers, marred[:cut], marred[cut:]) == told(Answers(), marred[:cut], marred[cut:])
+    assert told(answers, marred) == told(KnownAnswers(), marred)
+    assert told(answers, marred[:cut], marred[cut:]) == told(KnownAnswers(), marred[:cut], marred[cut:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.upstream.surroundings import Proxies
+from toolglot.upstream.proxy_env import ProxySettings
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.url import parse
 
@@ -43,13 +43,13 @@ from toolglot.upstream.url import parse
 def test_the_proxy_is_the_one_that_the_variables_name(
     environment: dict[str, str], url: str, expected: str | None
 ) -> None:
-    proxy = Proxies(environment).find(parse(url))
+    proxy = ProxySettings(environment).find(parse(url))
     assert (None if proxy is None else str(proxy.url)) == (None if expected is None else f"{expected}/")
 
 
 @pytest.mark.parametrize("value", ["socks5://me:hidden@proxy:1080", "http://", "http://proxy:hidden"])
 def test_a_proxy_that_cannot_be_used_is_an_error_and_not_gone_around(value: str) -> None:
     with pytest.raises(TransportError, match="ALL_PROXY") as caught:
-        Proxies({"ALL_PROXY": value}).find(parse("https://a.test/"))
+        ProxySettings({"ALL_PROXY": value}).find(parse("https://a.test/"))
     assert caught.value.failure == "connect"
     assert "hidden" not in str(caught.value)

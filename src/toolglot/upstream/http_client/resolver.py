@@ -1,4 +1,4 @@
-"""From the name of a host to a connected socket."""
+"""Resolve host names and connect sockets."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from itertools import chain, zip_longest
 
 from toolglot.upstream.transport import TransportError
 
-HEAD_START = 0.25
-"""Seconds that one address of a name has before the next is tried beside it (RFC 8305, 5)."""
-REMEMBERED = 10.0
-"""Seconds that the addresses of a name are kept."""
+CONNECT_DELAY = 0.25
+"""Seconds before the next address of a name is tried in parallel (RFC 8305, 5)."""
+CACHE_TTL = 10.0
+"""Seconds that resolved addresses are cached."""
 MAX_NAMES = 256
 
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
 
 
-class Names:
-    """Looks names up, and remembers the answers for a short while."""
+class Resolver:
+    """Resolves names and caches the addresses for a short time."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
 
     async def connect(self, host: str, port: int, name: str | None) -> socket.socket:
-        """A socket that is connected to there. Raises `OSError`, or `TransportError` for a name that nobody knows.
+        """Return a connected socket. Raises `OSError`, or `TransportError` for an unknown name.
 
         Args:
-            name: of the host, for the error; without it an unknown name is a failure like any other.
+            name: of the host, for the error; without it an unknown name raises `OSError`.
         """
         try:
             addresses = await self._look_up(host, port)
@@ -39,8 +39,8 @@ class Names:
                 raise OSError from None
             raise TransportError("connect", f"the name {name} cannot be found") from None
         if len(addresses) == 1:
-            return await _connected(*addresses[0])
-        return await _first_connected(addresses)
+            return await _connect_one(*addresses[0])
+        return await _connect_first(addresses)
 
     async def _look_up(self, host: str, port: int) -> Sequence[Address]:
         with suppress(ValueError):
@@ -54,15 +54,15 @@ class Names:
         if loop.time() < until:
             return addresses
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = _by_turns([(family, address) for family, _, _, _, address in found])
+        addresses = _interleave_families([(family, address) for family, _, _, _, address in found])
         if len(self._known) >= MAX_NAMES:
             self._known.clear()
-        self._known[host, port] = loop.time() + REMEMBERED, addresses
+        self._known[host, port] = loop.time() + CACHE_TTL, addresses
         return addresses
 
 
-def _by_turns(addresses: Sequence[Address]) -> list[Address]:
-    """The families one after the other, the one that the system prefers first (RFC 8305, 4)."""
+def _interleave_families(addresses: Sequence[Address]) -> list[Address]:
+    """Alternate between address families, starting with the one that the system prefers (RFC 8305, 4)."""
     if not addresses:
         raise socket.gaierror
     first = addresses[0][0]
@@ -71,7 +71,7 @@ def _by_turns(addresses: Sequence[Address]) -> list[Address]:
     return [address for address in chain.from_iterable(zip_longest(same, others)) if address is not None]
 
 
-async def _connected(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
+async def _connect_one(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setblocking(False)
@@ -83,17 +83,17 @@ async def _connected(family: socket.AddressFamily, address: tuple[object, ...]) 
     return opened
 
 
-async def _first_connected(addresses: Sequence[Address]) -> socket.socket:
-    """Each address has a head start on the next one; the first that takes a connection is used."""
+async def _connect_first(addresses: Sequence[Address]) -> socket.socket:
+    """Try the addresses with a delay between them, and use the first that connects."""
     left = list(reversed(addresses))
     running: set[asyncio.Task[socket.socket]] = set()
     failure: OSError | None = None
     try:
         while left or running:
             if left:
-                running.add(asyncio.create_task(_connected(*left.pop())))
+                running.add(asyncio.create_task(_connect_one(*left.pop())))
             done, running = await asyncio.wait(
-                running, timeout=HEAD_START if left else None, return_when=asyncio.FIRST_COMPLETED
+                running, timeout=CONNECT_DELAY if left else None, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done:
                 error = task.exception()
@@ -112,7 +112,7 @@ async def _first_connected(addresses: Sequence[Address]) -> socket.socket:
 
 
 def _close_all(tasks: set[asyncio.Task[socket.socket]]) -> None:
-    """Those that were connected too, but a moment too late."""
+    """Close sockets that connected too late."""
     for task in tasks:
         if not task.cancelled() and task.exception() is None:
             task.result().close()

@@ -17,12 +17,12 @@ from toolglot.textcalls import FORMATS, parser
 from toolglot.textcalls.prompts.render import PROMPTS, find_prompt, instructions
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.demo.listed import tools_in
 from toolglot.upstream.demo.models import demo_format
-from toolglot.upstream.demo.stream import AT_ONCE
-from toolglot.upstream.demo.text import answer_as_text, read_text
+from toolglot.upstream.demo.prompt_tools import parse_prompt_tools
+from toolglot.upstream.demo.stream import NO_PAUSES
+from toolglot.upstream.demo.text_model import answer_as_text, read_text_request
 from toolglot.upstream.demo.transport import DemoTransport
-from toolglot.upstream.transport import Call
+from toolglot.upstream.transport import UpstreamCall
 
 EVERY_FORMAT = pytest.mark.parametrize("text_format", PROMPTS)
 TOOLS = (WEATHER, TIME)
@@ -34,7 +34,7 @@ def asked(text: str, *, system: str = "", tools: tuple[Tool, ...] = ()) -> Reque
 
 
 def text_of(request: Request, text_format: str) -> str:
-    response = answer_as_text(request, read_text(request, text_format), text_format)
+    response = answer_as_text(request, read_text_request(request, text_format), text_format)
     assert not any(isinstance(block, ToolCall) for block in response.content)
     assert response.usage is not None
     return "".join(block.text for block in response.content if isinstance(block, Text))
@@ -42,7 +42,7 @@ def text_of(request: Request, text_format: str) -> str:
 
 @EVERY_FORMAT
 def test_the_tools_of_a_prompt_are_read_whatever_the_format(text_format: str) -> None:
-    found = tools_in("You are a helpful agent.\n\n" + instructions(text_format, TOOLS))
+    found = parse_prompt_tools("You are a helpful agent.\n\n" + instructions(text_format, TOOLS))
     assert [tool.name for tool in found] == [tool.name for tool in TOOLS]
     for tool, original in zip(found, TOOLS, strict=True):
         assert set(tool.parameters["properties"]) == set(original.parameters["properties"])
@@ -70,7 +70,7 @@ HARD = Tool(
 @EVERY_FORMAT
 def test_a_description_may_look_like_a_list_of_tools(text_format: str) -> None:
     system = "# Rules\n\n## Style\nBe short: no more than a line.\n\n"
-    found = tools_in(system + instructions(text_format, (HARD, WEATHER)))
+    found = parse_prompt_tools(system + instructions(text_format, (HARD, WEATHER)))
     assert [tool.name for tool in found] == ["Bash", WEATHER.name]
     assert list(found[0].parameters["properties"]) == ["command", "timeout", "mode"]
     assert found[0].parameters["required"] == ["command"]
@@ -133,12 +133,12 @@ def test_a_models_name_says_its_format(model: str, expected: str | None) -> None
 def test_a_whole_loop_runs_through_the_transport_in_every_dialect(dialect: str, text_format: str) -> None:
     assert text_format in FORMATS
     upstream = find(dialect)
-    transport = DemoTransport(upstream, pace=AT_ONCE)
+    transport = DemoTransport(upstream, pace=NO_PAUSES)
 
     async def ask(request: Request) -> tuple[ToolCall, ...] | str:
         exchange = Exchange("openai_chat", upstream, text_calls=TextCalls(format=text_format))
         body = upstream.encode_request(exchange.rewrite(request), Receipt())
-        reply = await transport.send(Call(method="POST", url=f"demo:{exchange.path}", headers={}, body=body))
+        reply = await transport.send(UpstreamCall(method="POST", url=f"demo:{exchange.path}", headers={}, body=body))
         response = exchange.restore(upstream.decode_response(await reply.read(1 << 20)))
         calls = tuple(block for block in response.content if isinstance(block, ToolCall))
         assert response.stop.reason == ("tool_calls" if calls else "end")
@@ -175,5 +175,5 @@ def test_no_prompt_takes_long_to_read() -> None:
     )
     begun = time.process_time()
     for text in hard:
-        tools_in(text)
+        parse_prompt_tools(text)
     assert time.process_time() - begun < 5.0

@@ -1,7 +1,7 @@
-"""TLS sessions that are taken up again: a new connection to a host that is known need not prove who it is once more.
+"""TLS session resumption: a new connection to a known host skips the certificate exchange.
 
-Neither asyncio nor uvloop has a way to give a session, but both make their TLS objects with `SSLContext.wrap_bio`. A
-session is used for the very name that its certificate was checked for, and with the context that checked it.
+Neither asyncio nor uvloop accepts a session, but both create their TLS objects with `SSLContext.wrap_bio`. A session is
+used only for the name that its certificate was verified for, and with the context that verified it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 
-from toolglot.upstream.surroundings import certificates
+from toolglot.upstream.proxy_env import trusted_context
 
 MAX_SESSIONS = 256
 
 
 class ResumingContext(ssl.SSLContext):
-    """A client's context that remembers the last session of each host."""
+    """A client context that remembers the last session of each host."""
 
     sessions: dict[str, ssl.SSLSession]
 
@@ -33,7 +33,7 @@ class ResumingContext(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
     def remember(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the session of this connection, on which something has been read: only then it can be taken up."""
+        """Remember this connection's session. It can be resumed only after something was read."""
         secured = transport.get_extra_info("ssl_object")
         if not isinstance(secured, ssl.SSLObject):
             return
@@ -44,10 +44,10 @@ class ResumingContext(ssl.SSLContext):
             self.sessions[host] = session
 
 
-def resuming(environment: Mapping[str, str]) -> ssl.SSLContext:
-    """What TLS trusts, with a memory. Raises `TransportError` when a certificate that was named cannot be read."""
-    context = certificates(environment)
-    # `ssl.create_default_context`, which knows what is safe in each version of Python, makes no other class.
+def resuming_context(environment: Mapping[str, str]) -> ssl.SSLContext:
+    """Create a context with session resumption. Raises `TransportError` if a configured certificate cannot be read."""
+    context = trusted_context(environment)
+    # `ssl.create_default_context` knows the safe settings of each Python version, but creates no subclass.
     if type(context) is ssl.SSLContext:
         context.__class__ = ResumingContext
         assert isinstance(context, ResumingContext)

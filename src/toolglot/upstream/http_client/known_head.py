@@ -1,4 +1,4 @@
-"""A head that was read once, of a request or of an answer: whatever has the same bytes says the same."""
+"""The head of a request or answer that was parsed once: a message with the same bytes has the same headers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from msgspec import Struct
 
 
 class KnownHead(Struct, frozen=True, eq=False):
-    """The bytes of a head around the length that it tells."""
+    """The bytes of a head around its content length."""
 
     before: bytes
     behind: bytes
-    """With the empty line that ends it."""
+    """Includes the empty line that ends the head."""
     size: int
-    """Of both."""
+    """Length of both parts."""
 
     def body(self, data: bytes) -> bytes | None:
-        """The body, if this is all of a message with this head, and nothing else. None does not say that it is not: 998
-        bytes are not seen to be so many, as with the digits that say so there are more than a thousand."""
+        """Return the body if `data` is exactly one message with this head. None does not mean that it is another head:
+        a body of 998 bytes is not recognized, because head and digits are counted with it."""
         rest = len(data) - self.size
         digits = len(str(rest))
         start = self.size + digits
@@ -24,5 +24,5 @@ class KnownHead(Struct, frozen=True, eq=False):
         return data[start:] if data[:start] == head else None
 
     def whole(self, body: bytes) -> bytes:
-        """All of a message that has this body."""
+        """Return the complete message with this body."""
         return b"%b%d%b%b" % (self.before, len(body), self.behind, body)

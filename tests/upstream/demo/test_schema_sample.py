@@ -14,8 +14,8 @@ from tests.upstream.demo.schemas import NODE, objects, problems, schemas
 from toolglot.ir import Message, Request, Text, Tool, ToolCall, ToolChoice
 from toolglot.upstream.demo.agent import answer
 from toolglot.upstream.demo.hints import Hints
-from toolglot.upstream.demo.patterns import matching
-from toolglot.upstream.demo.samples import sample
+from toolglot.upstream.demo.regex_sample import matching_text
+from toolglot.upstream.demo.schema_sample import sample_value
 
 WISHES = st.sampled_from(
     [
@@ -61,7 +61,7 @@ def test_arguments_keep_to_any_schema(schema: dict[str, Any], wish: str) -> None
     ],
 )
 def test_awkward_schemas_are_met(schema: dict[str, Any]) -> None:
-    value = sample(schema, Hints.of_text("Weather in Paris"))
+    value = sample_value(schema, Hints.of_text("Weather in Paris"))
     assert problems(value, schema, schema) == []
 
 
@@ -85,7 +85,7 @@ def test_awkward_schemas_are_met(schema: dict[str, Any]) -> None:
     ],
 )
 def test_schemas_that_nothing_meets_or_that_make_no_sense_still_end(schema: dict[str, Any]) -> None:
-    sample(schema, Hints.of_text("anything"))
+    sample_value(schema, Hints.of_text("anything"))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_schemas_that_nothing_meets_or_that_make_no_sense_still_end(schema: dict
 )
 @pytest.mark.parametrize("least", [0, 1])
 def test_a_text_is_written_that_the_pattern_matches(pattern: str, least: int) -> None:
-    text = matching(pattern, least)
+    text = matching_text(pattern, least)
     assert text is not None
     assert re.search(pattern, text)
     assert len(text) >= least
@@ -113,9 +113,9 @@ def test_a_text_is_written_that_the_pattern_matches(pattern: str, least: int) ->
 
 @pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", r"\bword\b", "[a", "(a", "a)", "*", r"\p{L}"])
 def test_a_pattern_that_is_not_understood_is_told_apart(pattern: str) -> None:
-    assert matching(pattern) is None
+    assert matching_text(pattern) is None
 
 
 def test_a_longer_text_is_written_where_the_schema_wants_one() -> None:
-    assert matching("^[a-z]+$", 9) == "a" * 9
-    assert matching("abc", 5) == "abcxx"
+    assert matching_text("^[a-z]+$", 9) == "a" * 9
+    assert matching_text("abc", 5) == "abcxx"

@@ -1,8 +1,8 @@
-"""Proxies and certificates as the environment names them, the way curl and the vendors' own clients read it.
+"""Proxies and certificates from environment variables, read as curl and the vendors' own clients do.
 
-- `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in lower case first. Loopback addresses never go through a
-  proxy. A proxy of a kind that is not spoken here (SOCKS) is an error and not a reason to go without.
-- `SSL_CERT_FILE`, `SSL_CERT_DIR` and `REQUESTS_CA_BUNDLE` take the place of the system's certificates.
+- `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`; lower case first. Loopback addresses never use a proxy. An
+  unsupported kind of proxy (SOCKS) is an error, not a reason to connect directly.
+- `SSL_CERT_FILE`, `SSL_CERT_DIR` and `REQUESTS_CA_BUNDLE` replace the system's certificates.
 """
 
 from __future__ import annotations
@@ -21,36 +21,40 @@ from toolglot.config.addresses import is_loopback
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.url import Url, parse
 
-_NAMES = {"http": ("http_proxy", "all_proxy"), "https": ("https_proxy", "all_proxy")}
+_PROXY_VARIABLES = {"http": ("http_proxy", "all_proxy"), "https": ("https_proxy", "all_proxy")}
 
 
 class Proxy(Struct, frozen=True):
     url: Url
     headers: Mapping[str, str] = {}
-    """Its credential, if it wants one."""
+    """The proxy's credential, if it needs one."""
 
 
-class Proxies:
+class ProxySettings:
     def __init__(self, environment: Mapping[str, str]) -> None:
-        named = (name.strip().lower() for name in _value(environment, "no_proxy").split(","))
-        # The names below `localhost` are no loopback that one could rely on, but no proxy can know them either.
+        named = (name.strip().lower() for name in _variable(environment, "no_proxy").split(","))
+        # Names below `localhost` are not reliably loopback, but no proxy can resolve them either.
         self._exceptions = ("localhost", *(name for name in named if name))
         self._named = {
-            scheme: next(((name, value) for name in names if (value := _value(environment, name))), None)
-            for scheme, names in _NAMES.items()
+            scheme: next(((name, value) for name in names if (value := _variable(environment, name))), None)
+            for scheme, names in _PROXY_VARIABLES.items()
         }
 
     def find(self, url: Url) -> Proxy | None:
-        """The proxy on the way to this address. Raises `TransportError` for one that cannot be used."""
+        """Return the proxy for this address. Raises `TransportError` if it cannot be used."""
         named, host = self._named[url.scheme], url.host
-        if named is None or is_loopback(host) or any(_covers(name, host, url.port) for name in self._exceptions):
+        if (
+            named is None
+            or is_loopback(host)
+            or any(_matches_no_proxy(name, host, url.port) for name in self._exceptions)
+        ):
             return None
         name, value = named
-        return _proxy(name, value)
+        return _parse_proxy(name, value)
 
 
-def certificates(environment: Mapping[str, str]) -> ssl.SSLContext:
-    """What TLS trusts. Raises `TransportError` when a certificate that was named cannot be read."""
+def trusted_context(environment: Mapping[str, str]) -> ssl.SSLContext:
+    """Create a TLS context. Raises `TransportError` if a configured certificate cannot be read."""
     bundle = environment.get("REQUESTS_CA_BUNDLE") or ""
     file = environment.get("SSL_CERT_FILE") or ("" if os.path.isdir(bundle) else bundle)
     folder = environment.get("SSL_CERT_DIR") or (bundle if os.path.isdir(bundle) else "")
@@ -65,26 +69,27 @@ def _context(file: str, folder: str) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=file or None, capath=folder or None)
 
 
-def _value(environment: Mapping[str, str], name: str) -> str:
+def _variable(environment: Mapping[str, str], name: str) -> str:
     return (environment.get(name) or environment.get(name.upper()) or "").strip()
 
 
-def _proxy(name: str, value: str) -> Proxy:
+def _parse_proxy(name: str, value: str) -> Proxy:
     try:
         url = parse(value if "://" in value else f"http://{value}")
     except ValueError:
         raise TransportError("connect", f"the proxy in {name.upper()} is not one that speaks HTTP") from None
-    return Proxy(url) if url.user is None else Proxy(url, {"proxy-authorization": basic(url)})
+    return Proxy(url) if url.user is None else Proxy(url, {"proxy-authorization": basic_credential(url)})
 
 
-def basic(url: Url) -> str:
-    """The credential in an address, as a header tells it (RFC 7617)."""
+def basic_credential(url: Url) -> str:
+    """Return the credential of an address as a header value (RFC 7617)."""
     credential = f"{unquote(url.user or '')}:{unquote(url.password or '')}"
     return f"Basic {b64encode(credential.encode()).decode()}"
 
 
-def _covers(name: str, host: str, port: int) -> bool:
-    """Does an entry of `NO_PROXY` cover this host? `*`, a domain with all below it, an address, a network, a port."""
+def _matches_no_proxy(name: str, host: str, port: int) -> bool:
+    """Tell whether a `NO_PROXY` entry matches this host: `*`, a domain and its subdomains, an address, a network, a
+    port."""
     if name == "*" or name == f"{host}:{port}":
         return True
     if "/" in name:

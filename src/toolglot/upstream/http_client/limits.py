@@ -1,4 +1,4 @@
-"""What the HTTP client keeps to: limits, addresses, and the words for what goes wrong."""
+"""Limits, address parsing and error messages of the HTTP client."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from toolglot.upstream.transport import TransportError
 from toolglot.upstream.url import Url, parse
 
 READ_BUFFER = 64 * 1024
-"""Bytes of a body that may wait for their reader before the socket is left alone."""
+"""Bytes of a body to buffer before the socket is no longer read."""
 MAX_LINE = 8 * 1024
 MAX_FIELD = 32 * 1024
-"""Vendors' security headers alone can have ten thousand bytes."""
+"""Security headers of some vendors alone have ten thousand bytes."""
 MAX_FIELDS = 128
-WHOLE_BODY = 256 * 1024
-"""The largest body that is handed to the socket in one piece."""
+MAX_SINGLE_WRITE = 256 * 1024
+"""Largest body that is written in one piece."""
 MAX_HEADS = 32
-"""Of one answer, interim ones (1xx) included."""
+"""Maximum heads of one answer, interim ones (1xx) included."""
 KEEP_ALIVE = 15.0
 """Seconds that a connection may be idle."""
 USER_AGENT = "toolglot"
@@ -26,8 +26,8 @@ NO_ADDRESS = "the upstream's address is no http or https URL"
 BAD_HEADER = "the request to {host} cannot be written: a header has characters that none may have"
 
 
-def url_of(text: str) -> Url:
-    """The address. The path was written by its dialect and goes out as it is, escapes and all."""
+def parse_http_url(text: str) -> Url:
+    """Parse an address. The dialect wrote the path, which is sent unchanged, with its escapes."""
     if " " in text or not text.isascii() or not text.isprintable():
         raise TransportError("connect", NO_ADDRESS)
     try:
@@ -36,8 +36,8 @@ def url_of(text: str) -> Url:
         raise TransportError("connect", NO_ADDRESS) from None
 
 
-def reason(error: BaseException) -> str:
-    """Why, in the words of the system alone: other texts may repeat what they were given."""
+def error_reason(error: BaseException) -> str:
+    """Return the reason in the words of the operating system only: other texts may repeat credentials."""
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
     if isinstance(inner, ssl.SSLCertVerificationError):
         return inner.verify_message or "the certificate is not valid"

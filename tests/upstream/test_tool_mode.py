@@ -9,9 +9,9 @@ from toolglot.errors import ApiError, kind_of_status
 from toolglot.ir import Message, Request, Text, Tool, ToolCall
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
-from toolglot.upstream.calling import Known, refuses_tools, text_calls, uses_tools
-from toolglot.upstream.demo.stream import AT_ONCE
+from toolglot.upstream.demo.stream import NO_PAUSES
 from toolglot.upstream.demo.transport import DemoTransport
+from toolglot.upstream.tool_mode import KnownToolMode, refuses_tools, text_calls_for, uses_tools
 from toolglot.upstream.upstream import Upstream
 
 CHAT = find("openai_chat")
@@ -19,7 +19,7 @@ UPSTREAM = Upstream(
     name="up",
     dialect=CHAT,
     base_url="http://127.0.0.1:1/v1",
-    transport=DemoTransport(CHAT, pace=AT_ONCE),
+    transport=DemoTransport(CHAT, pace=NO_PAUSES),
     without_tools=("gemma-3*",),
 )
 
@@ -28,7 +28,7 @@ def target(model: str = "qwen3-coder", **fields: object) -> Target:
     return Target(upstream="up", model=model, asked=model, rule="a test", **fields)  # type: ignore[arg-type]
 
 
-CHOICES: list[tuple[Target, Known | None, TextCalls | None]] = [
+CHOICES: list[tuple[Target, KnownToolMode | None, TextCalls | None]] = [
     (target(), None, None),
     (target(), "native", None),
     (target(), "text", TextCalls(format="qwen3_coder")),
@@ -55,9 +55,9 @@ CHOICES: list[tuple[Target, Known | None, TextCalls | None]] = [
 
 @pytest.mark.parametrize(("wanted", "known", "expected"), CHOICES)
 def test_the_configuration_counts_then_what_was_found_out_then_native(
-    wanted: Target, known: Known | None, expected: TextCalls | None
+    wanted: Target, known: KnownToolMode | None, expected: TextCalls | None
 ) -> None:
-    assert text_calls(UPSTREAM, wanted, known) == expected
+    assert text_calls_for(UPSTREAM, wanted, known) == expected
 
 
 REFUSALS = [

@@ -1,8 +1,8 @@
 """The demo's models without native tools, whose names are in `models.py`.
 
-They ignore `tools`, calls and results in a request, as a model that never heard of them would. What the prompt tells
-of tools they read, and they write their calls as text in their format: the same agent, by the same rules. So the whole
-way of text calls can be tried without a key, a network or a model.
+They ignore `tools`, calls and results in a request, like a model that does not support tools. They read the tools that
+the prompt describes, and write calls as text in their format: the same agent, by the same rules. So text tool calls can
+be tried end to end without a key, a network or a model.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from toolglot.receipt import Receipt
 from toolglot.textcalls.history import native_history
 from toolglot.textcalls.prompts.render import calls_text, find_prompt
 from toolglot.upstream.demo.agent import answer
-from toolglot.upstream.demo.counting import usage
-from toolglot.upstream.demo.listed import tools_in
+from toolglot.upstream.demo.prompt_tools import parse_prompt_tools
+from toolglot.upstream.demo.usage import estimate_usage
 
 _ONE_CALL = re.compile(r"at most one call", re.IGNORECASE)
 
 
 def answer_as_text(request: Request, understood: Request, text_format: str) -> Response:
-    """The answer to a request of which this is `understood`, with its calls as text."""
+    """Answer a request with calls as text. `understood` is what the model read from it."""
     response = answer(understood)
     calls = [block for block in response.content if isinstance(block, ToolCall)]
     if calls:
@@ -30,18 +30,18 @@ def answer_as_text(request: Request, understood: Request, text_format: str) -> R
         said: list[Block] = [block for block in response.content if not isinstance(block, ToolCall)]
         content = (*said, Text(text=calls_text(text_format, calls, before)))
         response = replace(response, content=content, stop=Stop("end"))
-    return replace(response, usage=usage(request, response))
+    return replace(response, usage=estimate_usage(request, response))
 
 
-def read_text(request: Request, text_format: str) -> Request:
-    """What a model understands of a request that tells everything as text."""
+def read_text_request(request: Request, text_format: str) -> Request:
+    """Return what a model understands of a request that describes everything as text."""
     told = _text_of(request, "system", "developer")
     one = not find_prompt(text_format).several or _ONE_CALL.search(told) is not None
     plain = replace(
         request,
-        messages=tuple(_without_native(message) for message in request.messages),
-        tools=tools_in(told),
-        tool_choice=_choice(request),
+        messages=tuple(_without_native_tools(message) for message in request.messages),
+        tools=parse_prompt_tools(told),
+        tool_choice=_prompted_tool_choice(request),
         parallel_tool_calls=False if one else None,
     )
     return native_history(plain, text_format, Receipt())
@@ -52,13 +52,13 @@ def _text_of(request: Request, *roles: str) -> str:
     return "\n".join(block.text for message in messages for block in message.content if isinstance(block, Text))
 
 
-def _without_native(message: Message) -> Message:
+def _without_native_tools(message: Message) -> Message:
     content = tuple(block for block in message.content if not isinstance(block, (ToolCall, ToolResult)))
     return message if len(content) == len(message.content) else replace(message, content=content)
 
 
-def _choice(request: Request) -> ToolChoice | None:
-    """What the last message wants besides, in the words with which a gateway says it."""
+def _prompted_tool_choice(request: Request) -> ToolChoice | None:
+    """Return the tool choice that the last message expresses in the gateway's own wording."""
     last = request.messages[-1:] if request.messages else ()
     said = "\n".join(block.text for message in last for block in message.content if isinstance(block, Text))
     if NO_TOOLS in said:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tests.server.socketless import Remembering
-from toolglot.upstream.http_client.outbox import AT_ONCE, FEW, MOST, outbox_of
+from toolglot.upstream.http_client.write_batch import MAX_BATCH, SMALL_BATCH, UNBATCHED_WRITES, write_batch_for
 
 
 class Written(Remembering):
@@ -36,7 +36,7 @@ def turns(work: Callable[[Put, list[bytes]], Awaitable[None]]) -> None:
     async def run() -> None:
         told: list[bytes] = []
         transport, loop = Written(told), asyncio.get_running_loop()
-        await work(lambda data, busy: outbox_of(loop).put(loop, transport, data, busy), told)
+        await work(lambda data, busy: write_batch_for(loop).put(loop, transport, data, busy), told)
 
     asyncio.run(run())
 
@@ -63,13 +63,13 @@ def test_where_much_is_going_on_all_is_written_at_the_end_of_the_turn_and_in_ord
 
 def test_after_a_turn_with_little_in_it_the_next_ones_are_written_at_once_for_a_while() -> None:
     async def work(put: Put, told: list[bytes]) -> None:
-        for _ in range(FEW - 1):
+        for _ in range(SMALL_BATCH - 1):
             put(b"few", True)
         await asyncio.sleep(0)
         told.clear()
-        for _ in range(AT_ONCE):
+        for _ in range(UNBATCHED_WRITES):
             put(b"now", True)
-        assert told == [b"now"] * AT_ONCE
+        assert told == [b"now"] * UNBATCHED_WRITES
         put(b"later", True)
         assert b"later" not in told
 
@@ -78,11 +78,11 @@ def test_after_a_turn_with_little_in_it_the_next_ones_are_written_at_once_for_a_
 
 def test_not_more_than_so_many_wait_for_the_end_of_a_long_turn() -> None:
     async def work(put: Put, told: list[bytes]) -> None:
-        for _ in range(MOST + 1):
+        for _ in range(MAX_BATCH + 1):
             put(b"a", True)
-        assert told == [b"a"] * MOST
+        assert told == [b"a"] * MAX_BATCH
         await asyncio.sleep(0)
-        assert told == [b"a"] * (MOST + 1)
+        assert told == [b"a"] * (MAX_BATCH + 1)
         put(b"b", True)  # that turn was worth it
         assert b"b" not in told
 
@@ -92,7 +92,7 @@ def test_not_more_than_so_many_wait_for_the_end_of_a_long_turn() -> None:
 def test_a_transport_that_fails_does_not_cost_the_others_their_words() -> None:
     async def work(put: Put, told: list[bytes]) -> None:
         loop = asyncio.get_running_loop()
-        outbox_of(loop).put(loop, Broken(), b"a", True)
+        write_batch_for(loop).put(loop, Broken(), b"a", True)
         put(b"b", True)
         await asyncio.sleep(0)
         assert told == [b"b"]
@@ -103,7 +103,7 @@ def test_a_transport_that_fails_does_not_cost_the_others_their_words() -> None:
 def test_what_waits_is_written_once_by_whoever_flushes() -> None:
     async def work(put: Put, told: list[bytes]) -> None:
         put(b"a", True)
-        outbox_of(asyncio.get_running_loop()).flush()
+        write_batch_for(asyncio.get_running_loop()).flush()
         assert told == [b"a"]
         await asyncio.sleep(0)
         assert told == [b"a"]
@@ -116,7 +116,7 @@ def test_nothing_is_written_to_a_transport_that_was_closed_meanwhile() -> None:
         loop = asyncio.get_running_loop()
         closed = Written(told)
         put(b"a", True)
-        outbox_of(loop).put(loop, closed, b"b", True)
+        write_batch_for(loop).put(loop, closed, b"b", True)
         closed.closing = True
         await asyncio.sleep(0)
         assert told == [b"a"]

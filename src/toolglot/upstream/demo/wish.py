@@ -1,4 +1,4 @@
-"""What a wish means, as far as rules can tell: its clauses, their words, and the values that stand in them."""
+"""Parse a wish by rules: its clauses, their words, and the values in them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ARITHMETIC = re.compile(r"-?\d[\d.]*(?:\s*[-+*/\u00d7\u00f7^%]\s*-?\d[\d.]*)+")
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _WORD = re.compile(r"[^\W\d_][\w'-]*", re.UNICODE)
 _CUT = re.compile(
-    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|https?://\S+"  # nothing is cut inside of these
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|https?://\S+"  # nothing is split inside of these
     r"|(?P<cut>[.!?;:](?=\s|$)|\n+|,?\s+(?:and|(?P<then>then)|also|as well as)\s+(?!\d)|,(?=\s))",
     re.IGNORECASE,
 )
 _THEN = re.compile(r"^[\s,]*(?:and\s+)?then\b", re.IGNORECASE)
 _ENCLOSED = re.compile(r",\s+[^\W\d_][\w.]*\s*(?:[.!?]|$)")
-"""`, CA?`: a second name that closes a sentence belongs to the first one, as a state or country does."""
+"""`, CA?`: a second name that ends a sentence belongs to the first one, like a state or country."""
 _NEGATED = re.compile(r"\b(?:no|not|never|without|don'?t|doesn'?t)\b", re.IGNORECASE)
 _AFTER = re.compile(r"\b(?:in|at|for|near|from|named|called)\s+([^\W\d_][\w'-]*)", re.IGNORECASE)
 
@@ -43,7 +43,7 @@ PLAIN_WORDS = frozenset(
 
 
 class Clause(Struct, frozen=True, kw_only=True):
-    """A part of the wish that asks for one thing. `is_value`: it only names a thing that its forerunner asked about."""
+    """A part of the wish that asks for one thing. `is_value`: it only names another value for the previous clause."""
 
     text: str
     words: frozenset[str] = frozenset()
@@ -57,11 +57,11 @@ class Clause(Struct, frozen=True, kw_only=True):
     is_value: bool = False
     is_negated: bool = False
     step: int = 0
-    """How many times the wish has said "then" before this clause."""
+    """Number of times that the wish has said "then" before this clause."""
 
 
 def stem(word: str) -> str:
-    """A word without its plural and without -ing: crude, and the same on both sides of a comparison."""
+    """Strip the plural and -ing from a word: crude, but the same on both sides of a comparison."""
     word = word.lower().removesuffix("'s")
     for suffix, end in (("ies", "y"), ("ing", ""), ("ss", "ss"), ("s", "")):
         if word.endswith(suffix) and len(word) - len(suffix) >= 2:
@@ -70,13 +70,14 @@ def stem(word: str) -> str:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The telling words of a text or an identifier: `getLocalTime`, `local_time` and "Local times" agree."""
+    """Return the significant words of a text or an identifier: `getLocalTime`, `local_time` and "Local times" are
+    equal."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", text)
     return frozenset(stem(word) for word in _WORD.findall(parted) if word.lower() not in PLAIN_WORDS)
 
 
-def clauses(wish: str) -> tuple[Clause, ...]:
-    """The wish, cut at sentence ends, commas and conjunctions."""
+def split_clauses(wish: str) -> tuple[Clause, ...]:
+    """Split the wish at sentence ends, commas and conjunctions."""
     wish = wish.replace(_APOSTROPHE, "'")
     parts: list[tuple[str, bool]] = []
     start, begins = 0, True
@@ -85,7 +86,7 @@ def clauses(wish: str) -> tuple[Clause, ...]:
         if cut is None or (cut == "," and _is_enclosed(wish, match.start())):
             continue
         parts.append((wish[start : match.start()], begins))
-        # The clause keeps its "then", which says that it waits for what comes before it.
+        # The clause keeps its "then", which says that it waits for the clauses before it.
         start = match.start("then") if match["then"] else match.end()
         begins = cut[0] in ".!?;:\n"
     parts.append((wish[start:], begins))
@@ -94,7 +95,7 @@ def clauses(wish: str) -> tuple[Clause, ...]:
         text = _THEN.sub("", part)
         step += text != part
         if text.strip(" ,"):
-            found.append(replace(clause(text.strip(" ,"), begins=begins and text == part), step=step))
+            found.append(replace(parse_clause(text.strip(" ,"), begins=begins and text == part), step=step))
     return tuple(found)
 
 
@@ -104,8 +105,8 @@ def _is_enclosed(wish: str, comma: int) -> bool:
     return bool(rest and before and before[-1][0].isupper() and wish[comma + 1 :].lstrip()[0].isupper())
 
 
-def clause(text: str, *, begins: bool = True) -> Clause:
-    """One clause. `begins`: it stands at the start of a sentence, where every word has a capital letter."""
+def parse_clause(text: str, *, begins: bool = True) -> Clause:
+    """Parse one clause. `begins`: it starts a sentence, where the first word is always capitalized."""
     text = text.replace(_APOSTROPHE, "'")
     quoted = tuple(next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
     plain = _QUOTED.sub(" ", text)
@@ -113,7 +114,7 @@ def clause(text: str, *, begins: bool = True) -> Clause:
     files = tuple(_FILE.findall(_URL.sub(" ", plain))) + tuple(part for part in quoted if _FILE.fullmatch(part))
     prose = _FILE.sub(" ", _URL.sub(" ", plain))
     arithmetic = _ARITHMETIC.search(prose)
-    names = _names(prose, begins)
+    names = _find_names(prose, begins)
     words = words_of(text)
     if any(file.lower().endswith(IMAGE_SUFFIXES) for file in files):
         words |= {"image"}
@@ -129,14 +130,14 @@ def clause(text: str, *, begins: bool = True) -> Clause:
         dates=tuple(_DATE.findall(prose)),
         numbers=tuple(float(number) for number in _NUMBER.findall(_DATE.sub(" ", prose))),
         arithmetic=arithmetic[0] if arithmetic else None,
-        names=names or _after(prose),
+        names=names or _names_after_preposition(prose),
         is_value=has_value and not others,
         is_negated=_NEGATED.search(prose) is not None,
     )
 
 
-def _names(prose: str, begins: bool) -> tuple[str, ...]:
-    """Runs of capitalised words, without the capital letter that every sentence begins with."""
+def _find_names(prose: str, begins: bool) -> tuple[str, ...]:
+    """Find runs of capitalized words, ignoring the capital letter at the start of a sentence."""
     runs: list[list[re.Match[str]]] = []
     for word in _WORD.finditer(prose):
         if not word[0][0].isupper() or word[0].partition("'")[0] == "I":
@@ -152,10 +153,10 @@ def _names(prose: str, begins: bool) -> tuple[str, ...]:
 
 
 def _is_subject(prose: str, first: re.Match[str]) -> bool:
-    """The first word of a sentence is a name when it stands alone, or when something is told about it."""
+    """The first word of a sentence is a name if it is alone, or if something is said about it."""
     return first[0].lower() not in PLAIN_WORDS and _SUBJECT.match(prose, first.end()) is not None
 
 
-def _after(prose: str) -> tuple[str, ...]:
-    """Without capital letters a name may still stand behind a preposition: "weather in paris"."""
+def _names_after_preposition(prose: str) -> tuple[str, ...]:
+    """Without capital letters a name may still follow a preposition: "weather in paris"."""
     return tuple(word for word in _AFTER.findall(prose) if word.lower() not in PLAIN_WORDS)

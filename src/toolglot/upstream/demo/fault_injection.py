@@ -1,4 +1,4 @@
-"""Words in a wish that make the demo misbehave on purpose: `demo:error 429`, `demo:cut`, `demo:fault`, `demo:slow`."""
+"""Words in a wish that make the demo fail on purpose: `demo:error 429`, `demo:cut`, `demo:fault`, `demo:slow`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolglot.errors import ApiError, kind_of_status
 _WORDS = re.compile(r"\bdemo:(?:(error)(?:\s+([45]\d\d))?|(cut)|(fault)|(slow))\b\s*", re.IGNORECASE)
 
 
-class Mischief(Struct, frozen=True, kw_only=True):
+class InjectedFaults(Struct, frozen=True, kw_only=True):
     status: int | None = None
     is_cut: bool = False
     is_fault: bool = False
@@ -22,13 +22,13 @@ class Mischief(Struct, frozen=True, kw_only=True):
         return self.is_cut or self.is_fault
 
 
-NONE = Mischief()
+NO_FAULTS = InjectedFaults()
 
 
-def mischief_of(wish: str) -> Mischief:
-    """What the wish asks to go wrong."""
+def parse_faults(wish: str) -> InjectedFaults:
+    """Parse the faults that the wish asks for."""
     found = list(_WORDS.finditer(wish))
-    return Mischief(
+    return InjectedFaults(
         status=next((int(match[2] or 500) for match in found if match[1]), None),
         is_cut=any(match[3] for match in found),
         is_fault=any(match[4] for match in found),
@@ -36,12 +36,12 @@ def mischief_of(wish: str) -> Mischief:
     )
 
 
-def without_mischief(wish: str) -> str:
+def without_fault_words(wish: str) -> str:
     return _WORDS.sub("", wish).strip()
 
 
-def error_of(status: int) -> ApiError:
-    """The error that was asked for."""
+def make_error(status: int) -> ApiError:
+    """Return the requested error."""
     return ApiError(
         kind=kind_of_status(status),
         status=status,
@@ -50,4 +50,4 @@ def error_of(status: int) -> ApiError:
     )
 
 
-FAULT = ApiError(kind="overloaded", message="The demo upstream fails here, as “demo:fault” asks it to")
+STREAM_FAULT = ApiError(kind="overloaded", message="The demo upstream fails here, as “demo:fault” asks it to")

@@ -1,4 +1,4 @@
-"""What an answer of the demo would cost, by the same estimate that the gateway gives."""
+"""Token usage of a demo answer, with the gateway's own estimate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolglot.ir import Block, Message, Request, Response, Thinking, Usage
 from toolglot.tokens import estimate
 
 
-def usage(request: Request, response: Response) -> Usage:
+def estimate_usage(request: Request, response: Response) -> Usage:
     return Usage(
         input_tokens=estimate(request),
         output_tokens=_tokens(response.content),

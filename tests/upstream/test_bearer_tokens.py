@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from toolglot.config.schema import UpstreamConfig
-from toolglot.upstream.tokens import REST, Tokens, TokenTransport, tokens_of
-from toolglot.upstream.transport import Call, Reply, TransportError
+from toolglot.upstream.bearer_tokens import REFUSAL_PAUSE, RefreshingToken, TokenTransport, configured_token
+from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 
 SERVICE = "https://tokens.example/v1/token"
-CALL = Call(url="https://warp.example/ai/multi-agent", headers={"authorization": "Bearer first", "x": "y"})
+CALL = UpstreamCall(url="https://warp.example/ai/multi-agent", headers={"authorization": "Bearer first", "x": "y"})
 
 
 class Said:
@@ -40,10 +40,10 @@ class Both:
     def __init__(self, gives: Callable[[int], Any], takes: Callable[[str], bool] = lambda token: True) -> None:
         self._gives = gives
         self._takes = takes
-        self.given: list[Call] = []
+        self.given: list[UpstreamCall] = []
         self.used: list[str] = []
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: UpstreamCall) -> Reply:
         await asyncio.sleep(0)
         if call.url.startswith(SERVICE):
             self.given.append(call)
@@ -71,8 +71,8 @@ def numbered(number: int) -> dict[str, str]:
     return {"id_token": f"token-{number}", "refresh_token": f"refresh-{number}", "expires_in": "3600"}
 
 
-def having(both: Both, clock: Clock, token: str | None = "first") -> tuple[TokenTransport, Tokens]:
-    tokens = Tokens(both, url=SERVICE, key="k", refresh_token="refresh-0", token=token, now=clock)
+def having(both: Both, clock: Clock, token: str | None = "first") -> tuple[TokenTransport, RefreshingToken]:
+    tokens = RefreshingToken(both, url=SERVICE, key="k", refresh_token="refresh-0", token=token, now=clock)
     return TokenTransport(both, tokens), tokens
 
 
@@ -145,7 +145,7 @@ def test_a_service_that_refuses_is_left_alone_for_a_while(says: Any, caplog: pyt
         for _ in range(3):
             assert (await transport.send(CALL)).status == 401
         assert len(both.given) == 1
-        clock.now += REST
+        clock.now += REFUSAL_PAUSE
         await transport.send(CALL)
         assert len(both.given) == 2
         assert tokens.token == "first"
@@ -166,9 +166,9 @@ def test_without_any_token_the_call_goes_as_it_is() -> None:
 
 def test_both_halves_are_needed() -> None:
     both = Both(numbered)
-    assert tokens_of(UpstreamConfig(refresh_token="r"), both) is None
-    assert tokens_of(UpstreamConfig(refresh_key="k"), both) is None
-    assert tokens_of(UpstreamConfig(refresh_token="r", refresh_key="k"), both) is not None
+    assert configured_token(UpstreamConfig(refresh_token="r"), both) is None
+    assert configured_token(UpstreamConfig(refresh_key="k"), both) is None
+    assert configured_token(UpstreamConfig(refresh_token="r", refresh_key="k"), both) is not None
 
 
 def test_nothing_secret_is_printed() -> None:
@@ -180,6 +180,6 @@ def test_nothing_secret_is_printed() -> None:
 def test_what_was_renewed_survives_a_reload_of_the_same_configuration() -> None:
     both = Both(numbered)
     config = UpstreamConfig(refresh_token="r", refresh_key="k")
-    before = tokens_of(config, both)
-    assert tokens_of(config, both, before) is before
-    assert tokens_of(UpstreamConfig(refresh_token="other", refresh_key="k"), both, before) is not before
+    before = configured_token(config, both)
+    assert configured_token(config, both, before) is before
+    assert configured_token(UpstreamConfig(refresh_token="other", refresh_key="k"), both, before) is not before

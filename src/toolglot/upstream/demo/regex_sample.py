@@ -1,7 +1,7 @@
-"""A short text that matches a regular expression, written rather than searched for.
+"""Construct a short text that matches a regular expression.
 
-The expression is read, never run: it comes from a stranger, and running it could take for ever. Literals, classes,
-groups, alternatives and repeats are understood; look-around and back-references are not.
+The expression is parsed and never run: it is untrusted, and running it could take forever. Literals, classes, groups,
+alternatives and repeats are supported; look-around and back-references are not.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _REPEAT = re.compile(r"(?:\*|\+|\?|\{(\d*)(,?)(\d*)\})[?+]?")
 _GROUP = re.compile(r"\?(?::|P?<[A-Za-z_]\w*>)")
 
 
-class _UnknownError(Exception):
-    """Something in the expression is not understood."""
+class _UnsupportedPatternError(Exception):
+    """Raised for unsupported syntax."""
 
 
-def matching(pattern: str, at_least: int = 0) -> str | None:
-    """A text of at least so many characters that the pattern matches; None when the pattern is not understood."""
+def matching_text(pattern: str, at_least: int = 0) -> str | None:
+    """Return a matching text of at least `at_least` characters; None if the pattern is not supported."""
     for more in (0, 1, at_least):
         try:
-            text = _Writer(pattern, more).write()
-        except _UnknownError:
+            text = _SampleWriter(pattern, more).write()
+        except _UnsupportedPatternError:
             return None
         if len(text) >= at_least:
             return text
     return text.ljust(at_least, "x") if "$" not in pattern and r"\Z" not in pattern else text
 
 
-class _Writer:
-    """One pass over an expression. `more`: how often something is repeated that may be repeated without end."""
+class _SampleWriter:
+    """One pass over an expression. `more`: how often to repeat what may repeat without limit."""
 
     def __init__(self, pattern: str, more: int) -> None:
         self._pattern = pattern
@@ -46,7 +46,7 @@ class _Writer:
     def write(self) -> str:
         text = self._alternatives()
         if self._at < len(self._pattern):
-            raise _UnknownError
+            raise _UnsupportedPatternError
         return text
 
     def _peek(self) -> str:
@@ -55,12 +55,12 @@ class _Writer:
     def _take(self) -> str:
         character = self._peek()
         if not character:
-            raise _UnknownError
+            raise _UnsupportedPatternError
         self._at += 1
         return character
 
     def _alternatives(self) -> str:
-        """The first alternative; the others are read all the same."""
+        """Return the first alternative; the others are parsed as well."""
         first = self._sequence()
         while self._peek() == "|":
             self._at += 1
@@ -74,7 +74,7 @@ class _Writer:
             piece = self._repeated(self._atom())
             length += len(piece)
             if length > MAX_LENGTH:
-                raise _UnknownError
+                raise _UnsupportedPatternError
             pieces.append(piece)
         return "".join(pieces)
 
@@ -90,7 +90,7 @@ class _Writer:
         if mark == "{" and repeat[3] and self._more:
             count = max(least, min(int(repeat[3]), self._more))
         if count * len(piece) > MAX_LENGTH:
-            raise _UnknownError
+            raise _UnsupportedPatternError
         return piece * count
 
     def _atom(self) -> str:
@@ -102,21 +102,21 @@ class _Writer:
         if character == "\\":
             return self._escape()
         if character in "*+?":
-            raise _UnknownError
+            raise _UnsupportedPatternError
         return {"^": "", "$": "", ".": "x"}.get(character, character)
 
     def _group(self) -> str:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise _UnknownError
+            raise _UnsupportedPatternError
         if self._peek() == "?":
             opening = _GROUP.match(self._pattern, self._at)
             if opening is None:
-                raise _UnknownError
+                raise _UnsupportedPatternError
             self._at = opening.end()
         text = self._alternatives()
         if self._take() != ")":
-            raise _UnknownError
+            raise _UnsupportedPatternError
         self._depth -= 1
         return text
 
@@ -129,7 +129,7 @@ class _Writer:
         if character in "xu":
             return self._code(2 if character == "x" else 4)
         if character.isalnum() and character not in _CONTROLS:
-            raise _UnknownError  # a back-reference, a word boundary, a Unicode property
+            raise _UnsupportedPatternError  # a back-reference, word boundary or Unicode property
         return _CONTROLS.get(character, character)
 
     def _code(self, digits: int) -> str:
@@ -138,10 +138,10 @@ class _Writer:
         try:
             return chr(int(code, 16))
         except ValueError:
-            raise _UnknownError from None
+            raise _UnsupportedPatternError from None
 
     def _class(self) -> str:
-        """A member of a class such as `[a-z_]`, or of its complement."""
+        """Return a member of a class such as `[a-z_]`, or of its complement."""
         excluded = self._peek() == "^"
         self._at += excluded
         members: list[tuple[str, str]] = []
@@ -166,7 +166,7 @@ class _Writer:
                 re.fullmatch(_MATCHES[kind], candidate) for kind in kinds
             ):
                 return candidate
-        raise _UnknownError
+        raise _UnsupportedPatternError
 
     def _member(self) -> str:
         character = self._take()
