@@ -74,6 +74,8 @@ def encode_text(value: Any) -> str:
 
 def to_bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
     """A document given as bytes, as text or as parsed JSON, as bytes."""
+    if type(data) is bytes:
+        return data
     if isinstance(data, str):
         return data.encode("utf-8", "surrogatepass")
     return encode(data) if isinstance(data, Mapping) else bytes(data)
