@@ -262,7 +262,9 @@ def _of_ids(history: ToolHistory, bits: int) -> int:
     is_loose = not history.has_own_ids
     if bits & UNPAIRED or is_loose:
         return LOOSE_IDS | ODD_IDS | UNPAIRED if is_loose else ODD_IDS
-    return 0 if _are_plain_ids(" ".join(history.used_ids)) else ODD_IDS
+    joined = " ".join(history.used_ids)
+    is_plain = joined.count(" ") == len(history.used_ids) - 1 and _are_plain_ids(joined) is not None
+    return 0 if is_plain else ODD_IDS
 
 
 def _of_odd_call(call: ToolCall, source: str, can: Capabilities) -> int:

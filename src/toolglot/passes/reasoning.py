@@ -80,10 +80,11 @@ def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
 
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
-    for block in message.content:
-        if block.native or type(block) is Thinking:
-            break
-    else:
+    if Thinking not in map(type, message.content):
+        for block in message.content:
+            if block.native and _holds_state(block, context.target):
+                context.receipt.note(str(Place(number)), "reasoning state", _STATE_WHY)
+                break
         return message
     content: list[Block] = []
     left = emptied = state = known = own = False
@@ -108,8 +109,11 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
     if emptied:
         context.receipt.loss(where, "encrypted reasoning", "only the model that made it can read it")
     if state:
-        context.receipt.note(where, "reasoning state", "signatures go back to the model that made them alone")
+        context.receipt.note(where, "reasoning state", _STATE_WHY)
     return message if not left and not emptied else replace(message, content=tuple(content))
+
+
+_STATE_WHY = "signatures go back to the model that made them alone"
 
 
 def _is_own(block: Thinking, context: Context) -> bool:

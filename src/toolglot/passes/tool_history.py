@@ -104,15 +104,23 @@ def tool_history(request: Request, context: Context) -> ToolHistory:
 def with_results(request: Request, context: Context, results: list[ToolResult]) -> Request:
     """The request with other results in the places of those that it has, in order, of the same ids."""
     history = tool_history(request, context)
-    contents: dict[int, list[Block]] = {}
-    for (number, index), before, result in zip(history.places, history.results, results, strict=True):
-        if result is not before:
-            if number not in contents:
-                contents[number] = [*request.messages[number].content]
-            contents[number][index] = result
-    if not contents:
-        return request
     messages = [*request.messages]
+    contents: dict[int, list[Block]] = {}  # of messages with several blocks
+    is_same = True
+    for (number, index), before, result in zip(history.places, history.results, results, strict=True):
+        if result is before:
+            continue
+        is_same = False
+        message = messages[number]
+        if len(message.content) == 1:
+            messages[number] = replace(message, content=(result,))
+        elif number in contents:
+            contents[number][index] = result
+        else:
+            contents[number] = [*message.content]
+            contents[number][index] = result
+    if is_same:
+        return request
     for number, content in contents.items():
         messages[number] = replace(messages[number], content=tuple(content))
     request = replace(request, messages=tuple(messages))

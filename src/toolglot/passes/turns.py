@@ -73,6 +73,8 @@ def _has_blank_text(message: Message) -> bool:
 
 def _with_something(request: Request, had_messages: bool, context: Context) -> Request:
     """A conversation that the target takes, where nothing is left but system text."""
+    if request.messages and request.messages[-1].role not in INSTRUCTION_ROLES:
+        return request
     if len(request.messages) > count_leading(request.messages):
         return request
     if not had_messages:
@@ -247,9 +249,15 @@ def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:
 def _merged(messages: list[Message], context: Context) -> list[Message]:
     """Neighbours of one role as one message, where the target wants that."""
     can = context.can
-    merging = {"assistant"} if can.calls_in_one_message else set()
-    if can.roles_alternate:
-        merging |= {"assistant", "user"}
+    merging = _BOTH if can.roles_alternate else _ASSISTANT if can.calls_in_one_message else _NONE
+    before = ""
+    for message in messages:
+        role = message.role
+        if (role == before and role in merging) or (role == "user" and len(message.content) > 1):
+            break
+        before = role
+    else:
+        return messages
     merged: list[Message] = []
     start, count = 0, len(messages)
     while start < count:
@@ -264,6 +272,11 @@ def _merged(messages: list[Message], context: Context) -> list[Message]:
             merged.append(_turn(messages[start:end], start, context))
         start = end
     return merged
+
+
+_NONE: frozenset[str] = frozenset()
+_ASSISTANT = frozenset({"assistant"})
+_BOTH = frozenset({"assistant", "user"})
 
 
 def _turn(turn: list[Message], number: int, context: Context) -> Message:

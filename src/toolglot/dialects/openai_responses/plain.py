@@ -14,20 +14,29 @@ from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
 
 
 def plain_items(message: Message) -> list[dict[str, Any]] | None:
-    """The items of a message of another dialect: calls, results and texts that do not stand side by side."""
+    """The items of a message of another dialect: calls, results, the assistant's texts, or texts of somebody else and
+    nothing beside them."""
     if NAME in message.native or not message.content:
         return None
+    if message.role != "assistant" and type(message.content[0]) is Text:
+        return _texts_item(message)
     items: list[dict[str, Any]] = []
-    before: type[Block] | None = None
     for block in message.content:
-        kind = type(block)
-        write = _WRITERS.get(kind)
-        item = write(block, message) if write is not None and not (before is kind is Text) else None
+        write = _WRITERS.get(type(block))
+        item = write(block, message) if write is not None else None
         if item is None:
             return None
         items.append(item)
-        before = kind
     return items
+
+
+def _texts_item(message: Message) -> list[dict[str, Any]] | None:
+    parts: list[dict[str, Any]] = []
+    for block in message.content:
+        if not _is_bare(block):
+            return None
+        parts.append({"type": "input_text", "text": block.text})
+    return [{"type": "message", "role": message.role, "content": parts}]
 
 
 def _is_bare(block: Block) -> TypeGuard[Text]:
@@ -35,13 +44,9 @@ def _is_bare(block: Block) -> TypeGuard[Text]:
 
 
 def _text_item(block: Block, message: Message) -> dict[str, Any] | None:
-    if not _is_bare(block):
+    if not _is_bare(block) or message.role != "assistant":
         return None
-    if message.role == "assistant":
-        return {"type": "message", "role": "assistant", "content": block.text}
-    if len(message.content) > 1:
-        return None
-    return {"type": "message", "role": message.role, "content": [{"type": "input_text", "text": block.text}]}
+    return {"type": "message", "role": "assistant", "content": block.text}
 
 
 def _call_item(block: Block, message: Message) -> dict[str, Any] | None:
