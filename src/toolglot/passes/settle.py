@@ -127,6 +127,11 @@ class Settler:
         self._opaque = False
         self._failed = False
 
+    @property
+    def holds_ends(self) -> bool:
+        """May a piece of arguments with a closing brace be kept back until the next one comes?"""
+        return self._cut_visibly
+
     def is_idle(self, response: Response) -> bool:
         """Would this change nothing of a whole answer, and report nothing?"""
         reason, calls = response.stop.reason, [block for block in response.content if type(block) is ToolCall]
