@@ -159,15 +159,17 @@ class StreamTranslation:
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
         if self._short is not None:
-            came, first, last, within, opens, closes = self._short
+            came, first, last, within, opens, middle, closes = self._short
             if data.startswith(first) and data.endswith(last):
-                body = came.inside(data, len(first), len(data) - len(last)) if within is None else data[within]
+                body = came.inside(data, len(first), len(data)) if within is None else data[within]
                 is_short = len(body) < LONG and self._held_back not in body
                 if is_short and (body.translate(BLANKED).isspace() or is_alike(body)):
-                    if closes is None:
-                        return self._write_run([body])
                     self._unread += body
-                    written = b"".join((opens, body, closes))
+                    if middle is None:
+                        written = b"".join((opens, body, closes)) if closes else b""
+                    else:
+                        written = b"%b%d%b%b%b" % (opens, self._number, middle, body, closes)
+                        self._number += 1
                     return written if len(self._unread) < MOST_UNREAD else written + self._catch_up()
         if self._texts is not None and self._at_start and self._begun and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls

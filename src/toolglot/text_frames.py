@@ -62,26 +62,18 @@ def _are_alike(bodies: list[bytes], held_back: bytes) -> bool:
     return b"\n" not in joined and _ALIKE_LINES(b"\n".join(bodies)) is not None and all(bodies)
 
 
-_NUMBER = rb"[1-9][0-9]{0,17}"
-_WORD = rb"[\w.:+-]{0,64}"
-_LONGEST_VALUE = 64
-_IS_ONE = {form: re.compile(form).fullmatch for form in (_NUMBER, _WORD)}
-_ARE_ALL = {form: re.compile(rb"(?:%b\n)+" % form).fullmatch for form in (_NUMBER, _WORD)}
+_NUMBER, _WORD = rb"[1-9][0-9]{0,17}", rb"[\w.:+-]{0,64}"
+
+_Form: TypeAlias = tuple[re.Pattern[bytes], re.Pattern[bytes]]
+"""Matches a value, and many that each stand on a line."""
+_FORMS: tuple[_Form, ...] = tuple((re.compile(form), re.compile(rb"(?:%b\n)+" % form)) for form in (_NUMBER, _WORD))
+_Hole: TypeAlias = tuple[re.Pattern[bytes], re.Pattern[bytes], bytes]
+"""A value that changes: its form, and the constant bytes behind it."""
 
 
-class _Hole(Struct, frozen=True):
-    """A value that changes: what it may be, and the constant bytes on the side of the text."""
-
-    form: bytes
-    constant: bytes
-
-    def fits(self, value: bytes) -> bool:
-        return _IS_ONE[self.form](value) is not None
-
-    def fit(self, values: list[bytes]) -> bool:
-        """The same for all of these."""
-        lines = b"\n".join((*values, b""))
-        return _ARE_ALL[self.form](lines) is not None and lines.count(b"\n") == len(values)
+def _are_values(values: list[bytes], on_lines: re.Pattern[bytes]) -> bool:
+    lines = b"\n".join((*values, b""))
+    return on_lines.fullmatch(lines) is not None and lines.count(b"\n") == len(values)
 
 
 @lru_cache(maxsize=32)
@@ -91,15 +83,15 @@ def _values_of(members: tuple[str, ...]) -> re.Pattern[bytes]:
     return re.compile(rb'[{,] ?"(?:%b)": ?(?:(%b)(?=[,}])|"(%b)")' % (names, _NUMBER, _WORD))
 
 
-def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[list[bytes], list[bytes]]:
-    """The bytes between the values of these members, and the form of each value."""
-    pieces, forms, start = [], [], 0
-    for match in _values_of(members).finditer(constant) if members else ():
-        begin, end = match.span(match.lastindex or 0)
-        pieces.append(constant[start:begin])
-        forms.append(_NUMBER if match.lastindex == 1 else _WORD)
-        start = end
-    return [*pieces, constant[start:]], forms
+def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[bytes, list[_Hole]]:
+    """The bytes up to the first value of these members, and the values with the bytes behind each."""
+    matches = list(_values_of(members).finditer(constant)) if members else []
+    edges = [*[match.span(match.lastindex or 0) for match in matches], (len(constant), 0)]
+    holes = [
+        (*_FORMS[(match.lastindex or 0) - 1], constant[end:begin])
+        for match, (_, end), (begin, _) in zip(matches, edges, edges[1:], strict=False)
+    ]
+    return constant[: edges[0][0]], holes
 
 
 class FrameTemplate(Struct, frozen=True):
@@ -113,8 +105,10 @@ class FrameTemplate(Struct, frozen=True):
     """How `tail` ends, behind the last value that changes."""
     before: tuple[_Hole, ...] = ()
     """The values that change in `head`."""
+    middle: bytes = b""
+    """How `tail` begins, up to the first value that changes."""
     behind: tuple[_Hole, ...] = ()
-    """Those in `tail`, from the last to the first."""
+    """The values that change in `tail`."""
 
     @property
     def is_constant(self) -> bool:
@@ -125,36 +119,43 @@ class FrameTemplate(Struct, frozen=True):
         the frame no more than one, is for the caller to tell."""
         if not data.startswith(self.first, start) or not data.endswith(self.last, start, stop):
             return b""
-        return self.inside(data, start + len(self.first), stop - len(self.last))
+        return self.inside(data, start + len(self.first), stop)
 
     def inside(self, data: bytes, start: int, stop: int) -> bytes:
-        """The same between `first` and `last`."""
-        for hole in self.before:
-            constant = hole.constant
-            end = data.find(constant, start, start + len(constant) + _LONGEST_VALUE)
-            if end < 0 or not hole.fits(data[start:end]):
+        """The same from behind `first` on, of a frame that ends with `last`."""
+        for form, _, constant in self.before:
+            value = form.match(data, start)
+            if value is None or not data.startswith(constant, value.end()):
                 return b""
-            start = end + len(constant)
-        for hole in self.behind:
-            begin = data.rfind(hole.constant, start, stop)
-            if begin < 0 or not hole.fits(data[begin + len(hole.constant) : stop]):
+            start = value.end() + len(constant)
+        if not self.behind:
+            return data[start : stop - len(self.last)]
+        end = data.rfind(self.middle, start, stop)
+        at = end + len(self.middle)
+        for form, _, constant in self.behind:
+            value = form.match(data, at)
+            if end < 0 or value is None or not data.startswith(constant, value.end()):
                 return b""
-            stop = begin
-        return data[start:stop]
+            at = value.end() + len(constant)
+        return data[start:end] if at == stop else b""
 
     def bodies_of(self, frames: list[bytes]) -> list[bytes]:
         """The same of many, each between `first` and `last`; none where they are not all such frames."""
-        for hole in self.before:
-            parts = [frame.partition(hole.constant) for frame in frames]
-            if not hole.fit([value for value, _, _ in parts]):
+        for _, on_lines, constant in self.before:
+            parts = [frame.partition(constant) for frame in frames]
+            if not _are_values([value for value, _, _ in parts], on_lines):
                 return []
             frames = [rest for _, _, rest in parts]
-        for hole in self.behind:
-            parts = [frame.rpartition(hole.constant) for frame in frames]
-            if not hole.fit([value for _, _, value in parts]):
+        if not self.behind:
+            return frames
+        parts = [frame.rpartition(self.middle) for frame in frames]
+        rests = [rest + self.last for _, _, rest in parts]
+        for _, on_lines, constant in self.behind:
+            cut = [rest.partition(constant) for rest in rests]
+            if not _are_values([value for value, _, _ in cut], on_lines):
                 return []
-            frames = [rest for rest, _, _ in parts]
-        return frames
+            rests = [rest for _, _, rest in cut]
+        return [body for body, _, _ in parts] if not any(rests) else []
 
     def frame(self, body: bytes) -> bytes:
         """A frame like those that were learnt from, with this text."""
@@ -162,13 +163,9 @@ class FrameTemplate(Struct, frozen=True):
 
 
 def _template(head: bytes, tail: bytes, changing: tuple[str, ...]) -> FrameTemplate:
-    (first, *later), forms = _split_values(head, changing)
-    (*earlier, last), behind = _split_values(tail, changing)
-    if not forms and not behind:
-        return FrameTemplate(head, tail, head, tail)
-    return FrameTemplate(
-        head, tail, first, last, tuple(map(_Hole, forms, later)), tuple(map(_Hole, behind, earlier))[::-1]
-    )
+    first, before = _split_values(head, changing)
+    middle, behind = _split_values(tail, changing)
+    return FrameTemplate(head, tail, first, behind[-1][2] if behind else tail, tuple(before), middle, tuple(behind))
 
 
 def run_of(
@@ -201,15 +198,14 @@ def _run_one_by_one(
     return bodies, start
 
 
-Around: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None]
-"""The template of frames that come; how these begin and end; where the text is, if always in the same place; and the
-bytes around the text of a frame that goes, if these are constant."""
+Around: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
+"""The template of frames that come; how these begin and end; where the text is, if always in the same place. Of frames
+that go: the bytes before the text, between a number and the text, and behind the text."""
 
 
 def around(came: FrameTemplate, goes: DeltaTemplate) -> Around:
     within = slice(len(came.head), -len(came.tail)) if came.is_constant else None
-    is_constant = goes.middle is None and not goes.is_silent
-    return came, came.first, came.last, within, goes.before, goes.behind if is_constant else None
+    return came, came.first, came.last, within, goes.before, goes.middle, goes.behind
 
 
 class TextFrames:

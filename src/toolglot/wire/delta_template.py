@@ -8,7 +8,8 @@ from msgspec import Struct
 
 
 class DeltaTemplate(Struct, frozen=True):
-    """How an encoder writes each further delta of the open block: bytes around the inside of a JSON string."""
+    """How an encoder writes each further delta of the open block: bytes around the inside of a JSON string. Where they
+    are empty, nothing is written before the block ends."""
 
     before: bytes = b""
     behind: bytes = b""
@@ -16,14 +17,12 @@ class DeltaTemplate(Struct, frozen=True):
     """Where each frame has a number: the bytes between that and the text. `before` ends where the number begins."""
     number: int = 0
     """The next frame's."""
-    is_silent: bool = False
-    """Nothing is written before the block ends."""
     on_written: Callable[[str, int], None] | None = None
     """Tells the encoder which text was written by this template, and the number that the next frame has."""
 
     def write(self, bodies: list[bytes], number: int) -> bytes:
         """The frames of several texts, one after the other."""
-        if self.is_silent:
+        if not self.behind:
             return b""
         if (middle := self.middle) is not None:
             bodies = [b"%d%b%b" % (count, middle, body) for count, body in enumerate(bodies, number)]

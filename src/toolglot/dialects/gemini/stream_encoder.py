@@ -59,7 +59,7 @@ class GeminiStreamEncoder:
     @property
     def text_around(self) -> DeltaTemplate | None:
         if isinstance(self._block, ToolCall):
-            return DeltaTemplate(is_silent=True, on_written=self._add_arguments)
+            return DeltaTemplate(on_written=self._add_arguments)
         if not self._is_text or self._block is None or self._apart or self._held:
             return None
         before, behind = _HEAD + b'{"text":"', b'"' + self._after_text + self._tail

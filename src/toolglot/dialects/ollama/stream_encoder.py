@@ -53,7 +53,7 @@ class OllamaStreamEncoder:
         if block is None or (isinstance(block, _IN_LINES) and not (before and self._wrote)):
             return None
         if not isinstance(block, _IN_LINES):
-            return DeltaTemplate(is_silent=True, on_written=self._add_piece)
+            return DeltaTemplate(on_written=self._add_piece)
         said = None if isinstance(block, Thinking) else self._add_said
         return DeltaTemplate(before + b'"', b'"' + behind, on_written=said)
 
