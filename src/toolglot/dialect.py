@@ -21,6 +21,7 @@ from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
 from toolglot.tools.served import ServedForms
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.framing import EVENTS, Framing
 
 
@@ -57,9 +58,9 @@ class StreamEncoder(Protocol):
         ...
 
     @property
-    def text_around(self) -> tuple[bytes, bytes] | None:
-        """What a delta of the open block writes before and behind the JSON of its text, where it does nothing else than
-        to write these; None where it has more to do."""
+    def text_around(self) -> DeltaTemplate | None:
+        """How further deltas of the open block are written, where nothing else depends on them than the template says;
+        None where there is more to do."""
         ...
 
 
@@ -404,9 +405,10 @@ class StreamShape(Struct, frozen=True, kw_only=True):
     """An error with which an upstream of this dialect begins its stream is told inside the client's stream, too, with
     its code; else by the status, which clients know better what to do with."""
     text_of_frame: Callable[[bytes], str | None] | None = None
-    """Reads the JSON of a frame that brings more text to its block and says nothing else; None for any other frame."""
-    arguments_of_frame: Callable[[bytes], str | None] | None = None
-    """The same for more arguments of a call, which is one that deltas before it were of."""
+    """Reads the JSON of a frame that brings more text, reasoning or arguments to a block that has had some before, and
+    says nothing else; None for any other frame."""
+    changing_members: tuple[str, ...] = ()
+    """Members of such a frame that may change from one to the next and mean nothing to the decoder."""
 
 
 class StateSlots(Struct, frozen=True, kw_only=True):

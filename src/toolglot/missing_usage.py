@@ -11,15 +11,9 @@ from toolglot.dialect import Dialect
 from toolglot.events import Finish
 from toolglot.ir import COUNTS, Request, Response, Usage, replace
 from toolglot.receipt import Receipt
-from toolglot.text_frames import text_of
 
 CHARACTERS_PER_TOKEN = 4
 WHY = "the upstream did not report it, and clients need a number"
-
-
-def size_of(body: bytes) -> int:
-    """How many characters the inside of a JSON string has."""
-    return len(body) if body.isascii() and b"\\" not in body else len(text_of(body))
 
 
 def is_complete(usage: Usage | None, client: Dialect) -> bool:

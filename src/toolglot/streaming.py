@@ -30,15 +30,16 @@ from toolglot.errors import (
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder
 from toolglot.ir import Stop, Text, ToolCall, Usage
-from toolglot.missing_usage import finish_with_usage, size_of
+from toolglot.missing_usage import finish_with_usage
 from toolglot.passes.details import DetailsCarrier
-from toolglot.passes.event_passes import goes_unchanged, one_through, through
+from toolglot.passes.event_passes import goes_unchanged, is_collected, one_through, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
-from toolglot.passes.settle import is_nameless
+from toolglot.passes.settle import Settler, is_nameless
 from toolglot.receipt import Receipt
 from toolglot.text_frames import BLANKED, Around, TextFrames, around, is_alike, run_of, text_of
 from toolglot.wire import json
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ LONG = 1024
 """Bytes that are rather those of many frames than of one."""
 MOST_UNREAD = 2048
 """Bytes of text that may be written before they are read."""
+NOTHING = b"\n"
+"""What no JSON string has in it."""
 RUNS = 2
 """How often in one piece of data frames are looked for that can be written at once: each time costs the whole rest."""
 
@@ -83,15 +86,17 @@ class StreamTranslation:
         "_forwarder",
         "_has_usage",
         "_head",
-        "_is_call",
-        "_keeps_up",
+        "_held_back",
+        "_holds_ends",
+        "_is_collected",
         "_listener",
+        "_number",
         "_passes",
         "_plain",
         "_plain_as",
         "_reader",
-        "_recognised",
         "_short",
+        "_template",
         "_text_as",
         "_texts",
         "_uncounted",
@@ -124,15 +129,19 @@ class StreamTranslation:
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass changes, else -1
         self._plain_as = -1  # the client's index of the same block
-        self._is_call = False  # the same block is a call: its deltas are looked at all the same
+        self._is_collected = False  # passes look at the deltas of the same block all the same
         self._text_as = -1, -1  # the reader's index of the text it has opened, and the client's of the same block
         self._called = False  # a forwarded stream has a tool call in it
-        upstream = exchange.upstream
-        self._texts = TextFrames() if upstream.stream.text_of_frame is not None and self._reader is None else None
+        shape = exchange.upstream.stream
+        self._texts: TextFrames | None = None
+        if shape.text_of_frame is not None and self._reader is None:
+            self._texts = TextFrames(shape.framing, shape.text_of_frame, shape.changing_members)
         self._at_start = False  # what comes next is the beginning of a frame
-        self._short: Around | None = None  # while a frame of text or arguments may come that need not be read
-        self._recognised = False  # a frame went the short way since one was learnt from
-        self._keeps_up = False  # somebody has to read what goes the short way, later
+        self._short: Around | None = None  # while a frame may come that need not be read
+        self._template = DeltaTemplate()  # how it is written then
+        self._number = 0  # of the client's next frame, where they have numbers
+        self._holds_ends = any(isinstance(each, Settler) and each.holds_ends for each in self._passes)
+        self._held_back = NOTHING  # what a text of the open block has in it that a pass may hold back
         self._unread = bytearray()
         self._characters = 0  # of the answer, for a usage that may be missing at its end
         self._has_usage = False  # it had one at its beginning
@@ -150,18 +159,18 @@ class StreamTranslation:
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
         if self._short is not None:
-            before, behind, opens, closes, inside = self._short
-            if data.startswith(before) and data.endswith(behind):
-                body = data[inside]
-                if len(body) < LONG and (body.translate(BLANKED).isspace() or is_alike(body)):
-                    self._recognised = True
-                    if self._keeps_up:
-                        self._unread += body
-                        if len(self._unread) > MOST_UNREAD:
-                            self._catch_up()
+            came, first, last, within, opens, middle, closes = self._short
+            if data.startswith(first) and data.endswith(last):
+                body = came.inside(data, len(first), len(data)) if within is None else data[within]
+                is_short = len(body) < LONG and self._held_back not in body
+                if is_short and (body.translate(BLANKED).isspace() or is_alike(body)):
+                    self._unread += body
+                    if middle is None:
+                        written = b"".join((opens, body, closes)) if closes else b""
                     else:
-                        self._characters += size_of(body)
-                    return b"".join((opens, body, closes))
+                        written = b"%b%d%b%b%b" % (opens, self._number, middle, body, closes)
+                        self._number += 1
+                    return written if len(self._unread) < MOST_UNREAD else written + self._catch_up()
         if self._texts is not None and self._at_start and self._begun and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
         if self.ended or self.wants_again is not None:
@@ -181,100 +190,111 @@ class StreamTranslation:
     def _read_frames(self, texts: TextFrames, data: bytes) -> bytes:
         """Frame by frame: those that only bring more of an open block take the shortest way."""
         if b"\r" in data or len(data) > MAX_EVENT_BYTES // 2:  # what is too large is refused by who reads it
-            self._catch_up()
+            late = self._catch_up()
             self._texts = self._short = None
-            return self._translate(self._decode(data))
+            return late + self._translate(self._decode(data))
         written: list[bytes] = []
-        runs, start = RUNS, 0
-        while (end := data.find(b"\n\n", start)) >= 0:
-            if runs and self._short is not None and data.startswith(self._short[0], start):
+        runs, start, end = RUNS, 0, texts.end
+        while (stop := data.find(end, start)) >= 0:
+            if runs and self._short is not None and data.startswith(self._short[1], start):
                 runs -= 1
-                bodies, start = run_of(self._short, data, start)
+                bodies, start = run_of(self._short[0], data, start, end, self._held_back)
                 if bodies:
-                    written.append(self._write_run(self._short, bodies))
+                    written.append(self._write_run(bodies))
                     continue
-            frame = data[start:end]
-            start = end + 2
-            short = self._write_short(texts, frame)
+            stop += len(end)
+            frame, start = data[start:stop], stop
+            short = self._write_known(texts, frame)
             written.append(self._read_frame(texts, frame) if short is None else short)
         if start < len(data):
-            self._catch_up()
+            written.append(self._catch_up())
             self._at_start, self._short = False, None
             written.append(self._translate(self._decode(data[start:])))
         return written[0] if len(written) == 1 else b"".join(written)
 
-    def _write_run(self, short: Around, bodies: list[bytes]) -> bytes:
-        _, _, opens, closes, _ = short
-        self._recognised = True
-        self._keep(b"".join(bodies))
-        return b"%b%b%b" % (opens, (closes + opens).join(bodies), closes)
+    def _write_run(self, bodies: list[bytes]) -> bytes:
+        """The client's frames for texts that need not be read."""
+        written = self._template.write(bodies, self._number)
+        self._number += len(bodies)
+        self._unread += b"".join(bodies)
+        return written if len(self._unread) < MOST_UNREAD else written + self._catch_up()
 
-    def _write_short(self, texts: TextFrames, frame: bytes) -> bytes | None:
-        """A frame that need not be read; None for one that has to be."""
-        if self._plain < 0 or not self._at_start or self.ended or not (body := texts.body(frame)):
+    def _write_known(self, texts: TextFrames, frame: bytes) -> bytes | None:
+        """A frame that need not be read, though its text is written otherwise or the client's template is not known;
+        None for one that has to be."""
+        if texts.template is None or not self._at_start or self.ended:
             return None
-        goes = self._encoder.text_around
-        if goes is not None and is_alike(body):
-            written = b"%b%b%b" % (goes[0], body, goes[1])
-        elif text := text_of(body):
-            written = self._encoder.feed(Delta(self._plain_as, text))
-            if goes is None and self._encoder.text_around is not None:  # there was nothing but space before
-                self._short = around(texts.around, self._encoder.text_around)
-        else:
+        text = text_of(texts.template.body_of(frame, 0, len(frame)))
+        body = json.encode(text)[1:-1]
+        if not body or self._held_back in body:
             return None
-        self._keep(body)
+        if self._short is not None:
+            return self._write_run([body])
+        self._unread += body
+        if late := self._catch_up():
+            return late
+        written = self._encoder.feed(Delta(self._plain_as, text))
+        self._take_template(texts)
         return written
 
     def _read_frame(self, texts: TextFrames, frame: bytes) -> bytes:
-        self._catch_up()
-        events = self._decode(frame + b"\n\n")
+        late = self._catch_up()
+        events = self._decode(frame)
         written = self._translate(events)
         was_at_start, self._at_start = self._at_start, True
-        self._short = None
-        texts.forget()
+        self._short = texts.template = None
         if was_at_start and self._plain >= 0 and not self.ended and events:
             self._learn(texts, frame, events[-1])
-        return written
+        return late + written if late else written
 
     def _learn(self, texts: TextFrames, frame: bytes, event: Event) -> None:
         """This frame has brought more of the open block: the next one may look like it."""
-        upstream = self._exchange.upstream
-        text_of_frame = upstream.stream.arguments_of_frame if self._is_call else upstream.stream.text_of_frame
-        if type(event) is Delta and event.index == self._plain and text_of_frame is not None:
-            if self._recognised:
-                self._recognised = False
-                texts.recognised()
-            texts.learn(frame, event.text, text_of_frame)
-            self._keeps_up = self._is_call or self._listener is not None
-            self._short = around(texts.around, self._encoder.text_around)
-
-    def _keep(self, body: bytes) -> None:
-        """Remember what went the short way for who has to read it; else only how much it was."""
-        if not self._keeps_up:
-            self._characters += size_of(body)
+        if type(event) is not Delta or event.index != self._plain:
             return
-        self._unread += body
-        if len(self._unread) > MOST_UNREAD:
-            self._catch_up()
+        if self._held_back is NOTHING or "}" not in event.text:
+            texts.learn(frame, event.text)
+            self._take_template(texts)
 
-    def _catch_up(self) -> None:
-        """Read what was written without reading, as one frame: passes look at arguments, and somebody may listen."""
-        if self._unread and self._texts is not None:
-            frame = self._texts.frame(bytes(self._unread))
-            self._unread.clear()
-            for event in self._decode(frame):
-                if type(event) is Delta:
-                    self._characters += len(event.text)
-                for passed in one_through(self._delta_passes, event):
-                    if self._listener is not None:
-                        self._listener(passed)
+    def _take_template(self, texts: TextFrames) -> None:
+        """Take the shortest way from now on, if both sides have a template."""
+        template = self._encoder.text_around
+        if texts.template is not None and template is not None:
+            self._template, self._number = template, template.number
+            self._short = around(texts.template, template)
+
+    def _catch_up(self) -> bytes:
+        """Read what was written without reading, as one frame, for all who remember a text: the decoder, passes, the
+        encoder, and who listens. Returns what there is to write: an error, if the answer has become too long."""
+        if not self._unread or self._texts is None or self._texts.template is None:
+            return b""
+        events = self._decode(self._texts.template.frame(bytes(self._unread)))
+        self._unread.clear()
+        self._texts.note_recognised()
+        for number, event in enumerate(events):
+            if type(event) is not Delta:
+                return self._end_late(events[number:])
+            self._characters += len(event.text)
+            if self._short is not None and self._template.on_written is not None:
+                self._template.on_written(event.text, self._number)
+            if self._forwarder is None and self._is_collected:
+                passed = one_through(self._delta_passes, event)
+            else:
+                self._uncounted += len(event.text)
+                passed = (event if self._forwarder is not None else Delta(self._plain_as, event.text),)
+            if self._listener is not None:
+                for heard in passed:
+                    self._listener(heard)
+        return b""
+
+    def _end_late(self, events: Sequence[Event]) -> bytes:
+        self._short = None
+        return self._translate(events) if self._forwarder is None else self._hand_on(self._forwarder, b"", events)
 
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""
-        self._short = None
-        self._catch_up()
+        late, self._short = self._catch_up(), None
         if self.ended or self.wants_again is not None:
-            return b""
+            return late
         if self._document is not None:
             return self._translate(self._events_of_document(bytes(self._document).removeprefix(BYTE_ORDER_MARK)))
         if self._forwarder is None:
@@ -330,10 +350,9 @@ class StreamTranslation:
 
     def fail(self, error: ApiError) -> bytes:
         """The answer has failed in a way that the upstream's bytes do not tell."""
-        self._short = None
-        self._catch_up()
+        late, self._short = self._catch_up(), None
         if self.ended:
-            return b""
+            return late
         told = self._encode(Fault(error))
         return self._hold_head(told if self._forwarder is None else self._forwarder.numbered(told))
 
@@ -380,7 +399,7 @@ class StreamTranslation:
     def _translate(self, events: Iterable[Event]) -> bytes:
         written: list[bytes] = []
         for event in events:
-            if type(event) is Delta and event.index == self._plain and not self._is_call:
+            if type(event) is Delta and event.index == self._plain and not self._is_collected:
                 # Most of a stream is text, and a pass changes text only through its block's index.
                 moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text, event.logprobs)
                 self._uncounted += len(event.text)
@@ -434,7 +453,8 @@ class StreamTranslation:
             self._plain = self._plain_as = -1
             if type(event) is Open and type(last) is Open and goes_unchanged(event.block, last.block):
                 self._plain, self._plain_as = event.index, last.index
-                self._is_call = type(last.block) is ToolCall
+                self._is_collected = is_collected(last.block)
+                self._held_back = b"}" if self._holds_ends and type(last.block) is ToolCall else NOTHING
 
     def _encode(self, event: Event) -> bytes:
         if self.ended:
@@ -470,11 +490,12 @@ class StreamTranslation:
         """Frames as they are, up to the one that ends the stream, well or badly."""
         written: list[bytes] = []
         for frame in frames:
-            if self._plain >= 0 and (text := self._text_of(frame)):
-                if self._listener is not None:
-                    self._listener(Delta(self._plain, text))
+            if self._texts is not None and self._is_more_text(self._texts, frame):
                 written.append(forwarder.release(frame))
                 continue
+            written.append(self._catch_up())
+            if self.fault is not None:
+                break
             events = self._decode(frame)
             self._follow_forwarded(frame, events)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
@@ -487,23 +508,24 @@ class StreamTranslation:
                 break
         return self._hold_head(written[0] if len(written) == 1 else b"".join(written))
 
-    def _text_of(self, frame: bytes) -> str:
-        """The text of a frame that brings nothing else; nothing for any other."""
-        if self._texts is None or not (body := self._texts.body(frame.removesuffix(b"\n\n"))):
-            return ""
-        return text_of(body)
+    def _is_more_text(self, texts: TextFrames, frame: bytes) -> bool:
+        """Does this frame bring more text and nothing else? Then it is read later, with those that follow."""
+        body = texts.template.body_of(frame, 0, len(frame)) if texts.template is not None else b""
+        if not body or len(self._unread) > MOST_UNREAD or not text_of(body):
+            return False
+        self._unread += body
+        return True
 
     def _follow_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
         """Notice which text is open, and what its frames look like."""
-        text_of_frame = self._exchange.upstream.stream.text_of_frame
-        if self._texts is None or text_of_frame is None:
+        if self._texts is None:
             return
         for event in events:
             if type(event) is not Delta:
-                self._texts.forget()
+                self._texts.template = None
                 self._plain = event.index if type(event) is Open and type(event.block) is Text else -1
             elif len(events) == 1 and event.index == self._plain:
-                self._texts.learn(frame.removesuffix(b"\n\n"), event.text, text_of_frame)
+                self._texts.learn(frame, event.text)
 
     def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
         """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""

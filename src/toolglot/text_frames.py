@@ -1,28 +1,33 @@
-"""Frames of a stream that bring a little more text and nothing else, recognised without reading them.
+"""Frames of a stream that only bring more text, reasoning or arguments: read and written by their templates.
 
-Most frames of a stream differ from the one before in their text alone, be it that of the answer or of a call's
-arguments. From a frame that was read, what stands before and behind its text is learnt; a frame with the same around it
-has its text in the same place, because JSON is read from left to right and nothing in a string can change what its
-surroundings mean.
+Most frames of a stream differ from the one before in one JSON string. From a frame that was read, the bytes before and
+behind that string are learnt. A frame with the same bytes around it has its text in the same place, because JSON is
+read from left to right and nothing in a string can change what its surroundings mean. Members that change with every
+frame and say nothing (a number, a time, random letters) are holes in these bytes; a dialect names them.
+
+The client's encoder gives a template as well, so that such a text goes from frame to frame as it is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from toolglot.wire import json
+from toolglot.wire.delta_template import DeltaTemplate
+from toolglot.wire.framing import Framing
 
 _TRIES = 4
 """Frames to learn from in vain before a stream is taken for one whose frames all differ."""
 _PROBE = "toolglot probe"
-_MARK = b'"obfuscation":"'
-"""OpenAI hides the lengths of its texts behind a member of random letters."""
 
-TextOf = Callable[[bytes], str | None]
-"""Reads a frame's JSON document: its text, or None if it says anything else."""
+TextOf: TypeAlias = Callable[[bytes], str | None]
+"""Reads a frame's JSON document: what it adds to its block, or None if it says anything else."""
 
 BLANKED = bytes(32 if 32 <= code < 127 and code not in b'"\\' else 0 for code in range(256))
 """For `translate`. Characters that stand for themselves in JSON, so that whoever writes them writes the same, become
@@ -46,105 +51,204 @@ def is_alike(body: bytes) -> bool:
     return bool(body) and _ALIKE(body) is not None and (body.isascii() or text_of(body) != "")
 
 
-def _are_alike(bodies: list[bytes]) -> bool:
-    """The same for many at once; False also where it is not sure."""
+def _are_alike(bodies: list[bytes], held_back: bytes) -> bool:
+    """The same for many at once, none of them with `held_back` in it; False also where it is not sure."""
     joined = b"".join(bodies)
+    if held_back in joined:
+        return False
     if joined.translate(BLANKED).isspace():
         return all(bodies)
     # No text has a line end in it, so that one can stand between them: an escape that is cut is none with it.
     return b"\n" not in joined and _ALIKE_LINES(b"\n".join(bodies)) is not None and all(bodies)
 
 
-Around = tuple[bytes, bytes, bytes, bytes, slice]
-"""What stands before and behind the text of a frame as it comes, and as it goes, with the quotes; and where it is."""
+_NUMBER, _WORD = rb"[1-9][0-9]{0,17}", rb"[\w.:+-]{0,64}"
+
+_Form: TypeAlias = tuple[re.Pattern[bytes], re.Pattern[bytes]]
+"""Matches a value, and many that each stand on a line."""
+_FORMS: tuple[_Form, ...] = tuple((re.compile(form), re.compile(rb"(?:%b\n)+" % form)) for form in (_NUMBER, _WORD))
+_Hole: TypeAlias = tuple[re.Pattern[bytes], re.Pattern[bytes], bytes]
+"""A value that changes: its form, and the constant bytes behind it."""
 
 
-def around(came: tuple[bytes, bytes] | None, goes: tuple[bytes, bytes] | None) -> Around | None:
-    if came is None or goes is None:
-        return None
-    return *came, *goes, slice(len(came[0]), -len(came[1]))
+def _are_values(values: list[bytes], on_lines: re.Pattern[bytes]) -> bool:
+    lines = b"\n".join((*values, b""))
+    return on_lines.fullmatch(lines) is not None and lines.count(b"\n") == len(values)
 
 
-def run_of(around: Around, data: bytes, start: int) -> tuple[list[bytes], int]:
-    """The texts of the frames that stand at `start` one behind the other, up to the first that has to be read; and
-    where they end."""
-    before, behind, _, _, _ = around
-    size = len(before)
-    frames = data[start:].split(behind)[:-1]
-    bodies = [frame[size:] for frame in frames if frame.startswith(before)]
-    if len(bodies) < len(frames) or not _are_alike(bodies):
-        read = (number for number, frame in enumerate(frames) if frame[:size] != before or not is_alike(frame[size:]))
-        del bodies[next(read, len(frames)) :]
-    return bodies, start + sum(map(len, bodies)) + len(bodies) * (size + len(behind))
+@lru_cache(maxsize=32)
+def _values_of(members: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Finds the values of these members: a number, or a string without escapes."""
+    names = "|".join(map(re.escape, members)).encode()
+    return re.compile(rb'[{,] ?"(?:%b)": ?(?:(%b)(?=[,}])|"(%b)")' % (names, _NUMBER, _WORD))
 
 
-class TextFrames:
-    """The frames of one stream."""
+def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[bytes, list[_Hole]]:
+    """The bytes up to the first value of these members, and the values with the bytes behind each."""
+    matches = list(_values_of(members).finditer(constant)) if members else []
+    edges = [*[match.span(match.lastindex or 0) for match in matches], (len(constant), 0)]
+    holes = [
+        (*_FORMS[(match.lastindex or 0) - 1], constant[end:begin])
+        for match, (_, end), (begin, _) in zip(matches, edges, edges[1:], strict=False)
+    ]
+    return constant[: edges[0][0]], holes
 
-    __slots__ = ("_before", "_behind", "_hidden", "_size", "_tries")
 
-    def __init__(self) -> None:
-        self._tries = _TRIES
-        self._before = b""
-        self._behind = b""
-        self._hidden = b""  # what stands behind the random letters, if there are any
-        self._size = 0
+class FrameTemplate(Struct, frozen=True):
+    """The bytes of a frame around its text, with the quotes and what ends the frame."""
 
-    def body(self, frame: bytes) -> bytes:
-        """The JSON of a frame's text, without its quotes; nothing for a frame that has to be read. A frame is given
-        without the blank line at its end."""
-        if not frame.startswith(self._before) or not self._size:
-            return b""
-        if self._hidden:
-            frame = self._without_letters(frame)
-        if not frame.endswith(self._behind):
-            return b""
-        self._tries = _TRIES
-        return frame[self._size : -len(self._behind)]
-
-    def _without_letters(self, frame: bytes) -> bytes:
-        """The frame up to where random letters begin, if nothing else comes behind them than did before."""
-        begin = frame.rfind(_MARK) + len(_MARK)
-        end = frame.find(b'"', begin)
-        return frame[:begin] if frame[end:] == self._hidden and frame[begin:end].isalnum() else b""
+    head: bytes
+    tail: bytes
+    first: bytes
+    """How `head` begins, up to the first value that changes."""
+    last: bytes
+    """How `tail` ends, behind the last value that changes."""
+    before: tuple[_Hole, ...] = ()
+    """The values that change in `head`."""
+    middle: bytes = b""
+    """How `tail` begins, up to the first value that changes."""
+    behind: tuple[_Hole, ...] = ()
+    """The values that change in `tail`."""
 
     @property
-    def around(self) -> tuple[bytes, bytes] | None:
-        """What stands before and behind the text of a frame, its quotes and the blank line at its end included; None
-        while nothing is learnt, or where it is not the same each time."""
-        return (self._before, self._behind + b"\n\n") if self._size and not self._hidden else None
+    def is_constant(self) -> bool:
+        return not self.before and not self.behind
+
+    def body_of(self, data: bytes, start: int, stop: int) -> bytes:
+        """The inside of the string, if this is such a frame; else nothing. Whether it is the inside of a string, and
+        the frame no more than one, is for the caller to tell."""
+        if not data.startswith(self.first, start) or not data.endswith(self.last, start, stop):
+            return b""
+        return self.inside(data, start + len(self.first), stop)
+
+    def inside(self, data: bytes, start: int, stop: int) -> bytes:
+        """The same from behind `first` on, of a frame that ends with `last`."""
+        for form, _, constant in self.before:
+            value = form.match(data, start)
+            if value is None or not data.startswith(constant, value.end()):
+                return b""
+            start = value.end() + len(constant)
+        if not self.behind:
+            return data[start : stop - len(self.last)]
+        end = data.rfind(self.middle, start, stop)
+        at = end + len(self.middle)
+        for form, _, constant in self.behind:
+            value = form.match(data, at)
+            if end < 0 or value is None or not data.startswith(constant, value.end()):
+                return b""
+            at = value.end() + len(constant)
+        return data[start:end] if at == stop else b""
+
+    def bodies_of(self, frames: list[bytes]) -> list[bytes]:
+        """The same of many, each between `first` and `last`; none where they are not all such frames."""
+        for _, on_lines, constant in self.before:
+            parts = [frame.partition(constant) for frame in frames]
+            if not _are_values([value for value, _, _ in parts], on_lines):
+                return []
+            frames = [rest for _, _, rest in parts]
+        if not self.behind:
+            return frames
+        parts = [frame.rpartition(self.middle) for frame in frames]
+        rests = [rest + self.last for _, _, rest in parts]
+        for _, on_lines, constant in self.behind:
+            cut = [rest.partition(constant) for rest in rests]
+            if not _are_values([value for value, _, _ in cut], on_lines):
+                return []
+            rests = [rest for _, _, rest in cut]
+        return [body for body, _, _ in parts] if not any(rests) else []
 
     def frame(self, body: bytes) -> bytes:
         """A frame like those that were learnt from, with this text."""
-        return b"%b%b%b%b\n\n" % (self._before, body, self._behind, self._hidden)
+        return b"%b%b%b" % (self.head, body, self.tail)
 
-    def recognised(self) -> None:
-        """A frame was, elsewhere."""
+
+def _template(head: bytes, tail: bytes, changing: tuple[str, ...]) -> FrameTemplate:
+    first, before = _split_values(head, changing)
+    middle, behind = _split_values(tail, changing)
+    return FrameTemplate(head, tail, first, behind[-1][2] if behind else tail, tuple(before), middle, tuple(behind))
+
+
+def run_of(
+    template: FrameTemplate, data: bytes, start: int, end: bytes, held_back: bytes = b"\n"
+) -> tuple[list[bytes], int]:
+    """The texts of the frames that stand at `start` one behind the other, up to the first that has to be read; and
+    where they end. `end` ends a frame, and no text may have `held_back` in it."""
+    first, last = template.first, template.last
+    stop = data.rfind(last, start)
+    if stop < 0 or not data.startswith(first, start):
+        return [], start
+    frames = data[start + len(first) : stop].split(last + first)
+    bodies = template.bodies_of(frames)
+    if bodies and _are_alike(bodies, held_back):
+        return bodies, stop + len(last)
+    return _run_one_by_one(template, data, start, end, held_back)
+
+
+def _run_one_by_one(
+    template: FrameTemplate, data: bytes, start: int, end: bytes, held_back: bytes
+) -> tuple[list[bytes], int]:
+    bodies: list[bytes] = []
+    while (stop := data.find(end, start)) >= 0:
+        stop += len(end)
+        body = template.body_of(data, start, stop)
+        if not is_alike(body) or held_back in body:
+            break
+        bodies.append(body)
+        start = stop
+    return bodies, start
+
+
+Around: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
+"""The template of frames that come; how these begin and end; where the text is, if always in the same place. Of frames
+that go: the bytes before the text, between a number and the text, and behind the text."""
+
+
+def around(came: FrameTemplate, goes: DeltaTemplate) -> Around:
+    within = slice(len(came.head), -len(came.tail)) if came.is_constant else None
+    return came, came.first, came.last, within, goes.before, goes.middle, goes.behind
+
+
+class TextFrames:
+    """The frames of one stream. `text_of` reads the JSON of a frame, and `changing` names members that may change and
+    say nothing."""
+
+    __slots__ = ("_changing", "_is_bare", "_text_of", "_tries", "end", "template")
+
+    def __init__(self, framing: Framing, text_of: TextOf, changing: tuple[str, ...] = ()) -> None:
+        self.end = framing.end
+        self._is_bare = framing.is_bare
+        self._text_of = text_of
+        self._changing = changing
+        self._tries = _TRIES
+        self.template: FrameTemplate | None = None
+        """None while nothing is learnt, or a frame with the same bytes may mean something else: another block has
+        begun, or none is open."""
+
+    def note_recognised(self) -> None:
+        """Frames are alike: go on learning."""
         self._tries = _TRIES
 
-    def forget(self) -> None:
-        """Another block begins, or none is open: a frame with the same around it may mean something else now."""
-        self._size = 0
-
-    def learn(self, frame: bytes, text: str, text_of: TextOf) -> None:
-        """This frame was read and said this text and nothing else. `text_of` can tell whether that is so."""
+    def learn(self, frame: bytes, text: str) -> None:
+        """This frame was read and has said this text. Learn from it if it says nothing else."""
+        self.template = None
         if not self._tries:
             return
         self._tries -= 1
-        self._size = 0
-        start = frame.find(b"data: ") + 6
-        behind_event = frame.startswith(b"event: ") and frame.find(b"\n") == start - 7
-        if not (start == 6 or behind_event) or b"\n" in frame[start:]:
+        size = len(self.end)
+        start = 0 if self._is_bare else _payload_start(frame)
+        if start < 0 or b"\n" in frame[start:-size]:
             return
         written = json.encode(text)
         before, found, behind = frame.partition(written)
         if not found or written in behind or len(before) < start:
             return
-        before, behind = before + b'"', b'"' + behind
-        if text_of(before[start:] + _PROBE.encode() + behind) != _PROBE:
-            return
-        self._hidden = b""
-        if (mark := behind.rfind(_MARK)) >= 0:
-            end = behind.find(b'"', mark + len(_MARK))
-            behind, self._hidden = behind[: mark + len(_MARK)], behind[end:]
-        self._before, self._behind, self._size = before, behind, len(before)
+        head, tail = before + b'"', b'"' + behind
+        if self._text_of(head[start:] + _PROBE.encode() + tail[:-size]) == _PROBE:
+            self.template = _template(head, tail, self._changing)
+
+
+def _payload_start(frame: bytes) -> int:
+    """Where the JSON of an event begins that is written as nearly all are; else -1."""
+    start = frame.find(b"data: ") + 6
+    behind_event = frame.startswith(b"event: ") and frame.find(b"\n") == start - 7
+    return start if start == 6 or behind_event else -1

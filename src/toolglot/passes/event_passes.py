@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolglot.events import Event
-from toolglot.ir import Block, Refusal, Text, ToolCall
+from toolglot.ir import Block, Refusal, Text, Thinking, ToolCall
 
 
 class EventPass(Protocol):
@@ -33,8 +33,14 @@ def one_through(passes: Sequence[EventPass], event: Event) -> Sequence[Event]:
 
 
 def goes_unchanged(came: Block, goes: Block) -> bool:
-    """Do the deltas of a block that was opened so, and was passed on so, stay as they are? Those of reasoning do not:
-    its text is carried with its signature. The input of a custom tool is wrapped for those who have none."""
+    """Do the deltas of a block that was opened so, and was passed on so, stay as they are? The input of a custom tool
+    is wrapped for those who have none."""
     if type(came) is ToolCall and type(goes) is ToolCall:
         return came.kind == goes.kind == "function"
-    return type(goes) is Text or type(goes) is Refusal
+    return type(goes) in (Text, Refusal) or type(came) is type(goes) is Thinking
+
+
+def is_collected(block: Block) -> bool:
+    """Do passes keep the deltas of this block? A call's arguments are checked at its end, and the text of reasoning is
+    carried with its signature."""
+    return type(block) is ToolCall or type(block) is Thinking

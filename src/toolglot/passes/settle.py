@@ -127,6 +127,11 @@ class Settler:
         self._opaque = False
         self._failed = False
 
+    @property
+    def holds_ends(self) -> bool:
+        """May a piece of arguments with a closing brace be kept back until the next one comes?"""
+        return self._cut_visibly
+
     def feed(self, event: Event) -> Sequence[Event]:
         if self._failed:
             return ()

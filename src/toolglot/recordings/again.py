@@ -49,7 +49,7 @@ class Done(Struct, frozen=True):
 class Spy:
     """A stream encoder that remembers the events it is given."""
 
-    text_around: tuple[bytes, bytes] | None = None
+    text_around = None
 
     def __init__(self, encoder: StreamEncoder) -> None:
         self._encoder = encoder

@@ -32,7 +32,7 @@ class Heard:
     """Stands where a client's encoder would, and keeps the events. It answers each with a byte, so that whoever waits
     for the first bytes of an answer learns that there is something."""
 
-    text_around: tuple[bytes, bytes] | None = None
+    text_around = None
 
     def __init__(self) -> None:
         self._events: list[Event] = []

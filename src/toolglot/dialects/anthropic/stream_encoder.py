@@ -19,6 +19,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.sse import frame
 
 _PING = frame(b'{"type":"ping"}', b"ping")
@@ -38,9 +39,8 @@ def _delta_head(index: int, kind: tuple[bytes, bytes]) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _around(head: bytes) -> tuple[bytes, bytes]:
-    """What stands around the text of a delta, its quotes included."""
-    return head + b'"', b'"}}\n\n'
+def _around(head: bytes) -> DeltaTemplate:
+    return DeltaTemplate(head + b'"', b'"}}\n\n')
 
 
 class AnthropicStreamEncoder:
@@ -75,7 +75,7 @@ class AnthropicStreamEncoder:
         return _PING
 
     @property
-    def text_around(self) -> tuple[bytes, bytes] | None:
+    def text_around(self) -> DeltaTemplate | None:
         return _around(self._head) if self._head and self._waiting is None and not self._blank else None
 
     def feed(self, event: Event) -> bytes:

@@ -1,4 +1,4 @@
-"""The events of a stream that bring more text and nothing else."""
+"""The events of a stream that bring more of an open block and nothing else."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ class _TextDelta(Struct, tag="text_delta", tag_field="type", forbid_unknown_fiel
     text: str
 
 
-class _TextFrame(Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True):
+class _ThinkingDelta(Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True):
+    text: str = msgspec.field(name="thinking")
+
+
+class _ArgumentsDelta(Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True):
+    text: str = msgspec.field(name="partial_json")
+
+
+class _DeltaFrame(Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True):
     index: int
-    delta: _TextDelta
+    delta: _TextDelta | _ThinkingDelta | _ArgumentsDelta
 
 
-_texts = msgspec.json.Decoder(_TextFrame)
+_deltas = msgspec.json.Decoder(_DeltaFrame)
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text of an event that has nothing else to say."""
+    """The text, reasoning or arguments of an event that has nothing else to say."""
     try:
-        return _texts.decode(payload).delta.text
+        return _deltas.decode(payload).delta.text
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

@@ -17,6 +17,7 @@ from toolglot.dialects.gemini.readable import READABLE
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
 from toolglot.dialects.gemini.response import decode_response, encode_response
 from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
+from toolglot.dialects.gemini.stream_frames import text_of_frame
 from toolglot.ir import COUNTS
 from toolglot.wire.framing import EVENTS_OR_ARRAY
 
@@ -56,7 +57,7 @@ GEMINI = Dialect(
         is_call=lambda part: isinstance(part, dict) and "functionCall" in part,
         overflow_words=OVERFLOW_WORDS,
     ),
-    stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True),
+    stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True, text_of_frame=text_of_frame),
     state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
     upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,

@@ -8,10 +8,6 @@ no event: it comes bare, on lines of its own, and is the last thing that comes.
 from __future__ import annotations
 
 import re
-from typing import Literal
-
-import msgspec
-from msgspec import Raw, Struct
 
 from toolglot.errors import DecodeError
 from toolglot.wire.json_sequence import JsonSequenceReader
@@ -92,40 +88,3 @@ class FrameReader:
         if isinstance(self._reader, SseReader):
             return self._documents(self._reader.close())
         return self._reader.close() if self._reader is not None else []
-
-
-# Nearly all frames are text and nothing else: these are read in one step, and whatever does not fit goes the long way.
-
-
-class TextPart(Struct, forbid_unknown_fields=True):
-    text: str
-    thought: bool = False
-
-
-class TextContent(Struct, forbid_unknown_fields=True):
-    parts: list[TextPart]
-    role: str = "model"
-
-
-class TextCandidate(Struct, forbid_unknown_fields=True):
-    content: TextContent
-    index: Literal[0] = 0
-
-
-class TextFrame(Struct, forbid_unknown_fields=True):
-    candidates: tuple[TextCandidate]
-    usageMetadata: Raw = Raw(b"")  # noqa: N815
-    modelVersion: str = ""  # noqa: N815
-    responseId: str = ""  # noqa: N815
-    createTime: str = ""  # noqa: N815
-
-
-_text_frame_decoder = msgspec.json.Decoder(TextFrame)
-
-
-def text_frame(raw: bytes) -> TextFrame | None:
-    """A frame that holds text and nothing else; None for any other, readable or not."""
-    try:
-        return _text_frame_decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None

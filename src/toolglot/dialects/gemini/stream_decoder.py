@@ -21,12 +21,13 @@ from toolglot.dialects.gemini.blocks import (
     with_rest,
     written_arguments,
 )
-from toolglot.dialects.gemini.frames import FrameReader, text_frame
+from toolglot.dialects.gemini.frames import FrameReader
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.metadata import Metadata
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
 from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish, read_frame, rest_of_answer
+from toolglot.dialects.gemini.stream_frames import text_frame
 from toolglot.dialects.gemini.usage import UsageReports, tier_of
 from toolglot.dialects.gemini.wire import Answer, Candidate, FunctionCall, Part
 from toolglot.errors import ApiError, DecodeError, UpstreamError, expected, truncated, unreadable

@@ -15,6 +15,7 @@ from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, Token
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.citation_spans import shift_span
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
 
@@ -30,8 +31,6 @@ class GeminiStreamEncoder:
     From the first call on, frames wait for the end of the answer. Gemini CLI runs calls only then, but it remembers
     those of a stream that failed, and would run them beside the same calls of the answer that it asks for next.
     """
-
-    text_around: tuple[bytes, bytes] | None = None
 
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -56,6 +55,22 @@ class GeminiStreamEncoder:
 
     def keepalive(self) -> bytes:
         return b"\n\n"
+
+    @property
+    def text_around(self) -> DeltaTemplate | None:
+        if isinstance(self._block, ToolCall):
+            return DeltaTemplate(on_written=self._add_arguments)
+        if not self._is_text or self._block is None or self._apart or self._held:
+            return None
+        before, behind = _HEAD + b'{"text":"', b'"' + self._after_text + self._tail
+        return DeltaTemplate(before, behind, on_written=self._add_said if type(self._block) is Text else None)
+
+    def _add_said(self, text: str, number: int) -> None:
+        self._said = text
+        self._length += len(text)
+
+    def _add_arguments(self, text: str, number: int) -> None:
+        self._arguments.append(text)
 
     def feed(self, event: Event) -> bytes:
         called = type(event) is Close and isinstance(self._block, ToolCall)
@@ -113,8 +128,7 @@ class GeminiStreamEncoder:
             self._wrote = True
             if type(self._block) is Text:
                 text = self._with_gap(text) if self._apart else text
-                self._said = text
-                self._length += len(text)
+                self._add_said(text, 0)
             return _HEAD + b'{"text":' + json.encode(text) + self._after_text + self._tail
         self._arguments.append(text)
         return b""

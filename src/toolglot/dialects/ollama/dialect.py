@@ -10,6 +10,7 @@ from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.request import answer_without_model, decode_request, encode_request, path
 from toolglot.dialects.ollama.response import decode_response, encode_response
 from toolglot.dialects.ollama.stream import OllamaStreamDecoder, OllamaStreamEncoder
+from toolglot.dialects.ollama.stream_frames import text_of_frame
 from toolglot.wire.framing import LINES
 
 OLLAMA = Dialect(
@@ -28,6 +29,6 @@ OLLAMA = Dialect(
     models=MODELS,
     request=RequestShape(answer_without_model=answer_without_model),
     answer=AnswerShape(counts=frozenset({"input_tokens", "output_tokens"}), overflow_words=OVERFLOW_WORDS),
-    stream=StreamShape(framing=LINES),
+    stream=StreamShape(framing=LINES, text_of_frame=text_of_frame, changing_members=("created_at",)),
     listing=LISTING,
 )

@@ -14,9 +14,13 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, clo
 from toolglot.ir import Block, Refusal, Request, Text, Thinking, TokenLogprob
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.native import kept
 from toolglot.wire.openai_logprobs import write_logprobs
 from toolglot.wire.text_separator import separator_between
+
+_IN_LINES = (Text, Refusal, Thinking)
+"""Blocks whose text is written as it comes."""
 
 
 class OllamaStreamEncoder:
@@ -24,8 +28,6 @@ class OllamaStreamEncoder:
 
     Official clients read each line as JSON: a blank line or a comment makes them fail.
     """
-
-    text_around: tuple[bytes, bytes] | None = None
 
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -38,11 +40,28 @@ class OllamaStreamEncoder:
         self._said = ""  # the latest piece of text
         self._apart = False  # something else has come since
         self._wrote = False  # the open block has said something
+        self._around = b"", b""  # the JSON of the open block's text; empty before its first words
 
     def keepalive(self) -> bytes:
         """A line without text, with every member that typed clients require of a line. The same for a whole answer, so
         that recordings know it."""
         return self._line("", {}, **identity(self._model, None))
+
+    @property
+    def text_around(self) -> DeltaTemplate | None:
+        block, (before, behind) = self._block, self._around
+        if block is None or (isinstance(block, _IN_LINES) and not (before and self._wrote)):
+            return None
+        if not isinstance(block, _IN_LINES):
+            return DeltaTemplate(on_written=self._add_piece)
+        said = None if isinstance(block, Thinking) else self._add_said
+        return DeltaTemplate(before + b'"', b'"' + behind, on_written=said)
+
+    def _add_piece(self, text: str, number: int) -> None:
+        self._pieces.append(text)
+
+    def _add_said(self, text: str, number: int) -> None:
+        self._said = text
 
     def feed(self, event: Event) -> bytes:
         match event:
@@ -69,20 +88,31 @@ class OllamaStreamEncoder:
         return json.encode(body) + b"\n"
 
     def _opened(self, index: int, block: Block) -> bytes:
-        self._index, self._block, self._pieces, self._wrote = index, block, [], False
+        self._index, self._block, self._pieces, self._wrote, self._around = index, block, [], False, (b"", b"")
         self._apart = self._apart or not isinstance(block, Text) or block.new_message
         return self._delta(block.text, ()) if isinstance(block, (Text, Refusal, Thinking)) and block.text else b""
 
     def _delta(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
-        self._wrote = True
-        beside = {"logprobs": write_logprobs(logprobs)} if logprobs else {}
-        match self._block:
-            case Text() | Refusal():
-                return self._line(self._with_gap(text), {}, **beside)
-            case Thinking():
-                return self._line("", {"thinking": text}, **beside)
-        self._pieces.append(text)
-        return b""
+        block, self._wrote = self._block, True
+        if not isinstance(block, _IN_LINES):
+            self._pieces.append(text)
+            return b""
+        is_thinking = isinstance(block, Thinking)
+        text = text if is_thinking else self._with_gap(text)
+        if logprobs:
+            beside = write_logprobs(logprobs)
+            return self._line("" if is_thinking else text, {"thinking": text} if is_thinking else {}, logprobs=beside)
+        if not self._around[0]:
+            self._around = self._around_text(is_thinking)
+        before, behind = self._around
+        return b"%b%b%b" % (before, json.encode(text), behind)
+
+    def _around_text(self, is_thinking: bool) -> tuple[bytes, bytes]:
+        """What a line has before and behind the JSON of its text. No string can have these quotes inside."""
+        line = self._line("", {"thinking": ""} if is_thinking else {})
+        member = b'"thinking":' if is_thinking else b'"response":' if self._generates else b'"content":'
+        before, _, behind = line.partition(member + b'""')
+        return before + member, behind
 
     def _with_gap(self, text: str) -> str:
         gap = separator_between(self._said, text) if self._apart else ""

@@ -15,7 +15,6 @@ from toolglot.dialects.openai_chat.stream import (
     DONE,
     ChatStreamDecoder,
     ChatStreamEncoder,
-    arguments_of_frame,
     text_of_frame,
 )
 from toolglot.ir import COUNTS
@@ -43,9 +42,7 @@ OPENAI_CHAT = Dialect(
         omits_call_ids=is_legacy,
         required_counts=frozenset({"input_tokens", "output_tokens"}),
     ),
-    stream=StreamShape(
-        last_event=DONE, broken="cut", text_of_frame=text_of_frame, arguments_of_frame=arguments_of_frame
-    ),
+    stream=StreamShape(last_event=DONE, broken="cut", text_of_frame=text_of_frame, changing_members=("obfuscation",)),
     state=StateSlots(details_slot=FIELD),
     listing=LISTING,
 )

@@ -21,10 +21,11 @@ from toolglot.dialects.openai_chat.response import (
     report_stop,
 )
 from toolglot.dialects.openai_chat.usage import encode_usage
-from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+from toolglot.events import HAS_DELTAS, Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.native import kept
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
@@ -33,8 +34,6 @@ DONE = frame(b"[DONE]")
 
 
 class ChatStreamEncoder:
-    text_around: tuple[bytes, bytes] | None = None
-
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         options = native_of(request, NAME).get("stream_options") if request is not None else None
         self._receipt = receipt
@@ -58,6 +57,20 @@ class ChatStreamEncoder:
 
     def keepalive(self) -> bytes:
         return b": keepalive\n\n"
+
+    @property
+    def text_around(self) -> DeltaTemplate | None:
+        block = self._block
+        if not isinstance(block, HAS_DELTAS) or self._legacy:
+            return None
+        if (type(block) is Text and self._apart) or (type(block) is Thinking and self._reasoning_begins):
+            return None
+        before, behind = self._head + self._delta_head + b'"', b'"' + self._delta_tail + self._tail
+        return DeltaTemplate(before, behind, on_written=self._add_said if type(block) is Text else None)
+
+    def _add_said(self, text: str, number: int) -> None:
+        self._said = text
+        self._length += len(text)
 
     def feed(self, event: Event) -> bytes:
         match event:
@@ -137,10 +150,11 @@ class ChatStreamEncoder:
             if self._calls:
                 self._receipt.loss("content", f"call of {call.name}", "the deprecated form has room for one call")
                 return b""
-            self._delta_head = b'{"function_call":{"arguments":'
+            self._delta_head, self._delta_tail = b'{"function_call":{"arguments":', b"}}"
             return self._frame(json.encode({"function_call": {"name": call.name, "arguments": ""}}))
         member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
         self._delta_head = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (self._calls, member.encode(), field.encode())
+        self._delta_tail = b"}}]}"
         if call.kind == "custom":
             self._receipt.note(
                 "content", f"custom call {call.name}", "the accumulators of OpenAI's SDKs cannot read it"
@@ -155,16 +169,14 @@ class ChatStreamEncoder:
         if type(block) is Text:
             if self._apart:
                 return self._after_gap(text)
-            self._said = text
-            self._length += len(text)
+            self._add_said(text, 0)
         elif type(block) is Thinking and self._reasoning_begins:
             text = self._first_reasoning(text)
-        if type(block) is not ToolCall:
-            return self._head + self._delta_head + json.encode(text) + self._delta_tail + self._tail
-        self._wrote_arguments = True
-        if self._legacy:
-            return b"" if self._calls else self._frame(self._delta_head + json.encode(text) + b"}}")
-        return self._head + self._delta_head + json.encode(text) + b"}}]}" + self._tail
+        elif type(block) is ToolCall:
+            self._wrote_arguments = True
+            if self._legacy and self._calls:
+                return b""
+        return self._head + self._delta_head + json.encode(text) + self._delta_tail + self._tail
 
     def _first_reasoning(self, text: str) -> str:
         """The first text of a block of reasoning, behind a blank line if its field holds another block's, as in a whole

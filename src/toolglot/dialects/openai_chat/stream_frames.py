@@ -91,26 +91,27 @@ def _lone_delta(payload: bytes) -> MessageDelta | None:
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text of a chunk that has nothing else to say."""
+    """The text, reasoning or arguments of a chunk that has nothing else to say."""
     delta = _lone_delta(payload)
-    if delta is None or not isinstance(delta.content, str):
+    said = [] if delta is None else [name for name in delta.__struct_fields__ if getattr(delta, name)]
+    if "role" in said:
+        said.remove("role")
+    if delta is None or len(said) != 1:
         return None
-    return delta.content if delta == MessageDelta(content=delta.content, role=delta.role) else None
+    if delta.tool_calls:
+        return _lone_arguments(delta.tool_calls)
+    text = delta.content or delta.reasoning_content or delta.reasoning
+    return text if isinstance(text, str) else None
 
 
-def arguments_of_frame(payload: bytes) -> str | None:
-    """The arguments of a chunk that goes on with one call and has nothing else to say."""
-    delta = _lone_delta(payload)
-    if delta is None or not delta.tool_calls or len(delta.tool_calls) > 1:
-        return None
-    call = delta.tool_calls[0]
-    if delta.content or delta != MessageDelta(content=delta.content, role=delta.role, tool_calls=delta.tool_calls):
-        return None
-    function = call.function
-    if function is None or call.custom is not None or call.extra_content or function.input is not None:
+def _lone_arguments(calls: list[CallDelta]) -> str | None:
+    """The arguments of an entry that goes on with one call."""
+    call, function = calls[0], calls[0].function
+    if len(calls) > 1 or function is None or call.custom is not None or call.extra_content:
         return None
     # A name without an id may begin another call, which depends on what has come before.
-    return function.arguments if isinstance(function.arguments, str) and (call.id or not function.name) else None
+    begins = bool(function.name and not call.id) or function.input is not None
+    return function.arguments if isinstance(function.arguments, str) and not begins else None
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {

@@ -30,6 +30,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, clo
 from toolglot.ir import Block, Opaque, Refusal, Request, Response, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, sse
+from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.openai_logprobs import write_logprobs
 
 _KEEPALIVE = b": keepalive\n\n"
@@ -121,8 +122,6 @@ class ResponsesStreamEncoder:
         "_writing",
     )
 
-    text_around: tuple[bytes, bytes] | None = None
-
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._request = request
         self._receipt = receipt
@@ -139,6 +138,22 @@ class ResponsesStreamEncoder:
 
     def keepalive(self) -> bytes:
         return _KEEPALIVE
+
+    @property
+    def text_around(self) -> DeltaTemplate | None:
+        writing = self._writing
+        if self._ended or writing is None or writing.row is None:
+            return None
+        if writing.row.part_event is not None and not writing.begun:
+            return None
+        middle, behind = writing.middle + b'"', b'"' + writing.tail
+        return DeltaTemplate(writing.head, behind, middle, self._sequence, on_written=self._add_written)
+
+    def _add_written(self, text: str, number: int) -> None:
+        """Remember a text of the open item that was written by its template, up to this number."""
+        if self._writing is not None:
+            self._writing.texts.append(text)
+            self._sequence = number
 
     def feed(self, event: Event) -> bytes:
         if self._ended:

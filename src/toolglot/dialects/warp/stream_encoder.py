@@ -33,7 +33,7 @@ _SPOKEN: dict[type, str] = {
 
 
 class WarpStreamEncoder:
-    text_around: tuple[bytes, bytes] | None = None
+    text_around = None
 
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
