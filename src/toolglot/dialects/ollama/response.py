@@ -161,7 +161,7 @@ def created_at(text: Any) -> int | None:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    if not notes and (plain := _encode_plain(response.content)) is not None:
+    if NAME not in response.native and (plain := _encode_plain(response.content)) is not None:
         return json.encode(
             {
                 **identity(response.model, response.created),
