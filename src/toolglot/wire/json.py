@@ -42,6 +42,9 @@ _QUOTE = ord('"')
 _LARGE = 256 * 1024
 """No smaller document is worth counting."""
 
+_SHORT = 4096
+"""Characters that take no time to read."""
+
 _SOON = 4 * 1024 * 1024
 """Bytes behind a place up to which all is well, in which that must stand which is wrong."""
 
@@ -330,6 +333,17 @@ def object_of(text: str) -> msgspec.Raw | None:
     except (msgspec.MsgspecError, DecodeError, RecursionError):
         return None
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
+
+
+def is_object(text: str) -> bool:
+    """Would `object_of` find an object here?"""
+    if len(text) <= _SHORT:
+        try:
+            if type(_decode_any(text)) is dict:
+                return True
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            pass
+    return object_of(text) is not None
 
 
 def has_repeated_key(text: str) -> bool:

@@ -23,6 +23,7 @@ from toolglot.dialects.anthropic.wire import ANSWERS, AnswerEnvelope, AnswerMess
 from toolglot.errors import DecodeError, UpstreamError, expected
 from toolglot.ir import (
     Block,
+    Native,
     Refusal,
     Request,
     Response,
@@ -99,8 +100,15 @@ def decode_response(data: bytes) -> Response:
         stop=stop,
         usage=usage,
         service_tier=tier_of(usage),
-        native=keep(others_of(message), stop_reason=unknown_stop(stop), missing=_absent(message), bare=bare),
+        native=_native_of(message, stop, bare),
     )
+
+
+def _native_of(message: AnswerMessage, stop: Stop, bare: list[str] | None) -> Native:
+    others, word, absent = others_of(message), unknown_stop(stop), _absent(message)
+    if word is None and absent is None and bare is None and message.rest is UNSET:
+        return {NAME: others} if others else {}
+    return keep(others, stop_reason=word, missing=absent, bare=bare)
 
 
 def _raise_error(data: bytes) -> None:

@@ -232,7 +232,8 @@ def repeated(request: Request | None) -> dict[str, Any]:
         fields["instructions"] = Raw(json.encode(instructions))
     if tools := request.tools:
         written = DECLARED.write(tools, _REPEATED_TOOLS, _repeat_tools(tools), Receipt())
-        fields["tools"] = written if type(written) is Raw else Raw(json.encode(written))
+        if written is not None:
+            fields["tools"] = written if type(written) is Raw else Raw(json.encode(written))
     return fields
 
 
