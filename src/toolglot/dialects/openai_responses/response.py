@@ -314,7 +314,8 @@ def finished(
     identity = filled(response, id=response.id, created_at=response.created, model=response.model)
     listed = {"output": output} if output or "output" not in rest else {}
     # The members that every response begins with stand in the same order, whoever wrote it first.
-    head = {key: {**identity, **rest}[key] for key in _HEAD if key in identity or key in rest}
+    said = {**identity, **rest}
+    head = {key: said[key] for key in _HEAD if key in said}
     last = {"usage": rest.pop("usage")} if "usage" in rest else present(usage=usage)
     return {**head, **identity, **rest, **listed, **last}
 
