@@ -29,7 +29,7 @@ from toolglot.errors import (
 )
 from toolglot.events import Event, Fold, Start, unfold
 from toolglot.forwarding import renamed
-from toolglot.ir import Block, Message, Request, Response, Tool, replace
+from toolglot.ir import Block, Message, Request, Response, Text, Tool, replace
 from toolglot.missing_usage import with_usage
 from toolglot.passes import CacheMarks, Context, OriginalTool, RequestPass, textual
 from toolglot.passes.answer_state import issuer_of
@@ -427,8 +427,9 @@ class Exchange:
         data = data.removeprefix(BYTE_ORDER_MARK)
         response, is_stream = self._read_response(data)
         self.answered = response
-        if any(map(is_nameless, response.content)):
-            raise UpstreamError(malformed_call(NAMELESS))
+        for block in response.content:
+            if type(block) is not Text and is_nameless(block):
+                raise UpstreamError(malformed_call(NAMELESS))
         if self.verbatim and not is_stream:
             return data if self.alias is None else renamed(data, self.client.answer.model_places, self.alias)
         self.restored = restored = self.restore(response)

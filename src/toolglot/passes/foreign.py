@@ -39,7 +39,7 @@ from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.plan import runs_on
 from toolglot.receipt import UNREAD, Loss, Receipt, Severity, describe_block, unread_lines
 from toolglot.tools.declared import DECLARED, Tools
-from toolglot.wire.usage import says_nothing
+from toolglot.wire.usage import ORIGINAL, says_nothing
 
 
 @runs_on(lambda context: features.OTHERS if context.source == context.target else features.FOREIGN)
@@ -111,8 +111,6 @@ def missed(
     as JSON can, so this does not recurse.
     """
     cosmetic: Container[str] = can.cosmetic if asked else _unreported(can)
-    if not asked and _is_quiet(fields, can.containers, cosmetic, state):
-        return
     paths = can.request_paths if asked else can.answer_paths
     waiting = [("", iter(fields.items()))]
     while waiting:
@@ -222,7 +220,8 @@ class Reporter:
                 self._report_block(index, block.native)
             if type(block) is Text and block.citations:
                 self._report_citations(index, block.citations)
-        self._report("", response.native)
+        if response.native:
+            self._report("", response.native)
         self._report_end(response.usage, response.stop)
         return tier
 
@@ -253,13 +252,15 @@ class Reporter:
             if owner != self._client.name:
                 if UNREAD in fields:
                     self._receipt.add(unread_lines(fields, where.rstrip(".")))
+                if _is_quiet(fields, can.containers, _unreported(can), state):
+                    continue
                 for path, key in missed(fields, can, state):
                     self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))
 
     def _report_end(self, usage: Usage | None, stop: Stop) -> None:
         if self._client.name == self._upstream.name:
             return
-        if usage is not None:
+        if usage is not None and not _is_told(usage, self._client):
             self._receipt.add(usage_lines(usage, self._client))
         can, raw = self._client.can, stop.raw
         if stop.reason == "other" and raw:
@@ -283,6 +284,19 @@ def describe_lost_member(owner: str, where: str, key: str, can: Capabilities) ->
 
 def describe_lost_tier(tier: str) -> Loss:
     return Loss("service_tier", f"service tier {tier}", "the client's API has no such tier", "note")
+
+
+def _is_told(usage: Usage, client: Dialect) -> bool:
+    """Is the client told all of this? A quick look: no members of others, and no more counts than every API has."""
+    if usage.is_split_estimated or usage.reasoning_tokens or usage.cached_tokens or usage.cache_write_tokens:
+        return False
+    for fields in usage.native.values():
+        if len(fields) > 1 or ORIGINAL not in fields:
+            return False
+    return not usage.cache_write_long_tokens and client.answer.counts >= _EVERYWHERE
+
+
+_EVERYWHERE = frozenset({"input_tokens", "output_tokens"})
 
 
 def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:

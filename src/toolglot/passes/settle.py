@@ -280,9 +280,10 @@ def is_settled(response: Response) -> bool:
 
 def _is_sound(call: ToolCall) -> bool:
     """Is it a call that can be run?"""
-    if not call.name or not call.complete or not call.arguments.strip():
+    arguments = call.arguments
+    if not call.name or not call.complete or not arguments or arguments.isspace():
         return False
-    return call.kind != "function" or json.object_of(call.arguments) is not None
+    return call.kind != "function" or json.is_object(arguments)
 
 
 def is_nameless(block: Block) -> bool:

@@ -42,6 +42,9 @@ _QUOTE = ord('"')
 _LARGE = 256 * 1024
 """No smaller document is worth counting."""
 
+_SHORT = 4096
+"""Characters that take no time to read."""
+
 _SOON = 4 * 1024 * 1024
 """Bytes behind a place up to which all is well, in which that must stand which is wrong."""
 
@@ -344,6 +347,17 @@ def plain_object(text: str) -> msgspec.Raw | None:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     return None if text.count(":") > 1 and raw.count(b":") != encode(value).count(b":") else msgspec.Raw(raw)
+
+
+def is_object(text: str) -> bool:
+    """Would `object_of` find an object here?"""
+    if len(text) <= _SHORT:
+        try:
+            if type(_decode_any(text)) is dict:
+                return True
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            pass
+    return object_of(text) is not None
 
 
 def has_repeated_key(text: str) -> bool:

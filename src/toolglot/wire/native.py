@@ -17,7 +17,7 @@ def keep_members(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
 
     A member that itself begins with `$` is set apart, so that nothing a peer sends is taken for a note.
     """
-    if rest and (strange := [key for key in rest if key.startswith("$")]):
+    if rest and (strange := [key for key in rest if key[:1] == "$"]):
         shape["dollar"] = {key: rest.pop(key) for key in strange}
     for name, value in shape.items():
         if value is not None:

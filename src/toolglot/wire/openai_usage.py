@@ -107,8 +107,10 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     ) -> Usage:
         """The usage that these members tell; `rest` are those that no count was read from."""
         cached = (read or 0) + (written or 0)
-        prompt, completion = _from_total(prompt, completion, cached, total)
-        tokens, output, reasoning = _whole_counts(prompt, completion, cached, reasoning, total)
+        tokens, output = prompt, completion
+        if not _add_up(prompt, completion, cached, reasoning, total):
+            prompt, completion = _from_total(prompt, completion, cached, total)
+            tokens, output, reasoning = _whole_counts(prompt, completion, cached, reasoning, total)
         if total and total != (tokens or 0) + (output or 0):
             rest[_TOTAL[0]] = total
         return Usage(
@@ -199,6 +201,13 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
 
     groups = ("read", "written", "written_long", "written_short", "reasoning", "implied")
     return replace(names, **{group: tuple([path for path in getattr(names, group) if is_in(path)]) for group in groups})
+
+
+def _add_up(prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None) -> bool:
+    """Are these counts as OpenAI writes them: the total is input and output, and both hold their details?"""
+    if prompt is None or completion is None or cached > prompt or total != prompt + completion:
+        return False
+    return reasoning is None or reasoning <= completion
 
 
 def _from_total(

@@ -7,7 +7,6 @@ stood in, and `Unknown` stands for an element of a union that none of its types 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -122,41 +121,35 @@ def members_without(node: Wire, *taken: str) -> dict[str, Any]:
     """The members of an object as untyped JSON, without those that are taken. They have the order of the document where
     `rest` tells it, else that of the types."""
     kind = type(node)
-    names, get, blank = _PLANS.get((kind, taken)) or _plan(kind, taken)
-    rest = node.rest
-    if not names:
-        return {} if rest is UNSET else dict(rest)
-    values = get(node)
-    members: dict[str, Any] = {}
-    if values != blank:
-        for name, value in zip(names, values, strict=True):
-            if value is not UNSET:
-                members[name] = value if type(value) in _LEAVES else as_json(value)
-    if rest is UNSET:
-        return members
+    read = _READERS.get((kind, taken)) or _member_reader(kind, taken)
+    return read(node)
+
+
+_READERS: dict[tuple[type[Wire], tuple[str, ...]], Callable[[Wire], dict[str, Any]]] = {}
+
+
+def _member_reader(kind: type[Wire], taken: tuple[str, ...]) -> Callable[[Wire], dict[str, Any]]:
+    """Makes the function that reads the members of a type that are not taken. Decoders take them in a few combinations.
+
+    It is compiled, a line for each member, as `dataclasses` does: of many members few are set, and a loop over all of
+    them takes three times as long.
+    """
+    lines = ["def read(node):", " members = {}"]
+    for name, attribute in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
+        if name not in taken and name != UNFILLED:
+            lines.append(f" if (value := node.{attribute}) is not UNSET:")
+            lines.append(f"  members[{name!r}] = value if type(value) in LEAVES else as_json(value)")
+    lines.append(" return members if node.rest is UNSET else with_rest(members, node.rest)")
+    scope: dict[str, Any] = {"UNSET": UNSET, "LEAVES": _LEAVES, "as_json": as_json, "with_rest": _with_rest}
+    exec("\n".join(lines), scope)
+    return _READERS.setdefault((kind, taken), scope["read"])
+
+
+def _with_rest(members: dict[str, Any], rest: Rest) -> dict[str, Any]:
     if not members:
         return dict(rest)
     members.update(rest)
     return {name: members[name] for name in rest.order if name in members} if rest.order else members
-
-
-_PLANS: dict[tuple[type[Wire], tuple[str, ...]], tuple[tuple[str, ...], Callable[[Wire], Any], tuple[Any, ...]]] = {}
-
-
-def _plan(kind: type[Wire], taken: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[Wire], Any], tuple[Any, ...]]:
-    """The names of the members of a type that are not taken, what gets their values, and these where all are unset. The
-    decoders of a type take members in a few combinations: each is made once."""
-    pairs = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-    left = [(name, attribute) for name, attribute in pairs if name not in taken and name != UNFILLED]
-    names = tuple([name for name, _ in left])
-    if len(left) > 1:
-        get: Callable[[Wire], Any] = attrgetter(*[attribute for _, attribute in left])
-    else:
-
-        def get(node: Wire) -> Any:
-            return tuple([getattr(node, attribute) for _, attribute in left])
-
-    return _PLANS.setdefault((kind, taken), (names, get, (UNSET,) * len(left)))
 
 
 _LEAVES = frozenset({str, bool, int, float, dict, type(None)})

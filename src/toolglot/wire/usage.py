@@ -84,13 +84,15 @@ def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str,
                 return None
             if value and not says_nothing(value):
                 rest[name] = value
+        elif known is None:
+            return None
         elif value is None:
             continue
         elif isinstance(known, str):
             if type(value) is not int or value < 0:
                 return None
             counts[known] = value
-        elif known is None or type(value) is not dict or not _read_group(value, known, counts):
+        elif type(value) is not dict or not _read_group(value, known, counts):
             return None
     return counts, rest
 

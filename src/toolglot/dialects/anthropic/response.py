@@ -17,12 +17,13 @@ from toolglot.dialects.anthropic.blocks import (
     with_required,
 )
 from toolglot.dialects.anthropic.errors import read_error
-from toolglot.dialects.anthropic.native import NAME, is_missing, keep, note, with_kept
+from toolglot.dialects.anthropic.native import NAME, keep, note, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
 from toolglot.dialects.anthropic.wire import ANSWERS, AnswerEnvelope, AnswerMessage
 from toolglot.errors import DecodeError, UpstreamError, expected
 from toolglot.ir import (
     Block,
+    Native,
     Refusal,
     Request,
     Response,
@@ -99,8 +100,15 @@ def decode_response(data: bytes) -> Response:
         stop=stop,
         usage=usage,
         service_tier=tier_of(usage),
-        native=keep(others_of(message), stop_reason=unknown_stop(stop), missing=_absent(message), bare=bare),
+        native=_native_of(message, stop, bare),
     )
+
+
+def _native_of(message: AnswerMessage, stop: Stop, bare: list[str] | None) -> Native:
+    others, word, absent = others_of(message), unknown_stop(stop), _absent(message)
+    if word is None and absent is None and bare is None and message.rest is UNSET:
+        return {NAME: others} if others else {}
+    return keep(others, stop_reason=word, missing=absent, bare=bare)
 
 
 def _raise_error(data: bytes) -> None:
@@ -202,11 +210,13 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     said: dict[str, Any] = {"id": response.id, "model": response.model, "usage": response.usage}
     said |= {"stop_sequence": stop.sequence, "stop_reason": stop.raw or stop.reason != "end"}
     said |= {"stop_details": wire["stop_details"]}
+    missing = note(notes, "$missing", list) or ()
     for key in _ALWAYS:  # what an imitator left out, or wrote as null, and what still says nothing
-        if not said.get(key) and key in notes:
-            wire[key] = notes[key]
-        elif not said.get(key) and is_missing(response, key):
-            del wire[key]
+        if (key in notes or key in missing) and not said.get(key):
+            if key in notes:
+                wire[key] = notes[key]
+            else:
+                del wire[key]
     return json.encode(with_kept(wire, response))
 
 

@@ -59,17 +59,16 @@ def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
     if found is None:
         reader = UsageReader(usage, where)
         counts = _add_steps(_read_counts(reader), usage.get(_STEPS), f"{where}.{_STEPS}")
+        fresh, read, written, long, output = counts
         thinking, rest = reader.count((_DETAILS, "thinking_tokens")), reader.rest()
     else:
         plain, rest = found
         count = plain.get
-        long = count("written_long")
-        written = count("written") or sum_counts(long, count("written_short"))
-        counts = _Counts(count("fresh"), count("read"), written, long, count("output"))
+        fresh, read, long, output = count("fresh"), count("read"), count("written_long"), count("output")
+        written = count("written") or (sum_counts(long, count("written_short")) if _BY_LIFETIME in usage else None)
         thinking = count("thinking")
-    if isinstance(rest.get(_TIER), str):
+    if rest and isinstance(rest.get(_TIER), str):
         del rest[_TIER]  # the answer has it
-    fresh, read, written, long, output = counts
     return Usage(
         input_tokens=fresh if read is None and written is None else sum_counts(fresh, read, written),
         output_tokens=output,

@@ -282,9 +282,6 @@ def blocked_prompt(feedback: Any) -> Stop | None:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    model = response.model or (request.model if request is not None else "")
-    if not notes and (parts := _encode_plain(response.content)) is not None:
-        return json.encode(_foreign_response(response, parts, model))
     body: dict[str, Any] = {}
     shape = notes.get("$candidates")
     if shape is None or response.content:
@@ -295,21 +292,11 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     if response.usage is not None or (usage and notes.get("$usage") != "absent"):
         body["usageMetadata"] = usage
     created = None if "createTime" in notes else response.created
-    body |= identity(model, response.id, created)
+    body |= identity(response.model or (request.model if request is not None else ""), response.id, created)
     for key, value in notes.items():
         if not key.startswith("$") and key not in body and key not in ("candidate", "otherCandidates"):
             body[key] = value
     return json.encode(body)
-
-
-def _foreign_response(response: Response, parts: list[dict[str, Any]], model: str) -> dict[str, Any]:
-    """The response with these parts, where it came from another API."""
-    candidate = {"content": {"parts": parts, "role": "model"}, **encode_stop(response.stop), "index": 0}
-    body: dict[str, Any] = {"candidates": [candidate]}
-    usage = encode_usage(response.usage, response.service_tier)
-    if usage or response.usage is not None:
-        body["usageMetadata"] = usage
-    return {**body, **identity(model, response.id, response.created)}
 
 
 def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
@@ -355,6 +342,8 @@ def identity(model: str, response_id: str, created: int | None) -> dict[str, Any
 def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     own = native_of(response, NAME)
     notes, rest = own.get("$candidate", {}), own.get("candidate", {})
+    if not notes and not rest and (plain := _encode_plain(response.content)) is not None:
+        return {"content": {"parts": plain, "role": "model"}, **encode_stop(response.stop), "index": 0}
     blocks = tuple(_with_gaps(response.content, receipt))
     parts = [
         part

@@ -161,24 +161,13 @@ def created_at(text: Any) -> int | None:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    if NAME not in response.native and (plain := _encode_plain(response.content)) is not None:
-        return json.encode(
-            {
-                **identity(response.model, response.created),
-                **(plain if is_generate(request) else {"message": {"role": "assistant", **_as_message(plain)}}),
-                "done": True,
-                **encode_stop(response.stop, receipt),
-                **encode_usage(response.usage),
-            }
-        )
     rest = kept(notes)
     inside = rest.pop("message", {})
-    writer = MessageWriter(receipt)
-    for index, block in enumerate(response.content):
-        writer.add(block, f"content[{index}]")
+    text, members = _encode_plain(response.content) or _encode_blocks(response.content, receipt)
+    generates = bool(notes.get("$generate")) or is_generate(request)
     body: dict[str, Any] = {
         **identity(response.model, response.created, notes.get("$created_at")),
-        **_encode_content(writer, notes, inside, generates=bool(notes.get("$generate")) or is_generate(request)),
+        **_encode_content(text, members, notes, inside, generates=generates),
         **({} if notes.get("$no_done") else {"done": not notes.get("$not_done")}),
         **encode_stop(response.stop, receipt, is_own=NAME in response.native),
         **encode_usage(response.usage),
@@ -187,19 +176,15 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     return json.encode({**body, **rest})
 
 
-def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
-    """The members of an answer as nearly all are, at once: a text, and calls behind it that can be run. None for
-    others, and where something is to be said of a block."""
+def _encode_plain(content: tuple[Block, ...]) -> tuple[str, dict[str, Any]] | None:
+    """The text and the other members of an answer as nearly all are, at once: calls that can be run stand behind the
+    text. None for others, and where something is to be said of a block."""
     text: str | None = None
     calls: list[dict[str, Any]] = []
     for block in content:
         if NAME in block.native:
             return None
-        if (
-            type(block) is Text
-            and text is None
-            and not (calls or block.citations or block.logprobs or block.new_message)
-        ):
+        if type(block) is Text and text is None and not (calls or block.citations or block.new_message):
             text = block.text
         elif type(block) is ToolCall and block.complete:
             arguments = json.object_of(block.arguments)
@@ -209,23 +194,28 @@ def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
             calls.append({**named, "function": {"name": block.name, "arguments": arguments}})
         else:
             return None
-    return {"response": text or "", "tool_calls": calls} if calls else {"response": text or ""}
+    return text or "", {"tool_calls": calls} if calls else {}
 
 
-def _as_message(members: dict[str, Any]) -> dict[str, Any]:
-    """The members of a message, from those of an answer that has none."""
-    return {"content" if name == "response" else name: value for name, value in members.items()}
+def _encode_blocks(content: tuple[Block, ...], receipt: Receipt) -> tuple[str, dict[str, Any]]:
+    """The same for any blocks."""
+    writer = MessageWriter(receipt)
+    for index, block in enumerate(content):
+        writer.add(block, f"content[{index}]")
+    return writer.content, writer.members()
 
 
-def _encode_content(writer: MessageWriter, notes: Any, inside: dict[str, Any], *, generates: bool) -> dict[str, Any]:
-    members = writer.members()
-    for note, (name, value) in _EMPTY.items():
-        if notes.get(f"${note}"):
-            members.setdefault(name, value)
-    absent = notes.get("$content") == "absent" and not writer.content
+def _encode_content(
+    text: str, members: dict[str, Any], notes: Any, inside: dict[str, Any], *, generates: bool
+) -> dict[str, Any]:
+    if notes:
+        for note, (name, value) in _EMPTY.items():
+            if notes.get(f"${note}"):
+                members.setdefault(name, value)
+    absent = notes.get("$content") == "absent" and not text
     if generates:
-        return {**({} if absent else {"response": writer.content}), **members}
-    content = {} if absent else {"content": writer.content}
+        return {**({} if absent else {"response": text}), **members}
+    content = {} if absent else {"content": text}
     role = {} if notes.get("$no_role") else {"role": notes.get("$role", "assistant")}
     return {"message": {**role, **content, **members, **inside}}
 
@@ -257,5 +247,5 @@ def encode_stop(stop: Stop, receipt: Receipt, *, is_own: bool = False) -> dict[s
 def _encode_logprobs(response: Response, notes: Any) -> dict[str, Any]:
     if "$logprobs" in notes:
         return {"logprobs": notes["$logprobs"]}
-    tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
+    tokens = [token for block in response.content if type(block) is Text for token in block.logprobs]
     return {"logprobs": write_logprobs(tokens)} if tokens else {}

@@ -128,15 +128,24 @@ def decode_response(data: bytes) -> Response:
     if in_choice.get("error"):
         raise UpstreamError(choice_error(in_choice["error"]))
     content, stop = _settle_content(finish, content)
-    content, logprobs = _take_logprobs(in_choice, content)
+    logprobs = None
+    if choice.logprobs or continued:
+        content, logprobs = _take_logprobs(in_choice, content)
     index = take(in_choice, "index")
     groq = _take_groq(in_body) if "x_groq" in in_body else {}
     counts = take(in_body, "usage")
     usage = counts or groq.get("usage", counts if isinstance(counts, dict) else None)
     identity, model, created = take(in_body, "id") or "", take(in_body, "model") or "", take(in_body, "created")
     tier = decode_tier(in_body.get("service_tier"))
-    kept = keep_members(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
-    notes = kept.get(NAME, {})
+    notes = in_body
+    if body.rest is not UNSET or groq or logprobs:
+        given = keep_members(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
+        notes = given.get(NAME, {})
+    else:
+        if finish is not None:
+            notes["$finish_reason"] = finish
+        if index is not None:
+            notes["$index"] = index
     # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
     notes["message" if in_message else "$message"] = in_message
     notes["choice" if in_choice else "$choice"] = in_choice
@@ -161,10 +170,12 @@ def decode_response(data: bytes) -> Response:
 
 def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Stop]:
     """The content without calls of nothing, its last call marked where it was cut, and why the model stopped."""
-    if (failed := failure(finish)) is not None:
-        raise UpstreamError(failed)
-    reason = finish_reason(finish)
-    if reason != "tool_calls":
+    reason = FINISH.get(finish or "stop")
+    if reason is None:
+        if (failed := failure(finish)) is not None:
+            raise UpstreamError(failed)
+        reason = finish_reason(finish)
+    if reason != "tool_calls" and ToolCall in map(type, content):
         content = tuple([block for block in content if not _is_blank(block)])
     if reason in CUT and content:
         content = (*content[:-1], _cut(content[-1]))

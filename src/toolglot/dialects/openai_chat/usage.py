@@ -16,8 +16,9 @@ _OTHER_NAMES = usage_names(NAME, "input_tokens", "output_tokens")
 
 
 def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
-    has_others = isinstance(usage, dict) and "output_tokens" in usage and usage.keys().isdisjoint((_INPUT, _OUTPUT))
-    return (_OTHER_NAMES if has_others else _NAMES).decode(usage, where)
+    if isinstance(usage, dict) and "output_tokens" in usage and usage.keys().isdisjoint((_INPUT, _OUTPUT)):
+        return _OTHER_NAMES.decode(usage, where)
+    return _NAMES.decode(usage, where)
 
 
 def encode_usage(usage: Usage) -> dict[str, Any]:

@@ -232,7 +232,8 @@ def repeated(request: Request | None) -> dict[str, Any]:
         fields["instructions"] = Raw(json.encode(instructions))
     if tools := request.tools:
         written = DECLARED.write(tools, _REPEATED_TOOLS, _repeat_tools(tools), Receipt())
-        fields["tools"] = written if type(written) is Raw else Raw(json.encode(written))
+        if written is not None:
+            fields["tools"] = written if type(written) is Raw else Raw(json.encode(written))
     return fields
 
 
@@ -313,7 +314,8 @@ def finished(
     identity = filled(response, id=response.id, created_at=response.created, model=response.model)
     listed = {"output": output} if output or "output" not in rest else {}
     # The members that every response begins with stand in the same order, whoever wrote it first.
-    head = {key: {**identity, **rest}[key] for key in _HEAD if key in identity or key in rest}
+    said = {**identity, **rest}
+    head = {key: said[key] for key in _HEAD if key in said}
     last = {"usage": rest.pop("usage")} if "usage" in rest else present(usage=usage)
     return {**head, **identity, **rest, **listed, **last}
 
