@@ -76,10 +76,8 @@ PIECES = next(_bit)
 """A text that came in several messages."""
 
 # Ids of calls and results
-LOOSE_IDS = next(_bit)
-"""A call or a result without an id, calls that share one, or a call or a result inside of a result."""
 ODD_IDS = next(_bit)
-"""Ids that are not plain (`takes_plain_ids`)."""
+"""Ids that are missing, used twice, or not plain (`takes_plain_ids`)."""
 
 # How messages follow each other
 UNPAIRED = next(_bit)
@@ -259,12 +257,12 @@ _are_plain_ids = re.compile(r"(?:[A-Za-z0-9_-]{1,40} )*[A-Za-z0-9_-]{1,40}").ful
 
 
 def _of_ids(history: ToolHistory, bits: int) -> int:
-    is_loose = not history.has_own_ids
-    if bits & UNPAIRED or is_loose:
-        return LOOSE_IDS | ODD_IDS | UNPAIRED if is_loose else ODD_IDS
-    joined = " ".join(history.used_ids)
-    is_plain = joined.count(" ") == len(history.used_ids) - 1 and _are_plain_ids(joined) is not None
-    return 0 if is_plain else ODD_IDS
+    if not history.has_own_ids:
+        return ODD_IDS | UNPAIRED
+    used = history.used_ids
+    joined = " ".join(used)
+    is_plain = joined.count(" ") == len(used) - 1 and _are_plain_ids(joined)
+    return 0 if is_plain and not bits & UNPAIRED else ODD_IDS
 
 
 def _of_odd_call(call: ToolCall, source: str, can: Capabilities) -> int:

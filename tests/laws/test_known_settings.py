@@ -19,7 +19,13 @@ from toolglot.ir import Message, Request, Text
 from toolglot.receipt import Receipt
 from toolglot.wire.known_settings import ALIKE, CREDIT, LARGEST, MARK, MOST_MARKS, ROOM, KnownSettings
 
-HISTORY = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input", "gemini": "contents"}
+HISTORY = {
+    "anthropic": "messages",
+    "openai_chat": "messages",
+    "openai_responses": "input",
+    "gemini": "contents",
+    "ollama": "messages",
+}
 CLIENTS = tuple(HISTORY)
 Known = KnownSettings[Request]
 

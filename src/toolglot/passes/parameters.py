@@ -63,9 +63,9 @@ def fit(request: Request, context: Context) -> Request:
     request = _with_logprobs(request, context)
     changes: dict[str, Any] = {}
     fields = accepted_fields(request, context.can)
-    for name in PLAIN if context.features & _bits_without(fields) else ():
-        value = getattr(request, name)
-        if value is None or value == () or name in fields:
+    unfit = context.features & _bits_without(fields)
+    for name, bit in features.SETTINGS.items() if unfit else ():
+        if not unfit & bit or (value := getattr(request, name)) is None or value == ():
             continue
         if name in _KNOWN_TO_ITS_SERVER and context.source == context.target:
             continue

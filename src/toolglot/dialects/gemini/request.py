@@ -334,6 +334,8 @@ class _Writer:
         self._names: dict[str, str] = {}
 
     def instruction(self, messages: tuple[Message, ...]) -> Any:
+        if len(messages) == 1 and not messages[0].native:
+            return {"parts": self._parts(messages[0], 0)}
         notes = native_of(messages[0], NAME) if len(messages) == 1 else {}
         parts = [part for number, item in enumerate(messages) for part in self._parts(item, number)]
         match notes.get("$instruction"):
@@ -343,20 +345,18 @@ class _Writer:
                 return parts
             case "part" if len(parts) == 1:
                 return parts[0]
-        rest = {key: value for message in messages if message.native for key, value in _own(message).items()}
-        if not notes and not rest:
-            return {"parts": parts}
+        rest = {key: value for message in messages for key, value in _own(message).items()}
         role = notes.get("$instruction_role")
         return {**_shaped(parts, notes), **({"role": role} if role is not None else {}), **rest}
 
     def content(self, message: Message, number: int) -> dict[str, Any]:
-        notes = native_of(message, NAME)
         parts = self._parts(message, number)
+        notes = native_of(message, NAME)
+        if not notes:
+            return {"role": self._role(message, number), "parts": parts}
         role = notes.get("$role")
         if role is None or _ROLES.get(role, role) != message.role:
             role = self._role(message, number)
-        if not notes:
-            return {"role": role, "parts": parts}
         return {**({"role": role} if role else {}), **_shaped(parts, notes), **_own(message)}
 
     def _role(self, message: Message, number: int) -> str:

@@ -40,6 +40,8 @@ def usual_shape(text: str | None, is_error: bool | None) -> ResponseShape:
 
 def write_response(text: str | None, is_error: bool | None, noted: str | None) -> dict[str, Any] | None:
     """The `response` object; None when the note says that there was none."""
+    if noted is None and text and not is_error and not _stands_alone(text):
+        return {"output": text}
     shape = noted if noted is not None and _still_fits(noted, text, is_error) else usual_shape(text, is_error)
     if shape == "absent":
         return None
