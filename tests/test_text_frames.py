@@ -580,3 +580,18 @@ def test_what_is_too_large_is_refused_also_where_its_frame_is_known(kind: Callab
     assert translation.fault is None
     translation.feed(kind("a" * MAX_EVENT_BYTES) + b"\n\n")
     assert translation.fault is not None
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_answer_that_becomes_too_long_is_refused_also_where_its_frames_are_known(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolglot.wire.budget.MAX_HELD_CHARACTERS", 10_000)
+    translation = StreamTranslation(Exchange(client, "openai_responses", created=1, answer_id="a"))
+    frames = [*BEGIN["openai_responses"], *[_output_text("some words ")] * 1500]
+    written = [translation.feed(frame + b"\n\n") for frame in frames]
+    assert translation.fault is not None
+    assert translation.ended
+    assert translation.feed(frames[-1] + b"\n\n") == b""
+    assert translation.close() == b""
+    assert sum(map(bool, written)) < 1500

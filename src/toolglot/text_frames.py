@@ -62,25 +62,38 @@ def _are_alike(bodies: list[bytes], held_back: bytes) -> bool:
     return b"\n" not in joined and _ALIKE_LINES(b"\n".join(bodies)) is not None and all(bodies)
 
 
-_NUMBER, _WORD = rb"[1-9][0-9]{0,17}", rb"[\w.:+-]{0,64}"
+_WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.:+-"
+"""Characters of a string that stand for themselves, and none of which ends a string or a number."""
+_ZERO = ord("0")
+_NUMBERS = re.compile(rb"(?:[1-9][0-9]*\n)+")
+_Hole: TypeAlias = tuple[bool, bytes]
+"""A value that changes: whether it is a number or the inside of a string, and the constant bytes behind it."""
 
-_Form: TypeAlias = tuple[re.Pattern[bytes], re.Pattern[bytes]]
-"""Matches a value, and many that each stand on a line."""
-_FORMS: tuple[_Form, ...] = tuple((re.compile(form), re.compile(rb"(?:%b\n)+" % form)) for form in (_NUMBER, _WORD))
-_Hole: TypeAlias = tuple[re.Pattern[bytes], re.Pattern[bytes], bytes]
-"""A value that changes: its form, and the constant bytes behind it."""
 
-
-def _are_values(values: list[bytes], on_lines: re.Pattern[bytes]) -> bool:
+def _are_values(values: list[bytes], is_number: bool) -> bool:
     lines = b"\n".join((*values, b""))
-    return on_lines.fullmatch(lines) is not None and lines.count(b"\n") == len(values)
+    if lines.count(b"\n") != len(values):
+        return False
+    return _NUMBERS.fullmatch(lines) is not None if is_number else not lines.translate(None, _WORD + b"\n")
+
+
+def _skip_values(holes: tuple[_Hole, ...], data: bytes, at: int) -> int:
+    """Where the values at this place, and the constant bytes behind each, end; -1 if there is anything else."""
+    for is_number, constant in holes:
+        end = data.find(constant[0], at)
+        value = data[at:end]
+        is_value = value.isdigit() and value[0] != _ZERO if is_number else not value.translate(None, _WORD)
+        if not is_value or not data.startswith(constant, end):
+            return -1
+        at = end + len(constant)
+    return at
 
 
 @lru_cache(maxsize=32)
 def _values_of(members: tuple[str, ...]) -> re.Pattern[bytes]:
     """Finds the values of these members: a number, or a string without escapes."""
     names = "|".join(map(re.escape, members)).encode()
-    return re.compile(rb'[{,] ?"(?:%b)": ?(?:(%b)(?=[,}])|"(%b)")' % (names, _NUMBER, _WORD))
+    return re.compile(rb'[{,] ?"(?:%b)": ?(?:([1-9][0-9]*)(?=[,}])|"([%b]*)")' % (names, re.escape(_WORD)))
 
 
 def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[bytes, list[_Hole]]:
@@ -88,7 +101,7 @@ def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[bytes, lis
     matches = list(_values_of(members).finditer(constant)) if members else []
     edges = [*[match.span(match.lastindex or 0) for match in matches], (len(constant), 0)]
     holes = [
-        (*_FORMS[(match.lastindex or 0) - 1], constant[end:begin])
+        (match.lastindex == 1, constant[end:begin])
         for match, (_, end), (begin, _) in zip(matches, edges, edges[1:], strict=False)
     ]
     return constant[: edges[0][0]], holes
@@ -123,36 +136,29 @@ class FrameTemplate(Struct, frozen=True):
 
     def inside(self, data: bytes, start: int, stop: int) -> bytes:
         """The same from behind `first` on, of a frame that ends with `last`."""
-        for form, _, constant in self.before:
-            value = form.match(data, start)
-            if value is None or not data.startswith(constant, value.end()):
-                return b""
-            start = value.end() + len(constant)
+        start = _skip_values(self.before, data, start)
+        if start < 0:
+            return b""
         if not self.behind:
             return data[start : stop - len(self.last)]
         end = data.rfind(self.middle, start, stop)
-        at = end + len(self.middle)
-        for form, _, constant in self.behind:
-            value = form.match(data, at)
-            if end < 0 or value is None or not data.startswith(constant, value.end()):
-                return b""
-            at = value.end() + len(constant)
-        return data[start:end] if at == stop else b""
+        is_known = end >= 0 and _skip_values(self.behind, data, end + len(self.middle)) == stop
+        return data[start:end] if is_known else b""
 
     def bodies_of(self, frames: list[bytes]) -> list[bytes]:
         """The same of many, each between `first` and `last`; none where they are not all such frames."""
-        for _, on_lines, constant in self.before:
+        for is_number, constant in self.before:
             parts = [frame.partition(constant) for frame in frames]
-            if not _are_values([value for value, _, _ in parts], on_lines):
+            if not _are_values([value for value, _, _ in parts], is_number):
                 return []
             frames = [rest for _, _, rest in parts]
         if not self.behind:
             return frames
         parts = [frame.rpartition(self.middle) for frame in frames]
         rests = [rest + self.last for _, _, rest in parts]
-        for _, on_lines, constant in self.behind:
+        for is_number, constant in self.behind:
             cut = [rest.partition(constant) for rest in rests]
-            if not _are_values([value for value, _, _ in cut], on_lines):
+            if not _are_values([value for value, _, _ in cut], is_number):
                 return []
             rests = [rest for _, _, rest in cut]
         return [body for body, _, _ in parts] if not any(rests) else []
@@ -165,7 +171,7 @@ class FrameTemplate(Struct, frozen=True):
 def _template(head: bytes, tail: bytes, changing: tuple[str, ...]) -> FrameTemplate:
     first, before = _split_values(head, changing)
     middle, behind = _split_values(tail, changing)
-    return FrameTemplate(head, tail, first, behind[-1][2] if behind else tail, tuple(before), middle, tuple(behind))
+    return FrameTemplate(head, tail, first, behind[-1][1] if behind else tail, tuple(before), middle, tuple(behind))
 
 
 def run_of(
@@ -177,8 +183,9 @@ def run_of(
     stop = data.rfind(last, start)
     if stop < 0 or not data.startswith(first, start):
         return [], start
-    frames = data[start + len(first) : stop].split(last + first)
-    bodies = template.bodies_of(frames)
+    frames, size = data[start:stop].split(last), len(first)
+    known = [frame[size:] for frame in frames if frame.startswith(first)]
+    bodies = template.bodies_of(known) if len(known) == len(frames) else []
     if bodies and _are_alike(bodies, held_back):
         return bodies, stop + len(last)
     return _run_one_by_one(template, data, start, end, held_back)
