@@ -10,7 +10,7 @@ anything to change, the bytes go through as they are, but for the model's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, StreamEncoder, capabilities
@@ -29,9 +29,9 @@ from toolglot.errors import (
 )
 from toolglot.events import Event, Fold, Start, unfold
 from toolglot.forwarding import renamed
-from toolglot.ir import Block, Message, Request, Response, Text, Tool, replace
+from toolglot.ir import Block, Message, Request, Response, Text, replace
 from toolglot.missing_usage import with_usage
-from toolglot.passes import CacheMarks, Context, OriginalTool, RequestPass, textual
+from toolglot.passes import CacheMarks, Context, RequestPass, textual
 from toolglot.passes.answer_state import issuer_of
 from toolglot.passes.carry import Carrier, is_stateless
 from toolglot.passes.details import DetailsCarrier
@@ -45,7 +45,7 @@ from toolglot.passes.restore import Restorer, is_restored
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler, is_nameless, is_settled
 from toolglot.plan import run_passes
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.wire import json
 from toolglot.wire.sse import BYTE_ORDER_MARK, error_document
@@ -117,7 +117,6 @@ class Exchange:
         "holds_head",
         "issuer",
         "keeps_state",
-        "marks_tools_only",
         "new_listener",
         "prefix_repeats",
         "receipt",
@@ -144,8 +143,6 @@ class Exchange:
     new_listener: Callable[[], Callable[[Event], None]] | None
     """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An attempt
     that fails and the one that follows are two answers, so neither listener sees the other's events."""
-    marks_tools_only: bool
-    """Of the breakpoints that are set for clients without any, set the one of the tools alone."""
 
     def __init__(
         self,
@@ -192,7 +189,6 @@ class Exchange:
         self.cache_marks = cache_marks
         self.prefix_repeats = prefix_repeats
         self._serves = serves
-        self.marks_tools_only = False
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format
@@ -233,7 +229,6 @@ class Exchange:
             history_format=self._history_format,
             cache_marks=self.cache_marks,
             prefix_repeats=self.prefix_repeats,
-            marks_tools_only=self.marks_tools_only,
         )
 
     @property
@@ -250,17 +245,6 @@ class Exchange:
     def stages(self) -> Iterator[tuple[Message, ...]]:
         """The messages of the request after each pass that has changed them, from the client's on."""
         return self._origins.stages
-
-    @property
-    def plain_tools(self) -> frozenset[str] | None:
-        """The names of the request's tools; None unless each is a function of one name on both sides, and no text has
-        a call in it."""
-        tools, asked = self._context.tools, self.asked
-        if asked is None or self._text_calls is not None or self._history_format is not None or self._context.stops:
-            return None
-        if any((known.name, known.namespace, known.kind) != (name, None, "function") for name, known in tools.items()):
-            return None
-        return frozenset(tools) if all(isinstance(tool, Tool) for tool in asked.tools) else None
 
     @property
     def path(self) -> str:
@@ -326,27 +310,6 @@ class Exchange:
         is_unchanged = self._may_forward and replace(sent, model=asked.model) == asked
         self.verbatim = is_unchanged and context.text_tools is None
         return sent
-
-    def adopt(
-        self,
-        asked: Request,
-        sent: Request,
-        tools: dict[str, OriginalTool],
-        call_ids: set[str],
-        lines: Iterable[Loss],
-        *,
-        verbatim: bool,
-    ) -> None:
-        """Stand for a request that was translated elsewhere: the answer is next. `asked` and `sent` have its settings;
-        what they say of a conversation does not count."""
-        self.asked = asked
-        context = self._made_context = self._new_context(sent.model)
-        context.call_ids = call_ids
-        context.tools = tools
-        self._origins = Origins(sent.messages)
-        self._remember(sent)
-        self.receipt.add(lines)
-        self.verbatim = verbatim
 
     def resend(self, sent: Request) -> bytes:
         """The request once more, after its `sent` form was changed to what the upstream accepts."""

@@ -96,8 +96,6 @@ class Context(Struct, kw_only=True):
     """Tools and system text have come before, a short time ago."""
     client_marks: bool = False
     """The client says itself what is to be cached."""
-    marks_tools_only: bool = False
-    """Set the breakpoint that belongs to the tools, and no other."""
     features: int = -1
     """The features that the request may have now (`features.py`); all of them unless a plan runs the passes."""
     tool_history: ToolHistory | None = None

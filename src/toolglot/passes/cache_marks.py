@@ -80,12 +80,12 @@ def originate(request: Request, context: Context) -> Request:
     if not may_originate(context):
         return request
     calls = bool(tool_history(request, context).calls)
-    if not (context.cache_marks == "always" or calls or context.prefix_repeats or context.marks_tools_only):
+    if not (context.cache_marks == "always" or calls or context.prefix_repeats):
         return request
     if _has_marks(request, context):
         return request
     totals = _totals(request)
-    if totals[-1] < context.can.cache_minimum * CHARACTERS and not context.marks_tools_only:
+    if totals[-1] < context.can.cache_minimum * CHARACTERS:
         return request  # the whole prompt is too short for the cache
     leading = _count_leading(request.messages)
     newest, earlier = _user_turns(request.messages, leading)
@@ -100,9 +100,7 @@ def originate(request: Request, context: Context) -> Request:
         goes_on=answers,
         repeats=context.prefix_repeats,
     )
-    if context.marks_tools_only:
-        plan = MarkPlan(tools=sizes.tools >= context.can.cache_minimum * CHARACTERS)
-    if plan.is_empty and not context.marks_tools_only:
+    if plan.is_empty:
         return request
     context.receipt.note("cache", "breakpoints", WHY)
     messages = list(request.messages)
