@@ -15,7 +15,9 @@ from tests import strategies
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.openai_chat import blocks as chat_blocks
 from toolglot.dialects.openai_chat import messages as chat_messages
+from toolglot.dialects.openai_chat import request as chat_request
 from toolglot.dialects.openai_responses import items as responses_items
+from toolglot.dialects.openai_responses import request as responses_request
 from toolglot.errors import DecodeError
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
@@ -23,8 +25,9 @@ from toolglot.receipt import Receipt
 LOOKS: list[tuple[Any, str]] = [
     (chat_blocks, "count_members"),
     (chat_messages, "count_members"),
-    (chat_messages, "_encode_usual"),
-    (responses_items, "plain_items"),
+    (chat_request, "encode_usual"),
+    (responses_items, "count_members"),
+    (responses_request, "plain_items"),
 ]
 
 
