@@ -324,6 +324,13 @@ class Exchange:
         if self.upstream.upstream.answering is not None:
             self.upstream = self.upstream.upstream.answering(self.upstream, sent)
 
+    def release_request(self) -> None:
+        """Drop the messages as they were sent: a stream has begun, which may last, and the request is not sent again.
+        A model that writes its calls as text may have to be asked once more."""
+        if self._text_calls is None and self.sent is not None:
+            self.sent, self._origins = replace(self.sent, messages=()), Origins(())
+            self._context.tool_history = self.receipt.asked_at = None
+
     def label(
         self, created: int | None, answer_id: str, *, renamed: bool = False, completed: int | None = None
     ) -> None:

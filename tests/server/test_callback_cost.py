@@ -27,12 +27,12 @@ from tests.server.socketless import (
 )
 
 FIFTH = 1.2
-REQUEST_CALLS = 968
+REQUEST_CALLS = 643
 TEXT_CALLS = 1
-TEXT_CALLS_ALONE = 28
+TEXT_CALLS_ALONE = 26
 ARGUMENT_CALLS = 1
 ARGUMENT_CALLS_ALONE = 29
-BYTES_OF_A_STREAM = 15_500
+BYTES_OF_A_STREAM = 14_300
 
 
 def _calls(work: Callable[[], None]) -> int:

@@ -30,7 +30,7 @@ class CallHead(Struct, frozen=True, eq=False):
     lines: bytes
 
 
-class ReceivedRequest(Struct, frozen=True, kw_only=True):
+class ReceivedRequest(Struct, eq=False, kw_only=True):
     """A request in the client's own bytes, and decoded."""
 
     client: Dialect

@@ -378,6 +378,9 @@ class ExchangeTranslation(Struct, eq=False):
 
     def release(self) -> None:
         self.body, self._hash_next = b"", None
+        if self.size <= LARGE:  # the parts of a large request are dropped in a thread, when its answer is over
+            self.exchange.release_request()
+            self._targets.received.body = b""
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of the client's answer."""
