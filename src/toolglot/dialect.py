@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Raw, Struct
 
-from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError, header_value
 from toolglot.events import Event
 from toolglot.ir import COUNTS, Json, Message, Request, Response, StopReason, replace
 from toolglot.models import ModelInfo
@@ -357,6 +357,13 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
     """The same for parameters of the query."""
     of_answers: tuple[str, ...] = ()
     """How an upstream's headers begin that mean something to a client of the same dialect."""
+
+    def select_answer_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers of an upstream's reply, be it an error, that a client of the same dialect gets unchanged."""
+        own = self.of_answers
+        return {
+            name: value for name, value in headers.items() if name.startswith(own) and header_value(value) is not None
+        }
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):

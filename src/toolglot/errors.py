@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from toolglot.ir import Native
+from toolglot.ir import Native, replace
 from toolglot.receipt import Receipt
 
 ErrorKind = Literal[
@@ -151,6 +151,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
     """It came in a document that clients of the upstream's own dialect do not recognize as an error."""
+    reply_headers: Mapping[str, str] = {}
+    """Headers of the upstream's reply that its client, of the same dialect, gets unchanged."""
 
     @property
     def retryable(self) -> bool:
@@ -168,6 +170,13 @@ class HttpError(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+def with_reply_headers(encoded: HttpError, error: ApiError) -> HttpError:
+    """The encoded error with the headers that came with it."""
+    if not error.reply_headers:
+        return encoded
+    return replace(encoded, headers={**error.reply_headers, **encoded.headers})
 
 
 class ToolglotError(Exception):

@@ -483,7 +483,12 @@ class Exchange:
     def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
         """The client's form of an error that the upstream answered with."""
         document = error_document(json.to_bytes(body))
-        return self.client.encode_error(self.upstream.decode_error(status, headers, document))
+        encoded = self.client.encode_error(self.upstream.decode_error(status, headers, document))
+        if self.client.name != self.upstream.name:
+            return encoded
+        lower = {name.lower(): value for name, value in headers.items()}
+        passed = self.client.headers.select_answer_headers(lower)
+        return replace(encoded, headers={**passed, **encoded.headers})
 
     def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""

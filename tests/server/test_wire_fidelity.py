@@ -223,6 +223,47 @@ def test_other_headers_of_a_dialect_come_back_as_they_are(scene: Stage, dialect:
     assert {name: answer.headers[name] for name in own} == own
 
 
+OWN_HEADERS = {
+    "openai_chat": {"openai-processing-ms": "17", "x-ratelimit-remaining-project-tokens": "0"},
+    "openai_responses": {"openai-organization": "org", "x-ratelimit-reset-project-requests": "1s"},
+    "anthropic": {
+        "anthropic-organization-id": "org",
+        "anthropic-ratelimit-unified-status": "rejected",
+        "anthropic-ratelimit-unified-reset": "1763400000",
+    },
+    "gemini": {},
+    "ollama": {},
+}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_an_error_has_the_headers_of_its_own_dialect_only(
+    scene: Stage, client: str, upstream: str, streams: bool
+) -> None:
+    """The rate limits of a subscription (`unified`) stand in errors, which Claude Code reads."""
+    told = {**LIMITS[upstream], **OWN_HEADERS[upstream], "retry-after": "99", "x-internal": "1"}
+    step = reply(b'{"error":{"type":"rate_limit_error","message":"Slow"}}', 429, headers=told)
+    scene.steps(streamed=step, whole=step)
+    answer = scene.ask(client, upstream, stream=streams)
+    assert answer.status == 429
+    limits = {name: value for name, value in answer.headers.items() if "ratelimit" in name or name in told}
+    expected = LIMITS[client] if LIMITS[upstream] else {}
+    if client == upstream:
+        expected |= OWN_HEADERS[upstream]
+    assert limits == {**expected, "retry-after": "99"}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_error_with_status_200_has_the_headers_of_its_dialect_too(scene: Stage, streams: bool) -> None:
+    body = b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}'
+    own = OWN_HEADERS["anthropic"] | {"retry-after": "99"}
+    scene.steps(streamed=stream(b"event: error\ndata: " + body + b"\n\n", headers=own), whole=reply(body, headers=own))
+    answer = scene.ask("anthropic", "anthropic", stream=streams)
+    assert answer.status == 429
+    assert answer.headers.items() >= OWN_HEADERS["anthropic"].items()
+
+
 # Byte for byte.
 
 ODD = (

@@ -101,7 +101,11 @@ class Translation(Protocol):
 
     def decode_error(self, reply: WholeReply) -> ApiError: ...
     def label(self, headers: Mapping[str, str]) -> None:
-        """Put on the answer, be it an error, what a recorded reply says about it."""
+        """Note the headers of a reply. Put on the answer, be it an error, what a recorded reply says about it."""
+        ...
+
+    def with_reply_headers(self, error: ApiError) -> ApiError:
+        """The error that the last reply turned out to be, with the headers that the client gets unchanged."""
         ...
 
     def decode_at_once(self, body: bytes) -> bytes | None:
@@ -293,6 +297,7 @@ def ask_target(
                 yield from left
             return outcome
         if isinstance(outcome, ApiError):
+            outcome = translation.with_reply_headers(outcome)
             if outcome.code == NO_RECORDING:
                 return outcome  # it quotes the request, whose words are no refusal
             if not is_text:
