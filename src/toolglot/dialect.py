@@ -169,6 +169,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_shown: bool = True
     """The request can say whether readable reasoning is wanted back."""
     reasoning_budget: bool = False
+    reasons_by_budget: bool = False
+    """It reasons within a budget alone, also where an effort is taken beside it."""
+    min_budget: int | None = None
+    """The fewest thinking tokens that may be asked for. Such a budget is less than the output limit, or refused."""
     max_budget: int | None = None
     """The most thinking tokens that may be asked for."""
     reasoning_with_tools: bool = True
