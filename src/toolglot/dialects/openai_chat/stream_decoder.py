@@ -547,8 +547,7 @@ class ChatStreamDecoder:
             self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not those of a text")
         if self._citations:
             self._receipt.loss("choices[0].delta.annotations", "annotations", "their text had ended, or there is none")
-        if self._halves.held:
-            self._receipt.loss("stream", "half a character", "its other half has not come")
+        self._halves.report(self._receipt)
         reason = finish_reason(self._finish)
         if reason == "end" and self._refused:
             reason = "refusal"
