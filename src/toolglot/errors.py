@@ -153,6 +153,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
     """It came in a document that clients of the upstream's own dialect do not recognize as an error."""
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's reply that its client, of the same dialect, gets unchanged."""
+    is_broken_off: bool = False
+    """The connection to the upstream broke or timed out, or its stream ended too soon: it has told no error itself."""
 
     @property
     def retryable(self) -> bool:
@@ -316,7 +318,7 @@ def truncated(detail: str = "") -> ApiError:
     message = "The upstream ended the stream before the response was complete"
     if detail:
         message = f"{message}: {detail}"
-    return ApiError(kind="server", status=502, code=TRUNCATED, message=message)
+    return ApiError(kind="server", status=502, code=TRUNCATED, message=message, is_broken_off=True)
 
 
 NAMELESS = "a call without a name"

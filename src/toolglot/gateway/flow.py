@@ -170,6 +170,8 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Removes credentials from an error."""
     on_failure: Callable[[Record, str, ApiError], None] = lambda record, name, error: None
     """Called for each target that failed."""
+    cuts: bool = False
+    """The client is told of an upstream that broke off by a connection that is cut."""
     begun: bool = False
     """The head of a stream was written: nothing can be taken back."""
     prepared: Translation | None = None
@@ -183,6 +185,13 @@ class FlowContext(Struct, eq=False, kw_only=True):
 
     def fail(self, failure: ApiError) -> bytes:
         """The end of a stream that has begun and cannot go on."""
+    def end(self, failure: ApiError) -> StreamEnd:
+        """The end of a stream that has begun, be it with keep-alives alone, and that no target goes on with."""
+        if self.cuts and failure.is_broken_off:
+            self.note(self.hide(failure))
+            return StreamEnd(b"", is_cut=True)
+        return StreamEnd(self.fail(failure))
+
         error = self.hide(failure)
         self.note(error)
         return self.encode_fault(self, error) if self.stream is None else self.stream.fail(error)
@@ -226,13 +235,13 @@ def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
         if type(found) is BegunStream:
             return (yield from relay_stream(context, found))
         if isinstance(found, ApiError) and context.begun:
-            return StreamEnd(context.fail(found))
+            return context.end(found)
         return found
     except Exception as failure:
         # Once something was written, only the stream itself can tell the error.
         if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
             raise
-        return StreamEnd(context.fail(error))
+        return context.end(error)
 
 
 def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
