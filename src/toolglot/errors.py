@@ -147,14 +147,16 @@ class ApiError(Struct, frozen=True, kw_only=True):
     """The dialect of the upstream in whose stream it came, before anything of an answer."""
     retry_after_date: str | None = None
     """An HTTP date to wait for, where no number of seconds is told."""
+    should_retry: bool | None = None
+    """Whether asking again is any use, where that is said: OpenAI's and Anthropic's SDKs read `x-should-retry`."""
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
     """It came in a document that clients of the upstream's own dialect do not recognize as an error."""
-    reply_headers: Mapping[str, str] = {}
-    """Headers of the upstream's reply that its client, of the same dialect, gets unchanged."""
     is_broken_off: bool = False
     """The connection to the upstream broke or timed out, or its stream ended too soon: it has told no error itself."""
+    reply_headers: Mapping[str, str] = {}
+    """Headers of the upstream's reply that its client, of the same dialect, gets unchanged."""
 
     @property
     def retryable(self) -> bool:

@@ -41,7 +41,7 @@ from toolglot.upstream.aside import LARGE
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
-from toolglot.upstream.retry import falls_back, next_wait
+from toolglot.upstream.retry import falls_back, next_wait, with_retries_used
 from toolglot.upstream.transport import Call, Transport, TransportError
 
 T = TypeVar("T")
@@ -174,6 +174,8 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """The client is told of an upstream that broke off by a connection that is cut."""
     begun: bool = False
     """The head of a stream was written: nothing can be taken back."""
+    attempts: int = 0
+    """Calls of the target that was asked last; 0 where it was left alone."""
     prepared: Translation | None = None
     """The translation for the first target, where it is ready."""
     exchange: Exchange | None = None
@@ -183,8 +185,6 @@ class FlowContext(Struct, eq=False, kw_only=True):
     stream: Stream | None = None
     """The stream that the client gets."""
 
-    def fail(self, failure: ApiError) -> bytes:
-        """The end of a stream that has begun and cannot go on."""
     def end(self, failure: ApiError) -> StreamEnd:
         """The end of a stream that has begun, be it with keep-alives alone, and that no target goes on with."""
         if self.cuts and failure.is_broken_off:
@@ -192,6 +192,8 @@ class FlowContext(Struct, eq=False, kw_only=True):
             return StreamEnd(b"", is_cut=True)
         return StreamEnd(self.fail(failure))
 
+    def fail(self, failure: ApiError) -> bytes:
+        """The end of a stream that has begun and cannot go on."""
         error = self.hide(failure)
         self.note(error)
         return self.encode_fault(self, error) if self.stream is None else self.stream.fail(error)
@@ -256,7 +258,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
         ticket = breaker.enter(now())
         failure: Failure
         if ticket is None:
-            failure = resting(target.name, breaker.wait(now()))
+            failure, context.attempts = resting(target.name, breaker.wait(now())), 0
         else:
             try:
                 outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
@@ -274,7 +276,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 return outcome.error
             failure = outcome
             breaker.settle(ticket, failure, now())
-        error = describe(target, failure)
+        error = with_retries_used(describe(target, failure), target.retries, context.attempts)
         context.on_failure(context.record, target.name, error)
         # That an upstream is left alone says less than what another one answered.
         errors.insert(len(errors) if error.code == RESTING else 0, error)
@@ -295,6 +297,7 @@ def ask_target(
     attempt, is_remedied, is_text = 0, False, False
     while True:
         attempt += 1
+        context.attempts = attempt
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
         if type(outcome) is WholeAnswer or type(outcome) is BegunStream:

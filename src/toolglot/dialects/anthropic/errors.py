@@ -167,6 +167,7 @@ def encode_error(error: ApiError) -> HttpError:
     if (request_id := header_value(error.request_id)) is not None:
         headers["request-id"] = request_id
     headers |= retry_after.written(error)
+    headers |= retry_after.should_retry_header(error)
     for limit in error.limits:
         for name in ("limit", "remaining", "reset") if limit.scope in _SCOPES else ():
             value = header_value(getattr(limit, name))
