@@ -518,6 +518,7 @@ class Exchange:
             and self.client.name != self.upstream.name,
             is_foreign=self.client.name != self.upstream.name,
             serves=None if self._serves is None else self._is_served,
+            tools=self._context.tools,
         )
         model = self.asked.model if self.asked is not None else ""
         model = model or self._model or ""

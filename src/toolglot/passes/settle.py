@@ -26,13 +26,14 @@ reason, not with an error: text and usage stay. Where there is nothing else to s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.errors import NAMELESS, malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Block, Opaque, Refusal, Response, StopReason, Text, ToolCall, replace
+from toolglot.passes import OriginalTool
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
@@ -60,11 +61,11 @@ class _Call:
 
     __slots__ = ("held", "is_function", "is_served", "name", "pieces")
 
-    def __init__(self, call: ToolCall, is_served: bool) -> None:
+    def __init__(self, call: ToolCall, is_served: bool, is_function: bool) -> None:
         self.is_served = is_served
         self.held: Delta | None = None  # a piece that may end the object
         self.name = call.name
-        self.is_function = call.kind == "function"
+        self.is_function = is_function
         self.pieces = [call.arguments]
 
 
@@ -72,7 +73,8 @@ class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
     the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted. `marks_cuts`:
     the upstream can call a call cut off; `is_foreign`: it speaks another dialect than the client. `serves` knows, by
-    the upstream's name, the tools that the caller runs."""
+    the upstream's name, the tools that the caller runs; `tools` are those of the client by the same name: a custom call
+    of one that it has declared as a function is a call of that function."""
 
     __slots__ = (
         "_answerable",
@@ -91,6 +93,7 @@ class Settler:
         "_served",
         "_serves",
         "_tells_stops",
+        "_tools",
         "_whole",
     )
 
@@ -104,12 +107,14 @@ class Settler:
         marks_cuts: bool = False,
         is_foreign: bool = False,
         serves: Callable[[str], bool] | None = None,
+        tools: Mapping[str, OriginalTool] = {},
     ) -> None:
         self._receipt = receipt
         self._whole = whole
         self._client = client
         self._tells_stops = tells_stops
         self._serves = serves
+        self._tools = tools
         # Its arguments are all that can show a client that a call was cut: no mark, and no text in its place.
         as_text = client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
         self._cut_visibly = marks_cuts and not client.incomplete_calls and not as_text
@@ -135,7 +140,7 @@ class Settler:
         if not calls:
             explains = reason in ("refusal", "filtered") and response.stop.detail and not response.content
             return reason != "tool_calls" and not explains
-        return reason not in ("end", "other") and all(map(_is_sound, calls))
+        return reason not in ("end", "other") and all(map(self._is_sound, calls))
 
     def feed(self, event: Event) -> Sequence[Event]:
         if self._failed:
@@ -160,7 +165,8 @@ class Settler:
                 self._blocks += 1
                 if isinstance(block, ToolCall):
                     self._calls += 1
-                    self._open[index] = _Call(block, self._serves is not None and self._serves(block.name))
+                    is_served = self._serves is not None and self._serves(block.name)
+                    self._open[index] = _Call(block, is_served, self._is_function(block))
                 elif isinstance(block, Opaque):
                     self._opaque = True
             case Close(index=index):
@@ -260,17 +266,23 @@ class Settler:
             return "malformed_call" if self._broken and self._client.malformed_call_stop else "end"
         return reason
 
+    def _is_function(self, call: ToolCall) -> bool:
+        """Does the client read its arguments as those of a function?"""
+        if call.kind == "function":
+            return True
+        original = self._tools.get(call.name)
+        return original is not None and original.kind == "function"
+
+    def _is_sound(self, call: ToolCall) -> bool:
+        """Is it a call that can be run?"""
+        if not call.name or not call.complete or not call.arguments.strip():
+            return False
+        return not self._is_function(call) or json.object_of(call.arguments) is not None
+
     @property
     def _runnable(self) -> int:
         """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
         return self._calls - len(self._broken) + len(self._answerable)
-
-
-def _is_sound(call: ToolCall) -> bool:
-    """Is it a call that can be run?"""
-    if not call.name or not call.complete or not call.arguments.strip():
-        return False
-    return call.kind != "function" or json.object_of(call.arguments) is not None
 
 
 def is_nameless(block: Block) -> bool:
