@@ -52,15 +52,15 @@ def told(body: bytes) -> list[Any]:
     return [usage for line in lines for usage in usages(json.loads(line))]
 
 
-def is_honest(client: str, body: bytes) -> None:
+def is_honest(client: str, body: bytes, *, knows_request: bool) -> None:
     counts = told(body)
     if client != "anthropic":
         assert counts == []
         return
     first, last = counts
     assert first["output_tokens"] == 0  # before the first token
-    assert last["output_tokens"] == 4  # "Hello" and two calls with 9 characters of arguments
-    assert last.get("input_tokens") is None
+    assert last["output_tokens"] == 4  # "Hello" and two calls with 11 characters of names and arguments
+    assert (last["input_tokens"] or 0) > 0 if knows_request else last["input_tokens"] is None
 
 
 @EVERY_CLIENT
@@ -72,7 +72,7 @@ def test_a_stream_that_ends_before_its_usage_is_whole_and_says_so(client: str, s
     written += translation.close()
     assert lint(client, [written]) == []
     assert (translation.fault, translation.usage) == (None, None)
-    is_honest(client, written)
+    is_honest(client, written, knows_request=False)
     lines = [(line.severity, line.where, line.what) for line in exchange.receipt]
     assert ("note", "stream", "no [DONE]") in lines
     assert (("note", "usage.output_tokens", "an estimate") in lines) == (client == "anthropic")
@@ -127,7 +127,7 @@ def test_a_stream_with_its_end_has_no_such_line(client: str, upstream: str) -> N
 def test_a_whole_answer_without_usage_has_an_estimate_where_a_number_is_required() -> None:
     answers = {name: translate_response(WHOLE, "openai_chat", name) for name in CLIENTS}
     assert [name for name in CLIENTS if usages(answers[name].json())] == ["anthropic"]
-    assert answers["anthropic"].json()["usage"]["output_tokens"] == 2
+    assert answers["anthropic"].json()["usage"]["output_tokens"] == 3
     lines = [(line.severity, line.where, line.what) for line in answers["anthropic"].receipt]
     assert lines == [
         ("note", "usage.output_tokens", "an estimate"),
@@ -142,7 +142,7 @@ def test_the_gateway_counts_nothing_that_nobody_measured(client: str, end: Scrip
     with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
         answer = running.ask(client, stream=True)
         good_end(client, answer)
-        is_honest(client, answer.body)
+        is_honest(client, answer.body, knows_request=True)
         record = running.record()
         assert (record.usage, record.error, record.cut) == (None, None, False)
         receipt = running.call("GET", f"/debug/receipts/{record.id}").json()
@@ -153,4 +153,40 @@ def test_a_whole_answer_of_the_gateway_estimates_the_input_too() -> None:
     with BadServer([expect(), reply(WHOLE)]) as server, gateway(at("openai_chat", server.url)) as running:
         usage = running.ask("anthropic").json()["usage"]
         record = running.record()
-        assert (usage["output_tokens"], usage["input_tokens"] > 0, record.usage) == (2, True, None)
+        assert (usage["output_tokens"], usage["input_tokens"] > 0, record.usage) == (3, True, None)
+
+
+CALL = {"id": "a", "type": "function", "function": {"name": "a_rather_long_name", "arguments": '{"city":"Paris"}'}}
+MESSAGES: dict[str, dict[str, Any]] = {
+    "nothing": {"content": ""},
+    "text": {"content": "Grüße, wie geht es?"},
+    "a call": {"content": None, "tool_calls": [CALL]},
+    "all": {"reasoning_content": "Hm, let me see.", "content": "One moment", "tool_calls": [CALL, {**CALL, "id": "b"}]},
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
+def test_an_answer_has_the_same_estimate_whole_and_streamed(message: dict[str, Any]) -> None:
+    request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "How are you?"}]}
+    stop = "tool_calls" if "tool_calls" in message else "stop"
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": stop}
+    whole = Exchange("anthropic", "openai_chat")
+    whole.request(request)
+    usage = json.loads(whole.response({**WHOLE, "choices": [choice]}))["usage"]
+
+    calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls", ()))]
+    delta = {"role": "assistant", **message, **({"tool_calls": calls} if calls else {})}
+    chunks = [{"index": 0, "delta": delta, "finish_reason": None}, {"index": 0, "delta": {}, "finish_reason": stop}]
+    frames = [{**WHOLE, "object": "chat.completion.chunk", "choices": [chunk]} for chunk in chunks]
+    streamed = Exchange("anthropic", "openai_chat")
+    streamed.request({**request, "stream": True})
+    translation = streamed.stream()
+    written = translation.feed(b"".join([b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames]))
+    first, last = told(written + translation.feed(b"data: [DONE]\n\n") + translation.close())
+    assert [last[name] for name in ("input_tokens", "output_tokens")] == [
+        usage[name] for name in ("input_tokens", "output_tokens")
+    ]
+    assert (first["input_tokens"], usage["input_tokens"] > 0) == (0, True)
+    for exchange in (whole, streamed):
+        lines = [line.where for line in exchange.receipt if line.what == "an estimate"]
+        assert lines == ["usage.output_tokens", "usage.input_tokens"]

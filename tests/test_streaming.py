@@ -13,8 +13,10 @@ from tests.lint.streams import ANTHROPIC, SOUND, WARP, anthropic, candidate, gem
 from toolglot import Exchange, forwarding
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
-from toolglot.events import Fault, Finish
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, fold
+from toolglot.ir import Block, Stop, Text, Thinking, ToolCall
 from toolglot.lint import lint
+from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation
 
 RESET = ApiError(kind="server", code="upstream_reset", message="The upstream broke off")
@@ -41,6 +43,53 @@ def fed(translation: StreamTranslation, chunks: Iterable[bytes]) -> bytes:
 def forwarded(dialect: str, chunks: Iterable[bytes]) -> bytes:
     translation = Exchange(dialect, dialect).stream()
     return fed(translation, chunks) + translation.close()
+
+
+# A character that is cut in two
+
+CUT_BLOCKS: dict[str, Block] = {
+    "text": Text(text=""),
+    "reasoning": Thinking(),
+    "arguments": ToolCall(id="call_1", name="f"),
+}
+WHOLE_ARGUMENTS = ("gemini", "ollama")
+
+
+def cut_stream(dialect: str, block: Block, *pieces: str) -> bytes:
+    """A stream that brings these pieces. `<` and `>` stand for the halves of a character."""
+    encoder = DIALECTS[dialect].stream_encoder(None, Receipt())
+    closes = Close(index=0, native={dialect: {"signature": "s"}} if isinstance(block, Thinking) else {})
+    deltas = [Delta(0, piece) for piece in pieces]
+    events: tuple[Event, ...] = (Start(id="r", model="m"), Open(0, block), *deltas, closes, Finish(stop=Stop("end")))
+    written = b"".join([encoder.feed(event) for event in events])
+    return written.replace(b"<", rb"\ud83d").replace(b">", rb"\ude00")
+
+
+@pytest.mark.parametrize("kind", CUT_BLOCKS)
+@pytest.mark.parametrize("dialect", FORWARDING)
+def test_a_character_that_is_cut_between_two_deltas_is_put_together(dialect: str, kind: str) -> None:
+    """Servers that write JSON in ASCII spell an emoji as two escapes, and some cut between them."""
+    if kind == "arguments" and dialect in WHOLE_ARGUMENTS:
+        pytest.skip("its calls come whole")
+    receipt = Receipt()
+    decoder = DIALECTS[dialect].stream_decoder(receipt)
+    events = decoder.feed(cut_stream(dialect, CUT_BLOCKS[kind], '{"a":"x<', "><", '>y"}')) + decoder.close()
+    block = fold(events).content[0]
+    text = block.arguments if isinstance(block, ToolCall) else getattr(block, "text", "")
+    assert text == '{"a":"x\U0001f600\U0001f600y"}'
+    assert not receipt.losses
+
+
+@pytest.mark.parametrize("dialect", FORWARDING)
+def test_half_a_character_is_told_where_the_other_never_comes(dialect: str) -> None:
+    receipt = Receipt()
+    decoder = DIALECTS[dialect].stream_decoder(receipt)
+    written = cut_stream(dialect, Text(text=""), "x<", "y")
+    if dialect == "openai_responses":
+        written = written.replace(rb'x\ud83dy"', b'xy"')
+    events = decoder.feed(written) + decoder.close()
+    assert [getattr(block, "text", None) for block in fold(events).content] == ["xy"]
+    assert [line.what for line in receipt.losses] == ["half a character"]
 
 
 # A frame that cannot be read

@@ -46,6 +46,16 @@ def test_a_document_may_be_bytes_text_or_parsed() -> None:
     assert Exchange("anthropic", "openai_chat").error(500, {}, "text").status == 500
 
 
+def test_an_error_has_the_headers_of_its_dialect_within_it_only() -> None:
+    headers = {"Anthropic-Ratelimit-Unified-Reset": "1763400000", "anthropic-organization-id": "org"}
+    within, elsewhere = (
+        Exchange(client, "anthropic").error(429, headers, "{}") for client in ("anthropic", "openai_chat")
+    )
+    assert within.headers["anthropic-ratelimit-unified-reset"] == "1763400000"
+    assert within.headers["anthropic-organization-id"] == "org"
+    assert not [name for name in elsewhere.headers if "ratelimit" in name or "organization" in name]
+
+
 def test_a_stream_that_is_given_whole_is_one_chunk() -> None:
     stream = TEXT + STOP + DONE
     assert b"".join(translate_stream(stream, "openai_chat", "anthropic")) == b"".join(

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Raw, Struct
 
-from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError, header_value
 from toolglot.events import Event
 from toolglot.ir import COUNTS, Json, Message, Request, Response, StopReason, replace
 from toolglot.models import ModelInfo
@@ -170,6 +170,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_shown: bool = True
     """The request can say whether readable reasoning is wanted back."""
     reasoning_budget: bool = False
+    reasons_by_budget: bool = False
+    """It reasons within a budget alone, also where an effort is taken beside it."""
+    min_budget: int | None = None
+    """The fewest thinking tokens that may be asked for. Such a budget is less than the output limit, or refused."""
     max_budget: int | None = None
     """The most thinking tokens that may be asked for."""
     reasoning_with_tools: bool = True
@@ -358,6 +362,13 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
     """The same for parameters of the query."""
     of_answers: tuple[str, ...] = ()
     """How an upstream's headers begin that mean something to a client of the same dialect."""
+
+    def select_answer_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers of an upstream's reply, be it an error, that a client of the same dialect gets unchanged."""
+        own = self.of_answers
+        return {
+            name: value for name, value in headers.items() if name.startswith(own) and header_value(value) is not None
+        }
 
 
 class AnswerShape(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from toolglot.ir import Native
+from toolglot.ir import Native, replace
 from toolglot.receipt import Receipt
 
 ErrorKind = Literal[
@@ -147,10 +147,16 @@ class ApiError(Struct, frozen=True, kw_only=True):
     """The dialect of the upstream in whose stream it came, before anything of an answer."""
     retry_after_date: str | None = None
     """An HTTP date to wait for, where no number of seconds is told."""
+    should_retry: bool | None = None
+    """Whether asking again is any use, where that is said: OpenAI's and Anthropic's SDKs read `x-should-retry`."""
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
     """It came in a document that clients of the upstream's own dialect do not recognize as an error."""
+    is_broken_off: bool = False
+    """The connection to the upstream broke or timed out, or its stream ended too soon: it has told no error itself."""
+    reply_headers: Mapping[str, str] = {}
+    """Headers of the upstream's reply that its client, of the same dialect, gets unchanged."""
 
     @property
     def retryable(self) -> bool:
@@ -168,6 +174,13 @@ class HttpError(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+def with_reply_headers(encoded: HttpError, error: ApiError) -> HttpError:
+    """The encoded error with the headers that came with it."""
+    if not error.reply_headers:
+        return encoded
+    return replace(encoded, headers={**error.reply_headers, **encoded.headers})
 
 
 class ToolglotError(Exception):
@@ -307,7 +320,7 @@ def truncated(detail: str = "") -> ApiError:
     message = "The upstream ended the stream before the response was complete"
     if detail:
         message = f"{message}: {detail}"
-    return ApiError(kind="server", status=502, code=TRUNCATED, message=message)
+    return ApiError(kind="server", status=502, code=TRUNCATED, message=message, is_broken_off=True)
 
 
 NAMELESS = "a call without a name"

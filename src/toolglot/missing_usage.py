@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Dialect
 from toolglot.events import Finish
-from toolglot.ir import COUNTS, Request, Response, Usage, replace
+from toolglot.ir import COUNTS, Block, Refusal, Request, Response, Text, Thinking, ToolCall, Usage, replace
 from toolglot.receipt import Receipt
 
 CHARACTERS_PER_TOKEN = 4
@@ -28,20 +28,11 @@ def is_complete(usage: Usage | None, client: Dialect) -> bool:
 def finish_with_usage(
     finish: Finish, characters: int, request: Request | None, client: Dialect, receipt: Receipt
 ) -> Finish:
-    """The end of a stream whose answer has so many characters, with an estimate where it needs one.
-
-    Without any usage the input stays unknown: the start of the stream has written none, and nothing is made up for it.
-    """
+    """The end of a stream whose answer has so many characters, with an estimate where it needs one."""
     usage = _without_empty(finish.usage, client)
     if is_complete(usage, client):
         return finish if usage is finish.usage else replace(finish, usage=usage)
-    if usage is None and not characters:
-        return finish
-    output = -(-characters // CHARACTERS_PER_TOKEN)
-    if usage is None:
-        receipt.note("usage.output_tokens", "an estimate", WHY)
-        return replace(finish, usage=Usage(output_tokens=output))
-    return replace(finish, usage=_fill(usage, output, request, client, receipt))
+    return replace(finish, usage=_fill(usage or Usage(), characters, request, client, receipt))
 
 
 def with_usage(response: Response, request: Request | None, client: Dialect, receipt: Receipt) -> Response:
@@ -49,10 +40,23 @@ def with_usage(response: Response, request: Request | None, client: Dialect, rec
     usage = _without_empty(response.usage, client)
     if is_complete(usage, client):
         return response if usage is response.usage else replace(response, usage=usage)
-    from toolglot.tokens import Estimate  # few answers need it
+    characters = sum(map(_characters_of, response.content))
+    return replace(response, usage=_fill(usage or Usage(), characters, request, client, receipt))
 
-    output = Estimate().blocks(response.content)
-    return replace(response, usage=_fill(usage or Usage(), output, request, client, receipt))
+
+def characters_at_start(block: Block) -> int:
+    """Characters of a block that a stream tells when the block opens, and not in deltas."""
+    return len(block.name) if isinstance(block, ToolCall) else 0
+
+
+def _characters_of(block: Block) -> int:
+    """Characters of a block, counted as in a stream: the same answer has the same estimate, whole or streamed."""
+    match block:
+        case Text(text=text) | Refusal(text=text) | Thinking(text=text):
+            return len(text)
+        case ToolCall(arguments=arguments):
+            return characters_at_start(block) + len(arguments)
+    return 0
 
 
 def _without_empty(usage: Usage | None, client: Dialect) -> Usage | None:
@@ -62,9 +66,10 @@ def _without_empty(usage: Usage | None, client: Dialect) -> Usage | None:
     return usage if any(getattr(usage, name) is not None for name in COUNTS) else None
 
 
-def _fill(usage: Usage, output: int, request: Request | None, client: Dialect, receipt: Receipt) -> Usage:
+def _fill(usage: Usage, characters: int, request: Request | None, client: Dialect, receipt: Receipt) -> Usage:
     """Estimate the required counts that are missing."""
     if usage.output_tokens is None and "output_tokens" in client.answer.required_counts:
+        output = -(-characters // CHARACTERS_PER_TOKEN)
         receipt.note("usage.output_tokens", "an estimate", WHY)
         usage = replace(usage, output_tokens=max(output, usage.reasoning_tokens or 0))
     if usage.input_tokens is None and "input_tokens" in client.answer.required_counts:

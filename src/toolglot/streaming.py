@@ -30,7 +30,7 @@ from toolglot.errors import (
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder
 from toolglot.ir import Stop, Text, ToolCall, Usage
-from toolglot.missing_usage import finish_with_usage
+from toolglot.missing_usage import characters_at_start, finish_with_usage
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import goes_unchanged, is_collected, one_through, through
 from toolglot.passes.foreign import Reporter
@@ -469,7 +469,9 @@ class StreamTranslation:
         if type(event) is Delta:
             self._characters += len(event.text)
             return self._encoder.feed(event)
-        if type(event) is Start:
+        if type(event) is Open:
+            self._characters += characters_at_start(event.block)
+        elif type(event) is Start:
             self._has_usage = event.usage is not None
         needs_usage = type(event) is Finish and not self._has_usage
         encoded = self._encoder.feed(self._with_usage(event) if needs_usage else event)

@@ -449,7 +449,7 @@ class Exchange:
         own = self.client.name == self.upstream.name
         return (
             self.upstream.upstream.answer_pass is None  # it may find more blocks
-            and is_settled(response)
+            and is_settled(response, self._context.tools)
             and is_restored(response, self._context, self.client.can)
             and (own or is_stateless(response.content, self.upstream.name, self.upstream.state.slot))
         )
@@ -462,7 +462,12 @@ class Exchange:
     def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
         """The client's form of an error that the upstream answered with."""
         document = error_document(json.to_bytes(body))
-        return self.client.encode_error(self.upstream.decode_error(status, headers, document))
+        encoded = self.client.encode_error(self.upstream.decode_error(status, headers, document))
+        if self.client.name != self.upstream.name:
+            return encoded
+        lower = {name.lower(): value for name, value in headers.items()}
+        passed = self.client.headers.select_answer_headers(lower)
+        return replace(encoded, headers={**passed, **encoded.headers})
 
     def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
@@ -492,6 +497,7 @@ class Exchange:
             and self.client.name != self.upstream.name,
             is_foreign=self.client.name != self.upstream.name,
             serves=None if self._serves is None else self._is_served,
+            tools=self._context.tools,
         )
         made = self.upstream.upstream.answer_pass
         asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)

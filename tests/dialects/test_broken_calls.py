@@ -359,3 +359,30 @@ def test_an_answer_whose_call_has_no_name_is_an_error(client: str, case: str) ->
     assert isinstance(read_events(client, [through(exchange, [stream])])[-1], Fault)
     with pytest.raises(UpstreamError, match="a call without a name"):
         Exchange(client, dialect, verbatim=False).response(json.dumps(whole))
+
+
+@pytest.mark.parametrize("client", [name for name in NAMES if name != "warp"])
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("arguments", ["raw", '{"a":1}'])
+def test_a_custom_call_of_a_function_is_judged_by_its_arguments(client: str, streams: bool, arguments: str) -> None:
+    """It reaches the client as a call of the function, and must not look whole where that one would not."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    chat_request = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "stream": streams}
+
+    def outcome(call: Fields) -> tuple[bytes, list[str]]:
+        asked = chat_request if client == "openai_chat" else Exchange("openai_chat", client).request(chat_request)
+        exchange = Exchange(client, "openai_chat", created=1, answer_id="a", verbatim=False)
+        exchange.request(asked, model="m", stream=streams)
+        if streams:
+            stream = exchange.stream()
+            chunks = [chunk({"tool_calls": [{"index": 0, "id": "c", **call}]}), chunk({}, "tool_calls")]
+            written = stream.feed(chat(chunks)) + stream.close()
+        else:
+            message = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", **call}]}
+            choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+            written = exchange.response({"id": "c", "object": "chat.completion", "choices": [choice]})
+        return written, [f"{line.severity} {line.where} {line.what}" for line in exchange.receipt]
+
+    custom = outcome({"type": "custom", "custom": {"name": "f", "input": arguments}})
+    assert custom == outcome({"type": "function", "function": {"name": "f", "arguments": arguments}})
+    assert ("loss content[0] call of f" in custom[1]) == (arguments == "raw")

@@ -156,6 +156,9 @@ class UpperCase:
 
     def label(self, headers: Mapping[str, str]) -> None: ...
 
+    def with_reply_headers(self, error: ApiError) -> ApiError:
+        return error
+
     def as_text(self, context: FlowContext, error: ApiError) -> Steps[UpperCase | None]:
         if "tools" not in error.message:
             return None

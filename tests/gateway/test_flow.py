@@ -107,6 +107,11 @@ STREAMED: dict[str, tuple[str, list[Any], str]] = {
         [SILENT, status(401)],
         "send a ask | begin early | :beat | = <authentication>",
     ),
+    "after a keep-alive an upstream that breaks off is told in the stream": (
+        "a",
+        [SILENT, RESET, ELAPSED, RESET, ELAPSED, RESET],
+        "send a ask | begin early | :beat | wait 1 | send a ask | wait 2 | send a ask | = <server>",
+    ),
     "an error first in the stream is one of the request": (
         "ab",
         [BEGUN, b"!", ELAPSED, BEGUN, b"a", b"."],
@@ -156,6 +161,27 @@ def test_a_client_may_go_at_any_point(stream: bool, targets: str, outcomes: list
         assert said.startswith(transcript(flow, outcomes[:count]))
         flow.close()
         assert stage.open == 0, f"after {count} outcomes"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([SILENT, LATE], "send a ask | begin early | :beat | =  cut"),
+        ([BEGUN, SILENT, LATE], "send a ask | - | begin early | :beat | =  cut"),
+        ([SILENT, RESET], "send a ask | begin early | :beat | =  cut"),
+        ([SILENT, REFUSED], "send a ask | begin early | :beat | =  cut"),
+        ([SILENT, status(500)], "send a ask | begin early | :beat | = <server>"),
+        ([SILENT, STOP], "send a ask | begin early | :beat | = <overloaded>"),
+        ([BEGUN, SILENT, b"!"], "send a ask | - | begin early | :beat | = <overloaded>"),
+        ([LATE], "send a ask | = error 504 timeout"),
+    ],
+)
+def test_a_client_that_wants_cuts_gets_one_after_keep_alives_too(outcomes: list[Any], said: str) -> None:
+    """An HTTP error, an error event and the end of the server are told; only what the upstream left unsaid is cut."""
+    stage = Stage("a", stream=True, attempts=1)
+    stage.context.cuts = True
+    assert transcript(answer(stage.context, stage.targets), outcomes) == said
+    assert (stage.record.error is not None) == (said.count("begin") > 0)
 
 
 def test_a_breaker_opens_probes_and_closes() -> None:

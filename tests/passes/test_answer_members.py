@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.exchanges import NAMES
 from toolglot.errors import UpstreamDecodeError
 from toolglot.translate import Exchange
 
@@ -179,3 +180,13 @@ def test_members_that_stand_twice_in_arguments_go_over_as_they_are(source: str, 
 def test_an_answer_in_which_members_stand_twice_is_no_answer(source: str, target: str) -> None:
     with pytest.raises(UpstreamDecodeError, match="stands twice"):
         Exchange(target, source).response(json.dumps(CALLS[source]).replace('"@"', ARGUMENTS))
+
+
+@pytest.mark.parametrize("target", [name for name in NAMES if name != "anthropic"])
+def test_no_receipt_shows_a_stop_sequence(target: str) -> None:
+    """It is the client's own text, and receipts end up in headers and logs."""
+    document = {**ANTHROPIC, "stop_reason": "stop_sequence", "stop_sequence": "of the client"}
+    exchange = Exchange(target, "anthropic")
+    exchange.response(document)
+    assert [line.what for line in exchange.receipt if line.where == "stop.sequence"] == ["the stop sequence"]
+    assert "of the client" not in "".join(map(str, exchange.receipt))

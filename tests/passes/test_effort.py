@@ -56,6 +56,63 @@ def test_a_budget_leaves_half_of_the_output_for_the_answer() -> None:
     assert request.reasoning == Reasoning(mode="on", budget_tokens=4000)
 
 
+SMALL_BUDGETS = replace(BUDGET_ONLY, min_budget=1024)
+BUDGET_AND_EFFORT = replace(SMALL_BUDGETS, efforts=("low", "high"), reasons_by_budget=True)
+
+
+@pytest.mark.parametrize(
+    ("can", "limit", "wanted", "expected", "told"),
+    [
+        (SMALL_BUDGETS, 1024, Reasoning(effort="low"), None, ["loss reasoning"]),
+        (SMALL_BUDGETS, 1024, Reasoning(mode="on"), None, ["loss reasoning"]),
+        (SMALL_BUDGETS, 1024, Reasoning(mode="on", budget_tokens=2000), None, ["loss reasoning"]),
+        (SMALL_BUDGETS, 1024, Reasoning(show=True), Reasoning(show=True), []),
+        (SMALL_BUDGETS, 1024, Reasoning(mode="off"), Reasoning(mode="off"), []),
+        (
+            SMALL_BUDGETS,
+            1025,
+            Reasoning(effort="low"),
+            Reasoning(mode="on", budget_tokens=1024),
+            ["note reasoning.effort"],
+        ),
+        (BUDGET_ONLY, 100, Reasoning(mode="on", budget_tokens=50), Reasoning(mode="on", budget_tokens=50), []),
+        (BUDGET_AND_EFFORT, 1024, Reasoning(effort="low"), Reasoning(mode="off", effort="low"), ["loss reasoning"]),
+        (
+            replace(BUDGET_AND_EFFORT, reasons_by_budget=False),
+            1024,
+            Reasoning(effort="low"),
+            Reasoning(effort="low"),
+            [],
+        ),
+    ],
+)
+def test_a_limit_without_room_for_the_smallest_budget_means_no_reasoning(
+    can: Capabilities, limit: int, wanted: Reasoning, expected: Reasoning | None, told: list[str]
+) -> None:
+    context = to(can)
+    request = effort.fit(asked(user(), reasoning=wanted, max_output_tokens=limit), context)
+    assert request.reasoning == expected
+    assert lines(context) == told
+    assert effort.fit(request, context).reasoning == expected
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-5"])
+@pytest.mark.parametrize(("limit", "thinks"), [(500, False), (9000, True)])
+def test_a_call_is_forced_where_the_output_limit_leaves_no_room_for_thinking(
+    model: str, limit: int, thinks: bool
+) -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "tool_choice": "required"}
+    exchange = Exchange("openai_chat", "anthropic", model=model)
+    sent = json.loads(exchange.request({**body, "reasoning_effort": "high", "max_tokens": limit}))
+    assert (sent.get("thinking", {}).get("type") == "enabled", sent["tool_choice"]["type"] == "any") == (
+        thinks,
+        not thinks,
+    )
+    lost = [line.where for line in exchange.receipt if line.severity == "loss"]
+    assert lost == (["tool_choice"] if thinks else ["reasoning"])
+
+
 def test_reasoning_is_a_loss_where_there_is_no_word_for_it() -> None:
     context = to(replace(CHAT, fields=frozenset()))
     assert effort.fit(asked(user(), reasoning=Reasoning(effort="high")), context).reasoning is None

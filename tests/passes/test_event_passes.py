@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 
 from toolglot import DIALECTS, Exchange, read_stream
 from toolglot.dialect import Capabilities
-from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
-from toolglot.ir import Refusal, Stop, StopReason, Text, ToolCall, Usage, replace
+from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
+from toolglot.ir import Refusal, Response, Stop, StopReason, Text, ToolCall, Usage, replace
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
@@ -286,6 +287,34 @@ def test_a_call_without_an_id_gets_the_same_new_one_every_time() -> None:
     first = opened(run(Restorer(context(), CLIENT), events))
     assert first.id
     assert first == opened(run(Restorer(context(), CLIENT), events))
+
+
+def test_calls_without_ids_get_other_ones_in_another_conversation() -> None:
+    """The same id in two conversations makes logs, stores and traces take two calls for one."""
+
+    def call_id(answer_id: str) -> str:
+        events: list[Event] = [Start(id=answer_id), Open(0, ToolCall(id="", name="f"))]
+        return opened(run(Restorer(context(), CLIENT), events)).id
+
+    assert call_id("a") == call_id("a") != call_id("b")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("upstream", ["gemini", "ollama"])
+def test_ids_that_an_upstream_does_not_give_depend_on_the_conversation(upstream: str, streams: bool) -> None:
+    def answer(text: str) -> bytes:
+        exchange = Exchange("anthropic", upstream)
+        body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": text}]}
+        exchange.request({**body, "stream": streams})
+        dialect = DIALECTS[upstream]
+        response = Response(content=(ToolCall(id="", name="f", arguments="{}"),), stop=Stop("tool_calls"))
+        if not streams:
+            return exchange.response(dialect.encode_response(response, None, Receipt()))
+        encoder, stream = dialect.stream_encoder(None, Receipt()), exchange.stream()
+        return stream.feed(b"".join([encoder.feed(event) for event in unfold(response)])) + stream.close()
+
+    assert re.findall(rb"call_\w+", answer("A")) == re.findall(rb"call_\w+", answer("A")) != []
+    assert re.findall(rb"call_\w+", answer("A")) != re.findall(rb"call_\w+", answer("B"))
 
 
 @pytest.mark.parametrize("call_id", ["used", "functions.Bash:0", "x" * 100])

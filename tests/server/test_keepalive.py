@@ -110,10 +110,25 @@ def test_32_an_upstream_that_never_begins_ends_in_an_error_inside_the_stream_tha
         gateway(replace(upstream, base_url=server.url), limits=SHORT) as running,
     ):
         answer = running.ask(client, stream=True)
-        assert "did not answer within 0.2 seconds" in fault_told(client, answer).message
+        break_told(client, answer)
         assert answer.body.startswith(KEEPALIVES[client])
-        assert (server.connections, running.record().error) == (1, "timeout")
+        record = running.record()
+        assert (server.connections, record.error) == (1, "timeout")
+        assert "did not answer within 0.2 seconds" in (record.message or "")
+        assert record.cut == (DIALECTS[client].stream.broken == "cut")
         assert b'"created_at":0' not in answer.body
+
+
+@EVERY_CLIENT
+def test_32_an_error_of_the_upstream_after_a_keepalive_is_told_in_the_stream(client: str) -> None:
+    seen = Gate()
+    script = [expect(), pause(seen), reply({"error": {"message": "no such key"}}, 401)]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url), limits=SHORT) as running:
+        talk = running.begin(client, stream=True)
+        talk.until(KEEPALIVES[client])
+        seen.open()
+        assert "no such key" in fault_told(client, talk.rest()).message
+        assert not running.record().cut
 
 
 @EVERY_CLIENT

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.gateway import Body, at, gateway, request
+from tests.server.gateway import CLIENTS, Body, at, gateway, request
 from tests.server.stage import (
     DIALECTS,
     FOREIGN,
@@ -25,7 +25,7 @@ from tests.server.stage import (
 from tests.server.told import error_told
 from tests.server.told import frames as documents_of
 from tests.upstream.bad_server import BadServer, expect, reply, stream
-from toolglot.config.schema import ModelConfig, ServerConfig
+from toolglot.config.schema import ModelConfig, Retries, ServerConfig
 
 OK = Turn("Yes.", (Call("call_1", "f", {"a": 1}),))
 ALIASES = {f"my-{dialect}-*": ModelConfig(upstream=f"to_{dialect}", model=f"{dialect}-model") for dialect in DIALECTS}
@@ -221,6 +221,75 @@ def test_other_headers_of_a_dialect_come_back_as_they_are(scene: Stage, dialect:
     scene.steps(whole=reply(whole_of(dialect, OK), headers=own))
     answer = scene.ask(dialect, dialect)
     assert {name: answer.headers[name] for name in own} == own
+
+
+OWN_HEADERS = {
+    "openai_chat": {"openai-processing-ms": "17", "x-ratelimit-remaining-project-tokens": "0"},
+    "openai_responses": {"openai-organization": "org", "x-ratelimit-reset-project-requests": "1s"},
+    "anthropic": {
+        "anthropic-organization-id": "org",
+        "anthropic-ratelimit-unified-status": "rejected",
+        "anthropic-ratelimit-unified-reset": "1763400000",
+    },
+    "gemini": {},
+    "ollama": {},
+}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_an_error_has_the_headers_of_its_own_dialect_only(
+    scene: Stage, client: str, upstream: str, streams: bool
+) -> None:
+    """The rate limits of a subscription (`unified`) stand in errors, which Claude Code reads."""
+    told = {**LIMITS[upstream], **OWN_HEADERS[upstream], "retry-after": "99", "x-internal": "1"}
+    step = reply(b'{"error":{"type":"rate_limit_error","message":"Slow"}}', 429, headers=told)
+    scene.steps(streamed=step, whole=step)
+    answer = scene.ask(client, upstream, stream=streams)
+    assert answer.status == 429
+    limits = {name: value for name, value in answer.headers.items() if "ratelimit" in name or name in told}
+    expected = LIMITS[client] if LIMITS[upstream] else {}
+    if client == upstream:
+        expected |= OWN_HEADERS[upstream]
+    assert limits == {**expected, "retry-after": "99"}
+
+
+READS_SHOULD_RETRY = ("openai_chat", "openai_responses", "anthropic")
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_an_upstream_that_says_not_to_ask_again_is_asked_once_and_its_word_is_handed_on(
+    scene: Stage, client: str, upstream: str
+) -> None:
+    step = reply(b'{"error":{"message":"boom"}}', 429, headers={"x-should-retry": "false"})
+    scene.steps(streamed=step, whole=step)
+    answer = scene.ask(client, upstream)
+    assert len(scene.upstream.requests) == 1
+    assert answer.headers.get("x-should-retry") == ("false" if client in READS_SHOULD_RETRY else None)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_who_has_retried_tells_the_clients_sdk_not_to(client: str) -> None:
+    boom = [expect(), reply({"error": {"message": "boom"}}, 500)]
+    for attempts, told in ((2, "false"), (1, None)):
+        retries = Retries(attempts=attempts, first_wait=0.0)
+        with (
+            BadServer(*[boom] * attempts) as server,
+            gateway(at("openai_chat", server.url, retries=retries)) as running,
+        ):
+            answer = running.ask(client)
+        assert (answer.status, server.connections) == (500, attempts)
+        assert answer.headers.get("x-should-retry") == (told if client in READS_SHOULD_RETRY else None)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_error_with_status_200_has_the_headers_of_its_dialect_too(scene: Stage, streams: bool) -> None:
+    body = b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}'
+    own = OWN_HEADERS["anthropic"] | {"retry-after": "99"}
+    scene.steps(streamed=stream(b"event: error\ndata: " + body + b"\n\n", headers=own), whole=reply(body, headers=own))
+    answer = scene.ask("anthropic", "anthropic", stream=streams)
+    assert answer.status == 429
+    assert answer.headers.items() >= OWN_HEADERS["anthropic"].items()
 
 
 # Byte for byte.

@@ -531,7 +531,7 @@ class CallbackDriver(Struct, eq=False):
         if error is None:
             error = failures.DRAINING
         if self._context.begun:
-            self._end_stream(StreamEnd(self._context.fail(error)))
+            self._end_stream(self._context.end(error))
         else:
             self._refuse(error)
         self._finish()

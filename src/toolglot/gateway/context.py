@@ -64,6 +64,7 @@ def copy_context(shared: FlowContext, record: Record, received: ReceivedRequest)
     context.is_streaming = received.request.stream
     context.encode_keepalive = faults.encode_keepalive
     context.encode_fault = faults.encode
+    context.cuts = received.can_cut and received.client.stream.broken == "cut"
     return context
 
 

@@ -41,7 +41,7 @@ from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall
 from toolglot.upstream.offload import LARGE
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
-from toolglot.upstream.retry import retry_delay, should_fall_back
+from toolglot.upstream.retry import retry_delay, should_fall_back, with_retries_used
 from toolglot.upstream.transport import Transport, TransportError, UpstreamCall
 
 T = TypeVar("T")
@@ -101,7 +101,11 @@ class Translation(Protocol):
 
     def decode_error(self, reply: WholeReply) -> ApiError: ...
     def label(self, headers: Mapping[str, str]) -> None:
-        """Put on the answer, be it an error, what a recorded reply says about it."""
+        """Note the headers of a reply. Put on the answer, be it an error, what a recorded reply says about it."""
+        ...
+
+    def with_reply_headers(self, error: ApiError) -> ApiError:
+        """The error that the last reply turned out to be, with the headers that the client gets unchanged."""
         ...
 
     def decode_at_once(self, body: bytes) -> bytes | None:
@@ -166,8 +170,12 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Removes credentials from an error."""
     on_failure: Callable[[Record, str, ApiError], None] = lambda record, name, error: None
     """Called for each target that failed."""
+    cuts: bool = False
+    """The client is told of an upstream that broke off by a connection that is cut."""
     begun: bool = False
     """The head of a stream was written: nothing can be taken back."""
+    attempts: int = 0
+    """Calls of the target that was asked last; 0 where it was left alone."""
     prepared: Translation | None = None
     """The translation for the first target, where it is ready."""
     exchange: Exchange | None = None
@@ -176,6 +184,13 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """The translation of the answer that the client gets."""
     stream: Stream | None = None
     """The stream that the client gets."""
+
+    def end(self, failure: ApiError) -> StreamEnd:
+        """The end of a stream that has begun, be it with keep-alives alone, and that no target goes on with."""
+        if self.cuts and failure.is_broken_off:
+            self.note(self.hide(failure))
+            return StreamEnd(b"", is_cut=True)
+        return StreamEnd(self.fail(failure))
 
     def fail(self, failure: ApiError) -> bytes:
         """The end of a stream that has begun and cannot go on."""
@@ -222,13 +237,13 @@ def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
         if type(found) is BegunStream:
             return (yield from relay_stream(context, found))
         if isinstance(found, ApiError) and context.begun:
-            return StreamEnd(context.fail(found))
+            return context.end(found)
         return found
     except Exception as failure:
         # Once something was written, only the stream itself can tell the error.
         if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
             raise
-        return StreamEnd(context.fail(error))
+        return context.end(error)
 
 
 def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
@@ -243,7 +258,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
         ticket = breaker.enter(now())
         failure: Failure
         if ticket is None:
-            failure = resting(target.name, breaker.wait(now()))
+            failure, context.attempts = resting(target.name, breaker.wait(now())), 0
         else:
             try:
                 outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
@@ -261,7 +276,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 return outcome.error
             failure = outcome
             breaker.settle(ticket, failure, now())
-        error = describe(target, failure)
+        error = with_retries_used(describe(target, failure), target.retries, context.attempts)
         context.on_failure(context.record, target.name, error)
         # That an upstream is left alone says less than what another one answered.
         errors.insert(len(errors) if error.code == RESTING else 0, error)
@@ -282,6 +297,7 @@ def ask_target(
     attempt, is_remedied, is_text = 0, False, False
     while True:
         attempt += 1
+        context.attempts = attempt
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
         if type(outcome) is WholeAnswer or type(outcome) is BegunStream:
@@ -293,6 +309,7 @@ def ask_target(
                 yield from left
             return outcome
         if isinstance(outcome, ApiError):
+            outcome = translation.with_reply_headers(outcome)
             if outcome.code == NO_RECORDING:
                 return outcome  # it quotes the request, whose words are no refusal
             if not is_text:

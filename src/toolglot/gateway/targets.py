@@ -271,6 +271,8 @@ class ExchangeTranslation(Struct, eq=False):
     _was_refused: bool
     """The upstream has refused the request because of its tools, which are text now."""
     _receipt_lines: int = 0
+    _reply_headers: Mapping[str, str] = {}
+    """The headers of the upstream's last reply."""
     spent: Usage | None = None
     """What a first answer cost, after which the model was asked once more."""
 
@@ -332,8 +334,16 @@ class ExchangeTranslation(Struct, eq=False):
         return decode_error_reply(self.upstream, reply.status, reply.headers, reply.body)
 
     def label(self, upstream_headers: Mapping[str, str]) -> None:
+        self._reply_headers = upstream_headers
         labels.apply_labels(self.exchange, self.upstream, upstream_headers)
         self._receipt_lines = len(self.exchange.receipt)
+
+    def with_reply_headers(self, error: ApiError) -> ApiError:
+        client = self.exchange.client
+        if client.name != self.upstream.dialect.name:
+            return error
+        passed = client.headers.select_answer_headers(self.upstream.safe_headers(self._reply_headers))
+        return replace(error, reply_headers=passed) if passed else error
 
     def decode_at_once(self, body: bytes) -> bytes | None:
         return self._decode(body) if len(body) <= LARGE else None

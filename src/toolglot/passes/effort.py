@@ -32,7 +32,13 @@ def fit(request: Request, context: Context) -> Request:
     if own:  # a client that speaks the target's own dialect to the model that it names knows what that takes
         return request if wanted == request.reasoning else replace(request, reasoning=wanted)
     off = wanted.mode == "off" or wanted.effort == "none"
-    fitted = _off(wanted, context) if off else _on(wanted, request, context)
+    fitted: Reasoning | None
+    if off:
+        fitted = _off(wanted, context)
+    elif _has_no_room(wanted, request, context):
+        fitted = _dropped(wanted, request, context)
+    else:
+        fitted = _on(wanted, request, context)
     return request if fitted == request.reasoning else replace(request, reasoning=fitted)
 
 
@@ -64,6 +70,27 @@ def _off(wanted: Reasoning, context: Context) -> Reasoning:
     least = next((effort for effort in can.efforts if effort != "none"), None)
     context.receipt.loss("reasoning", "no reasoning", f"the model always reasons; its effort is {least or 'its own'}")
     return replace(wanted, mode=None, effort=least, budget_tokens=None)
+
+
+def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
+    """Is the output limit too small for the smallest budget of a model that needs one?"""
+    can, limit = context.can, request.max_output_tokens
+    if can.min_budget is None or limit is None or limit > can.min_budget or not can.reasoning_budget:
+        return False
+    if context.source == context.target:
+        return False
+    if wanted.budget_tokens is not None:
+        return True
+    return (wanted.mode is not None or wanted.effort is not None) and (can.reasons_by_budget or not can.efforts)
+
+
+def _dropped(wanted: Reasoning, request: Request, context: Context) -> Reasoning | None:
+    """No reasoning. An effort stays where it guides more than that."""
+    why = f"an output limit of {request.max_output_tokens} leaves no room for thinking"
+    context.receipt.loss("reasoning", "reasoning", why)
+    if wanted.effort is None or wanted.effort not in context.can.efforts:
+        return None
+    return Reasoning(mode="off", effort=wanted.effort)
 
 
 def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:

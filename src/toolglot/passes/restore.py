@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from toolglot.dialect import Capabilities
 from toolglot.errors import malformed_call
-from toolglot.events import Close, Delta, Event, Fault, Finish, Open
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Response, ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.custom import MEMBER
@@ -42,7 +42,7 @@ def is_restored(response: Response, context: Context, client: Capabilities) -> b
 class Restorer:
     """`whole`: the response is there as a whole, so that nobody has seen a call whose input cannot be read."""
 
-    __slots__ = ("_broken", "_calls", "_client", "_context", "_unwrappers", "_used", "_whole", "_wrapped")
+    __slots__ = ("_answer_id", "_broken", "_calls", "_client", "_context", "_unwrappers", "_used", "_whole", "_wrapped")
 
     def __init__(self, context: Context, client: Capabilities, *, whole: bool = False) -> None:
         self._context = context
@@ -51,6 +51,7 @@ class Restorer:
         self._whole = whole
         self._broken = ""  # the name of a custom tool that was called with something else than a text
         self._calls = 0
+        self._answer_id = ""
         self._unwrappers: dict[int, InputUnwrapper] = {}
         self._wrapped: dict[int, None] = {}  # empty it is smaller than a set
 
@@ -71,6 +72,8 @@ class Restorer:
                     return Delta(index, '"}'), event
             case Finish(stop=stop) if self._broken and not self._whole and stop.reason not in CUTS:
                 return (Fault(malformed_call(f"the input of {self._broken} is not the text that was asked for")),)
+            case Start(id=answer_id):
+                self._answer_id = answer_id
             case _:
                 pass
         return (event,)
@@ -101,8 +104,9 @@ class Restorer:
         return (Open(index, call),)
 
     def _new_id(self, call: ToolCall, used: set[str]) -> str:
+        # The id of the answer makes the ids of two conversations differ; the same exchange has the same ones.
         turn = len(self._context.call_ids)
-        identity = call.id or f"call_{digest(turn, self._calls, call.name)[:12]}"
+        identity = call.id or f"call_{digest(self._answer_id, turn, self._calls, call.name)[:12]}"
         if not is_legal_id(identity, self._client) or identity in used:
             return replacement_id(identity, self._client, used, turn)
         return identity

@@ -26,13 +26,14 @@ reason, not with an error: text and usage stay. Where there is nothing else to s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.errors import NAMELESS, malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Block, Opaque, Refusal, Response, StopReason, Text, ToolCall, replace
+from toolglot.passes import OriginalTool
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
@@ -60,11 +61,11 @@ class _Call:
 
     __slots__ = ("held", "is_function", "is_served", "name", "pieces")
 
-    def __init__(self, call: ToolCall, is_served: bool) -> None:
+    def __init__(self, call: ToolCall, is_served: bool, is_function: bool) -> None:
         self.is_served = is_served
         self.held: Delta | None = None  # a piece that may end the object
         self.name = call.name
-        self.is_function = call.kind == "function"
+        self.is_function = is_function
         self.pieces = [call.arguments]
 
 
@@ -72,7 +73,8 @@ class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
     the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted. `marks_cuts`:
     the upstream can call a call cut off; `is_foreign`: it speaks another dialect than the client. `serves` knows, by
-    the upstream's name, the tools that the caller runs."""
+    the upstream's name, the tools that the caller runs; `tools` are those of the client by the same name: a custom call
+    of one that it has declared as a function is a call of that function."""
 
     __slots__ = (
         "_answerable",
@@ -91,6 +93,7 @@ class Settler:
         "_served",
         "_serves",
         "_tells_stops",
+        "_tools",
         "_whole",
     )
 
@@ -104,12 +107,14 @@ class Settler:
         marks_cuts: bool = False,
         is_foreign: bool = False,
         serves: Callable[[str], bool] | None = None,
+        tools: Mapping[str, OriginalTool] = {},
     ) -> None:
         self._receipt = receipt
         self._whole = whole
         self._client = client
         self._tells_stops = tells_stops
         self._serves = serves
+        self._tools = tools
         # Its arguments are all that can show a client that a call was cut: no mark, and no text in its place.
         as_text = client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
         self._cut_visibly = marks_cuts and not client.incomplete_calls and not as_text
@@ -155,7 +160,8 @@ class Settler:
                 self._blocks += 1
                 if isinstance(block, ToolCall):
                     self._calls += 1
-                    self._open[index] = _Call(block, self._serves is not None and self._serves(block.name))
+                    is_served = self._serves is not None and self._serves(block.name)
+                    self._open[index] = _Call(block, is_served, _is_function(block, self._tools))
                 elif isinstance(block, Opaque):
                     self._opaque = True
             case Close(index=index):
@@ -261,13 +267,13 @@ class Settler:
         return self._calls - len(self._broken) + len(self._answerable)
 
 
-def is_settled(response: Response) -> bool:
-    """Would a `Settler` change nothing of a whole answer, and report nothing?"""
+def is_settled(response: Response, tools: Mapping[str, OriginalTool]) -> bool:
+    """Would a `Settler` change nothing of a whole answer, and report nothing? `tools` are as for a `Settler`."""
     reason, called = response.stop.reason, False
     for block in response.content:
         if type(block) is ToolCall:
             called = True
-            if not _is_sound(block):
+            if not _is_sound(block, tools):
                 return False
         elif isinstance(block, Opaque) and is_nameless(block):
             return False
@@ -278,12 +284,20 @@ def is_settled(response: Response) -> bool:
     return reason not in ("tool_calls", "malformed_call")
 
 
-def _is_sound(call: ToolCall) -> bool:
+def _is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
     """Is it a call that can be run?"""
     arguments = call.arguments
     if not call.name or not call.complete or not arguments or arguments.isspace():
         return False
-    return call.kind != "function" or json.is_object(arguments)
+    return not _is_function(call, tools) or json.is_object(arguments)
+
+
+def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
+    """Does the client read its arguments as those of a function?"""
+    if call.kind == "function":
+        return True
+    original = tools.get(call.name)
+    return original is not None and original.kind == "function"
 
 
 def is_nameless(block: Block) -> bool:

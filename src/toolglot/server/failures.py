@@ -16,6 +16,7 @@ from toolglot.errors import (
     UpstreamError,
     api_error,
     error_status,
+    with_reply_headers,
 )
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.flow import StoppedError
@@ -53,6 +54,7 @@ OWN_STATUS = frozenset(
 def encode_failure(client: Dialect, error: ApiError, record: Record) -> HttpError:
     """The error as a reply in the client's dialect."""
     told = client.encode_error(error if error.request_id is not None else replace(error, request_id=record.id))
+    told = with_reply_headers(told, error)
     return replace(told, status=error_status(error)) if error.code in OWN_STATUS else told
 
 

@@ -251,16 +251,17 @@ async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Ca
             if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
                 raise
             # Something was written, be it a keep-alive: the error can only be told inside the stream.
-            await _fail(incoming, context, turn, error)
+            end = context.end(error)
+            await _write_end(incoming, turn, end)
             note()
-            await incoming.end()
+            await (incoming.cut() if end.is_cut else incoming.end())
         finally:
             driver.close()
 
 
-async def _fail(incoming: Incoming, context: FlowContext, turn: Turn, error: ApiError) -> None:
-    data = turn.feed(context.fail(error))
+async def _write_end(incoming: Incoming, turn: Turn, end: StreamEnd) -> None:
+    data = turn.feed(end.data)
     if turn.is_due:
         data = await turn.keep(data)
-    if data := data + turn.close():
+    if data := data if end.is_cut else data + turn.close():
         await incoming.write(data)

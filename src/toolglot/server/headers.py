@@ -77,11 +77,7 @@ def with_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str
 def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) -> dict[str, str]:
     """An upstream's headers that a client should see: its own dialect's as they are, rate limits in its own words."""
     if client.name == upstream.name:
-        return {
-            name: value
-            for name, value in headers.items()
-            if name.startswith(client.headers.of_answers) and header_value(value) is not None
-        }
+        return client.headers.select_answer_headers(headers)
     if not any("ratelimit" in name for name in headers):
         return {}
     # A rate limit is read and written by the errors of a dialect: they are where one usually stands.

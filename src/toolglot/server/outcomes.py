@@ -28,13 +28,19 @@ _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
 }
 
 
+_BROKEN: frozenset[TransportFailure] = frozenset({"connect", "reset", "timeout"})
+"""Failures after which a client that wants a cut connection gets one, though nothing of an answer was written. The
+others say something that the same request meets again."""
+
+
 def transport_error(upstream: str, failure: TransportError) -> ApiError:
     """What a client is told of an upstream that cannot be reached, or that broke off."""
     kind, status, code = _FAILURES[failure.failure]
     if failure.failure in OWN_FAILURES:
         return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
     message = f"The upstream {upstream!r} failed: {failure}"
-    return ApiError(kind=kind, status=status, code=code, message=message)
+    is_broken = failure.failure in _BROKEN
+    return ApiError(kind=kind, status=status, code=code, message=message, is_broken_off=is_broken)
 
 
 class Breakable(Protocol):

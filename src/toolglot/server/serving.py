@@ -15,12 +15,12 @@ from toolglot.agent.telling import Aside
 from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
-from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Start
+from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
 from toolglot.gateway.commands import Await, BeginStream, Flow, Steps, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.flow import FlowContext, wait_for
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
-from toolglot.missing_usage import finish_with_usage, with_usage
+from toolglot.missing_usage import characters_at_start, finish_with_usage, with_usage
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.approvals import Approvals, fingerprint
@@ -185,6 +185,8 @@ class Serving:
         match event:
             case Delta(text=text):
                 self._characters += len(text)
+            case Open(block=block):
+                self._characters += characters_at_start(block)
             case Finish():
                 event = finish_with_usage(event, self._characters, self._request, self._received.client, self._receipt)
             case Start():

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from toolglot.config.schema import Retries
 from toolglot.errors import REQUEST_TOO_LARGE, ApiError, ErrorKind
+from toolglot.ir import replace
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.wire import retry_after
@@ -78,7 +79,9 @@ def retry_delay(
     """
     if attempt >= retries.attempts or not _policy(error).again:
         return None
-    if isinstance(error, ApiError) and (error.status in PERMANENT_STATUSES or error.code in FINAL_CODES):
+    if isinstance(error, ApiError) and (
+        error.status in PERMANENT_STATUSES or error.code in FINAL_CODES or error.should_retry is False
+    ):
         return None
     asked = _requested_delay(error, now)
     if asked is None:
@@ -92,6 +95,14 @@ def retry_delay(
 def should_fall_back(error: ApiError | TransportError) -> bool:
     """Tell whether to try another upstream once this one is not retried."""
     return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
+
+
+def with_retries_used(error: ApiError, retries: Retries, attempt: int) -> ApiError:
+    """The error as the client is told it after this many calls. Where they are all that may be made, its SDK is told
+    not to ask again: it would multiply them."""
+    if not error.retryable or attempt < retries.attempts or attempt == 1:
+        return error
+    return replace(error, should_retry=False)
 
 
 def _policy(error: ApiError | TransportError) -> Policy:

@@ -134,13 +134,15 @@ def read_error_document(value: Any) -> ErrorDocument:
 
 
 def with_wait(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
-    """The error with the time to wait: of its headers (names in lower case), of Google's details, or of its words."""
+    """The error with the time to wait: of its headers (names in lower case), of Google's details, or of its words; and
+    with what the headers say on whether to ask again."""
     seconds, date = retry_after.seconds_in(headers), retry_after.date_in(headers)
     if seconds is None:
         seconds = google_retry_delay(fields)
     if seconds is None and date is None and error.retryable:
         seconds = retry_after.seconds_named(error.message)
-    return replace(error, retry_after=seconds, retry_after_date=date)
+    should_retry = retry_after.should_retry_in(headers)
+    return replace(error, retry_after=seconds, retry_after_date=date, should_retry=should_retry)
 
 
 def _text_beside(value: dict[str, Any], error: Any) -> Any:

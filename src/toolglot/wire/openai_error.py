@@ -226,10 +226,11 @@ def encode_http(error: ApiError) -> HttpError:
 
 
 def _waiting(error: ApiError) -> dict[str, str | None]:
-    """`retry-after` in whole seconds, as HTTP has it; a fraction stands beside it in OpenAI's own header."""
+    """`retry-after` in whole seconds, as HTTP has it, a fraction beside it in OpenAI's own header, and whether to ask
+    again at all."""
     wait, whole = error.retry_after, retry_after.whole_seconds(error)
     exact = {} if wait is None or whole is None or wait >= whole else {"retry-after-ms": str(ceil(wait * 1000))}
-    return {**retry_after.written(error), **exact}
+    return {**retry_after.written(error), **exact, **retry_after.should_retry_header(error)}
 
 
 def _rate_limit(headers: Mapping[str, str], scope: str) -> RateLimit | None:

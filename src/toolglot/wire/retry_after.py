@@ -68,6 +68,19 @@ def date_in(headers: Mapping[str, str]) -> str | None:
     return value if value is not None and _HTTP_DATE.fullmatch(value) else None
 
 
+_SHOULD_RETRY = {"true": True, "false": False}
+
+
+def should_retry_in(headers: Mapping[str, str]) -> bool | None:
+    """What `x-should-retry` says, by which OpenAI's and Anthropic's servers overrule the status."""
+    return _SHOULD_RETRY.get(headers.get("x-should-retry", "").strip().lower())
+
+
+def should_retry_header(error: ApiError) -> dict[str, str]:
+    """`x-should-retry` for this error, for clients that read it; empty when nothing is said."""
+    return {} if error.should_retry is None else {"x-should-retry": "true" if error.should_retry else "false"}
+
+
 def whole_seconds(error: ApiError) -> int | None:
     """Seconds to wait as HTTP has them: whole ones, rounded up."""
     wait = error.retry_after

@@ -7,6 +7,13 @@ them. Neither frame is Unicode by itself; together they are.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from toolglot.errors import DecodeError
+from toolglot.receipt import Receipt
+
+T = TypeVar("T")
 
 # A quote that begins a string never follows a backslash, so what stands behind one of these does begin one.
 _SECOND = re.compile(rb'(?<=[:,\[\s])"(?=\\u[dD][c-fC-F][0-9a-fA-F]{2})')
@@ -20,6 +27,30 @@ class Halves:
 
     def __init__(self) -> None:
         self.held = b""
+
+    def read(self, frame: bytes, reader: Callable[[bytes], T]) -> T:
+        """What the reader makes of a frame, or of the mended frame where it cannot read the frame itself.
+
+        Raises:
+            DecodeError: what the frame lacks is no half of a character.
+        """
+        try:
+            return reader(frame)
+        except DecodeError:
+            held = self.held
+            mended = self.mend(frame)
+            if mended is None:
+                raise
+        try:
+            return reader(mended)
+        except DecodeError:
+            self.held = held
+            raise
+
+    def report(self, receipt: Receipt) -> None:
+        """Tell, at the end of a stream, of a half whose other half has not come."""
+        if self.held:
+            receipt.loss("stream", "half a character", "its other half has not come")
 
     def mend(self, frame: bytes) -> bytes | None:
         """The frame with its second half completed and its first half taken out; None when that is not what it lacks.

@@ -67,3 +67,19 @@ def test_an_image_may_be_a_data_url() -> None:
     assert messages[0]["content"][1]["source"] == {"type": "base64", "media_type": "image/webp", "data": "aGk="}
     assert losses == []
     assert again(asked) == [asked]
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', "[1]", "free text"])
+def test_broken_arguments_in_history_are_wrapped_and_keep_their_result(arguments: str) -> None:
+    """As text, the call would leave its result without one: a server refuses that or mixes it up."""
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    history = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "bad"},
+    ]
+    sent = translate_request({"model": "m", "messages": history}, "openai_chat", "ollama")
+    _, assistant, result = json.loads(sent.data)["messages"]
+    assert assistant["tool_calls"] == [{"id": "a", "function": {"name": "f", "arguments": {"_raw": arguments}}}]
+    assert (result["role"], result["tool_call_id"], assistant["content"]) == ("tool", "a", "")
+    assert [line.where for line in sent.receipt.losses] == ["messages[1].content[0].arguments"]

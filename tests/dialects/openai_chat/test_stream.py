@@ -381,6 +381,25 @@ def test_half_a_character_without_the_other_is_told_or_refused() -> None:
         assert isinstance(decode(chunk({"content": text}), DONE)[-1], Fault)
 
 
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ([chunk({"content": "Hi"})], []),
+        ([chunk({"content": "Hi"}), calls(call(0, "{}", "f", "a"))], ["choices[0].delta.annotations"]),
+        ([chunk({"content": "Hi"}), chunk({"reasoning_content": "Hm"})], ["choices[0].delta.annotations"]),
+        ([calls(call(0, "{}", "f", "a"))], ["choices[0].delta.annotations"]),
+        ([calls(call(0, "{}", "f", "a")), chunk({"content": "Hi"})], []),
+    ],
+)
+def test_annotations_are_on_a_text_or_in_the_receipt(before: list[bytes], told: list[str]) -> None:
+    cited = {"type": "url_citation", "url_citation": {"url": "https://u", "title": "t"}}
+    receipt = Receipt()
+    events = decode(*before, chunk({"annotations": [cited]}), chunk(finish="stop"), DONE, receipt=receipt)
+    on_texts = [block.citations for block in fold(events).content if isinstance(block, Text) and block.citations]
+    assert len(on_texts) == 1 - len(told)
+    assert [line.where for line in receipt.losses] == told
+
+
 def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 100)
     monkeypatch.setattr(budget, "MAX_BLOCKS", 10)

@@ -62,8 +62,9 @@ _TOO_LONG = "prompt is too long"
 OVERFLOW_WORDS = re.compile(rb"prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE)
 """The words by which clients of this API know that they have to shorten a conversation, or their output limit."""
 
-_LIMIT_HEADER = re.compile(r"anthropic-ratelimit-([a-z-]+)-(limit|remaining|reset)")
-_SCOPE = re.compile(r"[a-z-]+")
+# Other scopes (`unified`, `unified-5h`, `priority-input-tokens`) mean something to clients of this API alone.
+_SCOPES = frozenset({"requests", "tokens", "input-tokens", "output-tokens"})
+_LIMIT_HEADER = re.compile(rf"anthropic-ratelimit-({'|'.join(sorted(_SCOPES))})-(limit|remaining|reset)")
 _NO_HEADERS: Mapping[str, str] = {}
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
 
@@ -166,8 +167,9 @@ def encode_error(error: ApiError) -> HttpError:
     if (request_id := header_value(error.request_id)) is not None:
         headers["request-id"] = request_id
     headers |= retry_after.written(error)
+    headers |= retry_after.should_retry_header(error)
     for limit in error.limits:
-        for name in ("limit", "remaining", "reset") if _SCOPE.fullmatch(limit.scope) else ():
+        for name in ("limit", "remaining", "reset") if limit.scope in _SCOPES else ():
             value = header_value(getattr(limit, name))
             # A reset is a time here; turning another API's duration into one needs a clock.
             if value is not None and (name != "reset" or _RFC_3339.match(value)):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.dialects.anthropic.usage import TIERS
+from toolglot.wire.efforts import SMALLEST_BUDGET
 
 DEFAULT_MAX_TOKENS = 8192
 """Sent when nobody set a limit, which the wire requires: every model since Claude 3.5 can write that much."""
@@ -59,6 +60,7 @@ CAPABILITIES = Capabilities(
     cache_on_parts_only=False,
     efforts=("low", "medium", "high", "xhigh", "max"),
     reasoning_budget=True,
+    min_budget=SMALLEST_BUDGET,
     forced_choice_with_reasoning=False,
     response_formats=frozenset({"text", "json_schema"}),
     max_temperature=1.0,
@@ -135,7 +137,11 @@ MODELS = (
         "structured output and strict tools came with 4.5",
     ),
     ModelRule(_SINCE_4, {"default_output_tokens": _LONGER_MAX_TOKENS}, "models since Claude 4 can write 32000 tokens"),
-    ModelRule(_BEFORE_46, {"efforts": ()}, "models before 4.6 reason by a token budget and refuse an effort"),
+    ModelRule(
+        _BEFORE_46,
+        {"efforts": (), "reasons_by_budget": True},
+        "models before 4.6 reason by a token budget and refuse an effort",
+    ),
     ModelRule(r"claude-opus-4[-.]5(?!\d)", {"efforts": ("low", "medium", "high")}, "Opus 4.5 knows three efforts"),
     ModelRule(r"claude-opus-4[-.]6(?!\d)", {"efforts": ("low", "medium", "high", "max")}, "xhigh came with Opus 4.7"),
     ModelRule(r"claude-sonnet-4[-.]6(?!\d)", {"efforts": ("low", "medium", "high")}, "Sonnet 4.6 knows three efforts"),

@@ -39,6 +39,7 @@ from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
+from toolglot.wire.surrogates import Halves
 
 
 class _Delta(Struct):
@@ -121,6 +122,7 @@ class AnthropicStreamDecoder:
         self._stop_in_start: dict[str, Any] = {}  # stop members of message_start; they count until a block follows
         self._beside_stop: dict[str, Any] = {}  # what the last event says besides: Bedrock measures there
         self._usage: dict[str, Any] = {}
+        self._halves = Halves()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -166,7 +168,10 @@ class AnthropicStreamDecoder:
         try:
             wire = json.typed(payload, _frames)
         except DecodeError as error:
-            self._read_foreign(name, payload, error)
+            if (mended := self._halves.mend(payload)) is not None:
+                self._read(name, mended)
+            else:
+                self._read_foreign(name, payload, error)
             return
         if wire.type == "content_block_delta":
             self._delta(wire, payload)
@@ -445,6 +450,7 @@ class AnthropicStreamDecoder:
             self._close(wire_index, is_cut=cut, is_stopped=False)
         if self._held is not None:
             self._release(complete=not (cut and self._held.index == self._next - 1))
+        self._halves.report(self._receipt)
         usage = decode_usage(self._usage) if self._usage else None
         native = keep(_without_nulls(others), stop_reason=unknown_stop(stop), message_stop=self._beside_stop or None)
         self._ended = True

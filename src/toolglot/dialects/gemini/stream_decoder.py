@@ -37,12 +37,17 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.stray_lines import note_noise
 from toolglot.wire.structs import members_without
+from toolglot.wire.surrogates import Halves
 
 _THOUGHT: Native = {NAME: {"thought": True}}
 _TEXT_MEMBERS = ("text", "thought", "thoughtSignature")
 _FLAG = (bool, UnsetType, type(None))
 _MAX_MEMBERS = 10_000
 """Of the response itself; no server of good will has more than a handful."""
+
+
+def _read_answers(raw: bytes) -> list[Answer]:
+    return list(read_frame(raw))
 
 
 class GeminiStreamDecoder:
@@ -66,6 +71,7 @@ class GeminiStreamDecoder:
         self._usage = UsageReports()
         self._candidate = Metadata(receipt)
         self._rest: dict[str, Any] = {}
+        self._halves = Halves()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -118,7 +124,7 @@ class GeminiStreamDecoder:
         if raw.strip() == b"[DONE]":  # not the API's, but of some proxies
             return
         try:
-            for answer in read_frame(raw):
+            for answer in self._halves.read(raw, _read_answers):
                 self._answer(answer)
         except UpstreamError as error:
             self._fault(error.error)
@@ -328,6 +334,7 @@ class GeminiStreamDecoder:
             return
         if self._frames.noise:
             note_noise(self._frames.noise, self._receipt)
+        self._halves.report(self._receipt)
         usage = self._usage.merged()
         self._close_text()
         for call in self._calls.all():  # each said that it would go on

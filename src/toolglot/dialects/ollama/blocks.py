@@ -99,14 +99,19 @@ def _arguments_text(raw: Raw, where: str) -> str:
     return text
 
 
-def encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    """A call; None, with a line in the receipt, if its arguments are no object: the wire has no place for it."""
+def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: bool = False) -> dict[str, Any] | None:
+    """A call. If its arguments are no object, the wire has no place for them: in a request, where a result may follow,
+    they stand in `_raw`; in an answer it must not be run: None, with a line in the receipt."""
     notes = native_of(call, NAME)
-    arguments = json.object_of(call.arguments) if call.complete else None
+    arguments: Any = json.object_of(call.arguments) if call.complete or of_request else None
     if arguments is None and not notes.get("$text"):
-        why = f"{describe_bad_arguments(call.arguments)}; it is shown as text"
-        receipt.loss(where, f"call of {call.name}", why)
-        return None
+        why = describe_bad_arguments(call.arguments)
+        if not of_request:
+            receipt.loss(where, f"call of {call.name}", f"{why}; it is shown as text")
+            return None
+        why = f"{why}; Ollama takes an object, so they stand in `_raw` as text"
+        receipt.loss(f"{where}.arguments", "arguments", why)
+        arguments = {"_raw": call.arguments}
     note_repeated_keys(call.arguments, f"{where}.arguments", receipt)
     rest = kept(notes)
     inside = rest.pop("function", {})
@@ -163,7 +168,8 @@ class MessageWriter:
                 as_url = native_of(block, NAME).get(_DATA_URL)
                 self.images.append(write_data_url(block.source, "image/png") if as_url else data)
             case ToolCall():
-                if (call := encode_call(block, where, self._receipt)) is not None:
+                call = encode_call(block, where, self._receipt, of_request=self._of_request)
+                if call is not None:
                     self.calls.append(call)
                 else:
                     self._add_text(show_bad_call(block.name, block.arguments), where)

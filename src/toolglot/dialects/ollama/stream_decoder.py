@@ -24,12 +24,17 @@ from toolglot.wire.native import keep_members
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 from toolglot.wire.structs import members_without
+from toolglot.wire.surrogates import Halves
 
 MOST_LINES = 100
 MOST_BYTES = 64 * 1024
 """Of an error document: it is read again with each of its lines."""
 _MAX_MEMBERS = 10_000
 """Of the answer itself; no server of good will has more than a handful."""
+
+
+def _read_line(line: bytes) -> Answer:
+    return read_answer(line, is_line=True)
 
 
 class OllamaStreamDecoder:
@@ -49,6 +54,7 @@ class OllamaStreamDecoder:
         self._budget = Budget()
         self._rest: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
+        self._halves = Halves()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -101,7 +107,7 @@ class OllamaStreamDecoder:
             self._broken_size += len(line)
             line = b"\n".join(self._broken)
         try:
-            self._answer(read_answer(line, is_line=True))
+            self._answer(self._halves.read(line, _read_line))
         except UpstreamError as error:
             self._fault(error.error)
         except DecodeError as error:
@@ -194,6 +200,7 @@ class OllamaStreamDecoder:
 
     def _finish(self, answer: Answer) -> None:
         self._close_text()
+        self._halves.report(self._receipt)
         rest = {**self._rest, **({"message": self._message} if self._message else {})}
         if self._logprobs:  # there is no text that they are of
             rest["logprobs"] = write_logprobs(self._logprobs)

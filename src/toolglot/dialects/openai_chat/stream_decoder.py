@@ -545,8 +545,9 @@ class ChatStreamDecoder:
         self._ended = True
         if self._logprobs:
             self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not those of a text")
-        if self._halves.held:
-            self._receipt.loss("stream", "half a character", "its other half has not come")
+        if self._citations:
+            self._receipt.loss("choices[0].delta.annotations", "annotations", "their text had ended, or there is none")
+        self._halves.report(self._receipt)
         reason = finish_reason(self._finish)
         if reason == "end" and self._refused:
             reason = "refusal"

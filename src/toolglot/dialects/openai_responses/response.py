@@ -344,7 +344,7 @@ def ending(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]:
     if stop.reason == "pause":
         receipt.loss("stop", "pause", "the Responses API cannot say that a turn is to be sent back to go on")
     if stop.sequence is not None:
-        receipt.note("stop.sequence", stop.sequence, "the Responses API does not tell which stop sequence was met")
+        receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
     reason = incomplete_reason(stop, refused=refused)
     if reason is None:
         return {"status": "completed", "error": None, "incomplete_details": None}

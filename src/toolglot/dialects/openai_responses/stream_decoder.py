@@ -114,13 +114,7 @@ class ResponsesStreamDecoder:
             self._unknown(kind, json.decode_frame(data))
 
     def _frame(self, data: bytes) -> Frame:
-        try:
-            return read_frame(data)
-        except DecodeError:
-            mended = self._halves.mend(data)
-            if mended is None:
-                raise
-            return read_frame(mended)
+        return self._halves.read(data, read_frame)
 
     def _unknown(self, kind: str, value: Any) -> None:
         if kind in ("error", "response.error") or find_error(value) is not None:
@@ -150,8 +144,7 @@ class ResponsesStreamDecoder:
             self._finish_item(self._match(fields, place, where), fields, where)
         for item in self._all:
             self._abandon(item, cut=envelope.status != "completed")
-        if self._halves.held:
-            self._receipt.loss("stream", "half a character", "its other half has not come")
+        self._halves.report(self._receipt)
         stop = decode_stop(envelope, called=self._blocks.called, refused=self._blocks.refused)
         tier = envelope.service_tier
         self._blocks.events.append(Finish(stop=stop, usage=envelope.usage, service_tier=tier, native=envelope.native))
