@@ -21,7 +21,7 @@ from toolglot.events import Fold, unfold
 from toolglot.ir import Response, Stop, Text
 from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
-from toolglot.textcalls.told import text_of, told_as_text
+from toolglot.textcalls.answer_as_text import answer_as_text, response_text
 from toolglot.translate import Exchange
 from toolglot.wire import json
 
@@ -81,9 +81,9 @@ def _whole(response: Response, exchange: Exchange, job: Job) -> Translated:
 
 def _tell(response: Response, exchange: Exchange, job: Job) -> Receipt:
     """The answer with its calls as text: bare, or in the form of the dialect that was asked for."""
-    told = told_as_text(response, job.writes, exchange.receipt)
+    told = answer_as_text(response, job.writes, exchange.receipt)
     if job.bare:
-        return put_text(text_of(told), exchange.receipt, job)
+        return put_text(response_text(told), exchange.receipt, job)
     if job.kind == "response":
         return put(_whole(told, exchange, job), job)
     encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)

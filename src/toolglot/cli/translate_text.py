@@ -22,7 +22,7 @@ from toolglot.passes import Context, foreign
 from toolglot.passes.media import marker
 from toolglot.receipt import Receipt, describe_block
 from toolglot.textcalls.prompts.records import Result
-from toolglot.textcalls.prompts.render import instructions, results_text
+from toolglot.textcalls.prompts.render import results_text, tool_instructions
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.translate import Exchange
@@ -124,7 +124,7 @@ def _tools(job: Job) -> Receipt:
     tools, receipt = tools_in(job.path), Receipt()
     mcp.note_cosmetic(tools, receipt)
     _tell_foreign(Request(model="", tools=tools), job, receipt)
-    return put_text(instructions(job.writes, tools), receipt, job)
+    return put_text(tool_instructions(job.writes, tools), receipt, job)
 
 
 def _result(job: Job) -> Receipt:

@@ -192,7 +192,7 @@ def _tools(data: bytes, call: Translate) -> _Done:
     if text_calls is None:
         translated = translate_tools(data, call.source, call.target, model=call.model, strict=call.strict)
         return _Done(translated.data, translated.receipt)
-    from toolglot.textcalls.prompts.render import instructions
+    from toolglot.textcalls.prompts.render import tool_instructions
 
     receipt = Receipt()
     tools = read_tools(data, call.source, receipt)
@@ -201,7 +201,7 @@ def _tools(data: bytes, call: Translate) -> _Done:
             receipt.loss(f"tools[{index}]", "a tool of its vendor", "only its vendor runs it")
     if call.strict and receipt.losses:
         raise LossError(receipt)
-    told = instructions(text_calls.format, [tool for tool in tools if isinstance(tool, Tool)])
+    told = tool_instructions(text_calls.format, [tool for tool in tools if isinstance(tool, Tool)])
     return _Done(told.encode(), receipt, prose=True)
 
 
