@@ -40,10 +40,10 @@ ALLOWED = {
     "wire/openai_error.py": "shared by the two dialects of one vendor",
     # Settings of a configuration that have a dialect's name in theirs, handed on to where they matter.
     "config/checks.py": "the settings `warp_history` and `disable_warp_tools`",
-    "recordings/clean.py": "the setting `warp_history`",
+    "recordings/redact_lines.py": "the setting `warp_history`",
     "recordings/format.py": "the settings `warp_history` and `disable_warp_tools`",
-    "recordings/again.py": "the settings `warp_history` and `disable_warp_tools`",
-    "recordings/rerun/scene.py": "the settings `warp_history` and `disable_warp_tools`",
+    "recordings/retranslate.py": "the settings `warp_history` and `disable_warp_tools`",
+    "recordings/rerun/replay_setup.py": "the settings `warp_history` and `disable_warp_tools`",
     "server/starting.py": "the settings `warp_history` and `disable_warp_tools`",
     "server/taping.py": "the settings `warp_history` and `disable_warp_tools`",
     "upstream/exchange.py": "the settings `warp_history` and `disable_warp_tools`",

@@ -18,7 +18,7 @@ from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.export.lines import lines_of as split
 from toolglot.export.sources import Conversation, conversation_of, read_conversation
 from toolglot.ir import Message, Text, ToolCall, ToolResult
-from toolglot.recordings.format import AnyLine, ClientData, ClientRequest, End
+from toolglot.recordings.format import AnyLine, ClientData, RecordedClientRequest, RecordingEnd
 from toolglot.recordings.read import Recording, read_recording
 
 SAMPLES = Path(__file__).parent.parent / "recordings" / "samples"
@@ -132,7 +132,7 @@ def test_a_recording_is_its_request_and_its_answer(
 def test_of_a_recording_that_breaks_off_there_is_what_was_said() -> None:
     lines = exchange("anthropic", "openai_chat", ASKED, [STREAM])
     answers = [line for line in lines if isinstance(line, ClientData)]
-    before: list[AnyLine] = [line for line in lines if not isinstance(line, ClientData | End)]
+    before: list[AnyLine] = [line for line in lines if not isinstance(line, ClientData | RecordingEnd)]
     body = b"".join(line.data for line in answers)
     cut = body[: body.index(b"partial_json") + 20]
     conversation = read(lines_of([*before, ClientData(at=1.0, text=cut.decode())])[:-1])
@@ -191,7 +191,7 @@ def test_what_a_server_keeps_is_found_in_the_recordings_before() -> None:
 
 def test_a_recording_that_cannot_be_read_does_not_hide_the_others() -> None:
     bad = as_recording(_turn([{"role": "user", "content": "One"}], 1))
-    bad.request = ClientRequest(text="{}")
+    bad.request = RecordedClientRequest(text="{}")
     good = as_recording(_turn([{"role": "user", "content": "Two"}], 2))
     conversation = conversation_of([("bad", bad), ("good", good)])
     assert said(conversation)[0] == ("user", "Two")

@@ -14,7 +14,7 @@ from toolglot.agent.toolbox import Offered
 from toolglot.agent.tools import ServerTool, ToolFailedError
 from toolglot.config.schema import McpConfig, RecordConfig
 from toolglot.ir import Text, Tool, ToolCall
-from toolglot.recordings.format import ClientRequest, End, Head, ServedProgress, ServedResult
+from toolglot.recordings.format import RecordedClientRequest, RecordingEnd, RecordingHead, ServedProgress, ServedResult
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.writing.recorder import Recorder
 from toolglot.server.taped_tools import TapedTools
@@ -62,12 +62,12 @@ def recorded(value: Any, folder: Path) -> tuple[Outcome, Recording]:
         recorder.start()
         try:
             writing = recorder.begin("req_1", ())
-            writing.begin(Head(version=1), ClientRequest(), b"{}")
+            writing.begin(RecordingHead(version=1), RecordedClientRequest(), b"{}")
             tape = Tape(writing, asyncio.get_running_loop().time())
             runner = Runner(Returning(value), McpConfig(), watch=TapedTools(tape))
             news: AsyncGenerator[Any, None] = runner.run([served()], asyncio.get_running_loop().time() + 60)
             heard = [each async for each in news]
-            writing.end(End())
+            writing.end(RecordingEnd())
         finally:
             recorder.close()
         outcome: Outcome = heard[-1]

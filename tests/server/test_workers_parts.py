@@ -20,8 +20,8 @@ from hypothesis import strategies as some
 
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
-from toolglot.recordings.format import PARTIAL, SUFFIX
-from toolglot.recordings.writing.folder import Folder
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
+from toolglot.recordings.writing.folder import RecordingFolder
 from toolglot.server.metrics import Metrics, Snapshot, together
 from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.workers.child import Child
@@ -167,7 +167,7 @@ def test_it_is_told_that_each_worker_starts_its_own_mcp_servers(tmp_path: Path, 
 
 @pytest.mark.parametrize("shares", [2, 5])
 def test_several_processes_keep_one_folder_of_recordings_within_its_limits(tmp_path: Path, shares: int) -> None:
-    folders = [Folder(tmp_path, 20_000, 64, shares) for _ in range(shares)]
+    folders = [RecordingFolder(tmp_path, 20_000, 64, shares) for _ in range(shares)]
     for folder in folders:
         folder.open()
     for number in range(40):
@@ -186,7 +186,7 @@ def test_several_processes_keep_one_folder_of_recordings_within_its_limits(tmp_p
             assert folder.begin(name)
             folder.append(name, b"y" * 1000)
             folder.finish(name)
-    assert (tmp_path / (large + PARTIAL)).exists()
+    assert (tmp_path / (large + PARTIAL_SUFFIX)).exists()
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 20_000
 
 

@@ -21,19 +21,19 @@ from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
 from toolglot.json_forms import JSON_FORMS
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
-    ClientRequest,
-    Head,
+    RecordedClientRequest,
+    RecordingHead,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
-    body_of,
+    body_members,
 )
-from toolglot.recordings.page import page_of
 from toolglot.recordings.read import Attempt, Recording, read_recording
 from toolglot.recordings.rerun.run import NotRerunError, rerun
-from toolglot.recordings.side_by_side import Style, lines_of
-from toolglot.recordings.timeline import Row, Timeline, timeline_of
+from toolglot.recordings.timeline import Timeline, TimelineRow, make_timeline
+from toolglot.recordings.timeline_html import render_html
+from toolglot.recordings.timeline_text import TextStyle, render_lines
 
 _FIRST = re.compile(rb"\s*\{[^{}\n]{0,4096}\"type\":\s?\"exchange\"")
 """What a recording begins with."""
@@ -110,11 +110,11 @@ def explain(
     if html is not None:
         _write_page(timeline, html)
         return
-    rows = sum(isinstance(entry, Row) for entry in timeline.entries)
+    rows = sum(isinstance(entry, TimelineRow) for entry in timeline.entries)
     if frames is not None and frames.start > rows:
         refuse(file, f"there is no frame {frames.start} in it: there are {rows}")
-    style = Style(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
-    for line in lines_of(timeline, style):
+    style = TextStyle(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
+    for line in render_lines(timeline, style):
         click.echo(line)
 
 
@@ -141,7 +141,7 @@ def _of_recording(file: Path, data: bytes) -> Timeline:
     except DecodeError as error:
         begins = _FIRST.match(head) is not None
         refuse(file, str(error) if begins else "this is no recorded exchange; a plain stream needs --from and --to")
-    return timeline_of(recording, replayed=_replayed(recording))
+    return make_timeline(recording, replayed=_replayed(recording))
 
 
 def _replayed(recording: Recording) -> Comparison | str:
@@ -159,19 +159,19 @@ def _of_stream(file: Path, data: bytes, source: str, target: str) -> Timeline:
         refuse(file, why)
     asked = UpstreamRequest(upstream=file.name, dialect=source, stream=True)
     answer, end = UpstreamResponse(), UpstreamEnd()
-    piece = replace(UpstreamData(), **body_of(head))
+    piece = replace(UpstreamData(), **body_members(head))
     attempt = Attempt(request=asked, response=answer, pieces=[piece], end=end)
     recording = Recording(
-        head=Head(id=file.name, client=target, stream=True),
-        request=ClientRequest(),
+        head=RecordingHead(id=file.name, client=target, stream=True),
+        request=RecordedClientRequest(),
         attempts=[attempt],
         lines=[asked, answer, piece, end],
     )
-    return timeline_of(recording, recorded=False)
+    return make_timeline(recording, recorded=False)
 
 
 def _write_page(timeline: Timeline, html: Path) -> None:
-    page = (piece.encode("utf-8", "backslashreplace") for piece in page_of(timeline))
+    page = (piece.encode("utf-8", "backslashreplace") for piece in render_html(timeline))
     if str(html) == "-":
         for piece in page:
             sys.stdout.buffer.write(piece)

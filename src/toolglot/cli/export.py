@@ -25,8 +25,8 @@ from toolglot.export.sources import About, Conversation, conversation_of, read_c
 from toolglot.ir import Media
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss
-from toolglot.recordings.format import PARTIAL, SUFFIX, Head, decoder
-from toolglot.recordings.read import LONGEST_HEAD, Recording, read_file
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX, RecordingHead, decoder
+from toolglot.recordings.read import MAX_HEAD_BYTES, Recording, read_file
 
 LOST = 3
 """Exit status: strict, and something would be lost."""
@@ -150,7 +150,7 @@ def _form_of(output: Path | None) -> str:
 
 
 def _title(files: Sequence[Path]) -> str:
-    return "Conversation" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL).removesuffix(SUFFIX)
+    return "Conversation" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL_SUFFIX).removesuffix(SUFFIX)
 
 
 def _write(job: Job, output: Path | None, strict: bool) -> int:
@@ -325,7 +325,7 @@ def _about(about: About) -> str:
 def _recordings_in(given: Path) -> list[Path]:
     if not given.is_dir():
         return [given]
-    endings = (SUFFIX, SUFFIX + PARTIAL)
+    endings = (SUFFIX, SUFFIX + PARTIAL_SUFFIX)
     return sorted(file for file in given.rglob(f"*{SUFFIX}*") if file.name.endswith(endings) and file.is_file())
 
 
@@ -348,9 +348,9 @@ def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) 
 def _time_of(file: Path) -> str:
     try:
         with file.open("rb") as lines:
-            head = decoder.decode(lines.readline(LONGEST_HEAD))
+            head = decoder.decode(lines.readline(MAX_HEAD_BYTES))
     except OSError as error:
         refuse(file, error.strerror or str(error))
     except (ValueError, DecodeError):  # it will be told where it is read
         return ""
-    return head.time if isinstance(head, Head) else ""
+    return head.time if isinstance(head, RecordingHead) else ""

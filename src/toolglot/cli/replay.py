@@ -18,7 +18,7 @@ from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
 from toolglot.recordings.differences import Difference
-from toolglot.recordings.format import PARTIAL, SUFFIX
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
 from toolglot.recordings.read import Recording, read_file, read_open
 from toolglot.recordings.rerun.run import NothingToRerunError, NotRerunError, Rerun, rerun
 from toolglot.wire import json
@@ -98,7 +98,7 @@ def _found(context: click.Context, file: Path) -> list[Path]:
     """The file, or those in a folder, also the ones that were never finished."""
     if not file.is_dir():
         return [file]
-    named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL))]
+    named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL_SUFFIX))]
     inside = [each for each in named if each.is_file()]
     for each in sorted({*named} - {*inside}):  # a pipe or a device could be read for ever
         click.echo(f"toolglot: {visible(str(each))}: left out, because it is no file", err=True)
@@ -153,7 +153,7 @@ def _plain(told: dict[str, Any]) -> dict[str, Any]:
     """As JSON."""
     plain = {name: value for name, value in told.items() if name not in ("recording", "rerun", "body")}
     if (made := told.get("rerun")) is not None:
-        plain |= made.comparison.told()
+        plain |= made.comparison.to_json()
     return plain | ({"body": told["body"]} if "body" in told else {})
 
 

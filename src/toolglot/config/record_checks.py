@@ -10,7 +10,7 @@ from toolglot.config.addresses import is_replay, recordings_of
 from toolglot.config.build import Builder
 from toolglot.config.schema import Config, RecordConfig
 from toolglot.recordings.format import SUFFIX
-from toolglot.recordings.patterns import Pattern, PatternError
+from toolglot.recordings.linear_regex import LinearPattern, PatternError
 
 KEY_LABEL = re.compile(r"key-[1-9][0-9]*")
 
@@ -57,6 +57,6 @@ def check_recording(record: RecordConfig, builder: Builder) -> None:
             builder.tell(("record", "keys", number), told, "`key-1` is the first of `server.keys`")
     for number, text in enumerate(record.redact):
         try:
-            Pattern(text)
+            LinearPattern(text)
         except PatternError as error:
             builder.tell(("record", "redact", number), str(error))

@@ -23,8 +23,8 @@ from toolglot.fragment_forms import form_of, members
 from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.json_forms import JSON_FORMS
 from toolglot.receipt import Loss
-from toolglot.recordings.changing import steady
 from toolglot.recordings.read import Recording, read_recording
+from toolglot.recordings.volatile_text import normalize_volatile
 from toolglot.wire import json
 
 LOOKED_AT = 1024 * 1024
@@ -324,7 +324,7 @@ def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _To
 def _instructions(messages: Iterable[Message]) -> bytes:
     system = [message.content for message in messages if message.role in _INSTRUCTING]
     texts = [block.text for content in system for block in content if isinstance(block, Text)]
-    return blake2b(steady(repr(texts).encode("utf-8", "surrogatepass")), digest_size=8).digest()
+    return blake2b(normalize_volatile(repr(texts).encode("utf-8", "surrogatepass")), digest_size=8).digest()
 
 
 def _whole(messages: Iterable[Message]) -> tuple[bytes, int]:

@@ -45,5 +45,5 @@ class _Taped:
             tape.writing.line(StoreRead(at=tape.at, what=kind, failure="failed", message="no answer in time"))
             raise
         # It may be large: whoever writes it down makes JSON of it.
-        tape.writing.made(StoreRead(at=tape.at, what=kind), size_of(value), partial(written, value))
+        tape.writing.deferred_line(StoreRead(at=tape.at, what=kind), size_of(value), partial(written, value))
         return value

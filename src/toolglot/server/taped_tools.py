@@ -15,7 +15,7 @@ from toolglot.agent.tools import ToolFailedError
 from toolglot.config.schema import McpConfig
 from toolglot.receipt import Receipt
 from toolglot.recordings import format as lines
-from toolglot.recordings.served import LIMITS, ServerAtHand, write_servers
+from toolglot.recordings.served_servers import RECORDED_LIMITS, AvailableServer, write_servers
 from toolglot.server.taping import Tape
 from toolglot.tools.mcp import encode_tools
 from toolglot.upstream.offload import offload
@@ -35,10 +35,10 @@ class TapedTools:
         self, attached: Sequence[Attached], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
     ) -> None:
         """The servers for this exchange, and why some of them are not there."""
-        told = {name: getattr(limits, name) for name in LIMITS}
+        told = {name: getattr(limits, name) for name in RECORDED_LIMITS}
         line = lines.ServedTools(at=self._tape.at, limits=told, keeps=keeps)
         size = ABOUT * sum(len(each.tools) for each in attached)
-        self._tape.writing.made(line, size, partial(_written, tuple(attached), tuple(missing)))
+        self._tape.writing.deferred_line(line, size, partial(_written, tuple(attached), tuple(missing)))
 
     def said(self, served: Served, done: float, total: float | None, message: str | None) -> None:
         self._tape.writing.line(lines.ServedProgress(**self._about(served), done=done, total=total, message=message))
@@ -63,7 +63,7 @@ class TapedTools:
     def served(self, outcome: Outcome) -> None:
         """A call has ended, whether its tool was run or not."""
         self._tape.writing.line(
-            lines.Served(
+            lines.ServedCall(
                 **self._about(outcome.served),
                 arguments=outcome.served.call.arguments,
                 failed=bool(outcome.result.is_error),
@@ -79,7 +79,7 @@ class TapedTools:
 def _written(attached: Sequence[Attached], missing: Sequence[str | None]) -> bytes:
     return write_servers(
         [
-            ServerAtHand(
+            AvailableServer(
                 label=each.label,
                 server=each.server,
                 policy=each.config.policy,

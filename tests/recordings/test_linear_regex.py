@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolglot.recordings.patterns import Pattern, PatternError
+from toolglot.recordings.linear_regex import LinearPattern, PatternError
 
 SAME = [
     r"sk-[A-Za-z0-9]+",
@@ -34,12 +34,12 @@ SAME = [
 @given(text=st.text('abcdx 01234@.-skSECRETx:="foobarp\n', max_size=40))
 @settings(max_examples=25, deadline=None)
 def test_a_pattern_finds_what_re_finds(pattern: str, text: str) -> None:
-    found = [(each.start, each.end) for each in Pattern(pattern).find(text)]
+    found = [(each.start, each.end) for each in LinearPattern(pattern).find(text)]
     assert found == [match.span() for match in re.finditer(pattern, text)]
 
 
 def test_of_several_choices_the_longest_counts() -> None:
-    assert [(each.start, each.end) for each in Pattern("a|ab|abc").find("xabcx")] == [(1, 4)]
+    assert [(each.start, each.end) for each in LinearPattern("a|ab|abc").find("xabcx")] == [(1, 4)]
 
 
 REFUSED = {
@@ -63,7 +63,7 @@ REFUSED = {
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_what_cannot_be_searched_for_is_refused_with_a_reason(pattern: str) -> None:
     with pytest.raises(PatternError, match=re.escape(REFUSED[pattern])):
-        Pattern(pattern)
+        LinearPattern(pattern)
 
 
 HARD = {
@@ -81,7 +81,7 @@ HARD = {
 
 @pytest.mark.parametrize("pattern", HARD)
 def test_no_text_makes_a_search_slow(pattern: str) -> None:
-    made = Pattern(pattern)
+    made = LinearPattern(pattern)
     began = process_time()
     list(made.find(HARD[pattern]))
     assert process_time() - began < 3
@@ -89,7 +89,7 @@ def test_no_text_makes_a_search_slow(pattern: str) -> None:
 
 def test_where_the_work_has_no_end_all_of_the_text_counts_as_found() -> None:
     text = "ab" * 30_000
-    assert [(each.start, each.end) for each in Pattern(r"a|a[ab]*z").find(text)] == [(0, len(text))]
+    assert [(each.start, each.end) for each in LinearPattern(r"a|a[ab]*z").find(text)] == [(0, len(text))]
 
 
 ENDLESS = {
@@ -103,7 +103,7 @@ ENDLESS = {
 def test_the_work_of_a_pattern_has_one_bound_for_all_texts(pattern: str) -> None:
     chosen = Random(1)
     told: list[None] = []
-    made = Pattern(pattern, lambda: told.append(None))
+    made = LinearPattern(pattern, lambda: told.append(None))
     began = process_time()
     for _ in range(10):
         text = "".join(chosen.choices(ENDLESS[pattern], k=20_000))
@@ -113,8 +113,8 @@ def test_the_work_of_a_pattern_has_one_bound_for_all_texts(pattern: str) -> None
 
 
 def test_a_pattern_that_has_given_up_finds_again_what_is_easy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolglot.recordings.patterns.MOST_WORK", 50_000)
-    made = Pattern(r"(a|b)*a(a|b){150}|ACME-[0-9]{6}")
+    monkeypatch.setattr("toolglot.recordings.linear_regex.MAX_WORK", 50_000)
+    made = LinearPattern(r"(a|b)*a(a|b){150}|ACME-[0-9]{6}")
     hard = "".join(Random(1).choices("ab", k=60_000))
     assert [(each.start, each.end) for each in made.find(hard)] == [(0, len(hard))]
     for _ in range(20):

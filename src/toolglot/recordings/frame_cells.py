@@ -1,4 +1,4 @@
-"""Frames of a stream in few words: the name of the event, and what is particular about its data."""
+"""Summarize the frames of a stream: the name of the event, and what is specific in its data."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from toolglot.wire.framing import EVENTS, Framing
 from toolglot.wire.json_sequence import JsonSequenceReader
 from toolglot.wire.sse import SseReader
 
-NOISE = frozenset(
+IGNORED_MEMBERS = frozenset(
     """id object created created_at model system_fingerprint service_tier sequence_number item_id obfuscation logprobs
     modelVersion responseId createTime native_finish_reason provider type role stop_sequence annotations task_id
     request_id""".split()  # noqa: SIM905
 )
 """Members that every frame of a stream repeats, or that say nothing by themselves."""
-WRAPPERS = (
+WRAPPER_MEMBERS = (
     ("client_actions.actions[0].add_messages_to_task.messages[0].", "add."),
     ("client_actions.actions[0].append_to_message_content.message.", "append."),
     ("client_actions.actions[0].append_to_message_content.", "append."),
@@ -41,42 +41,42 @@ WRAPPERS = (
     ("message.usage.", "usage."),
     ("response.usage.", "usage."),
 )
-"""What the members of interest stand in, and what is told instead."""
-NAMED = ("tool_calls[", "content_block.", "item.", "functionCall.")
-"""Objects whose identity matters: their ids, types and roles are told."""
-PLACES = ("index", "output_index")
-"""Members that number the block a frame is about: told with the event's name."""
-ECHO = "response."
-"""A Responses event repeats the whole response; these members of it tell something."""
-TOLD_OF_ECHO = ("response.status", "response.error", "response.incomplete_details", "response.usage")
-ORDER = {"type": 0, "name": 1, "id": 3, "call_id": 3}
-"""Of the members of a frame, by their last name: what tells most stands first. All others are 2."""
-SAID = ("type", "delta", "text", "thinking", "partial_json")
-"""Members that need no name where they are all that a frame tells."""
-FEW = 8
-"""So many members make a frame; more are a document, whose order is left alone."""
-LONGEST_VALUE = 200
-MOST_VALUES = 40
-DEEPEST = 40
+"""Objects around the members of interest, and what is shown instead."""
+IDENTIFIED_OBJECTS = ("tool_calls[", "content_block.", "item.", "functionCall.")
+"""Objects whose identity matters: their ids, types and roles are shown."""
+INDEX_MEMBERS = ("index", "output_index")
+"""Members with the index of a frame's block: shown with the event's name."""
+ECHOED_RESPONSE = "response."
+"""A Responses event repeats the whole response; only these members of it are shown."""
+SHOWN_OF_ECHO = ("response.status", "response.error", "response.incomplete_details", "response.usage")
+MEMBER_ORDER = {"type": 0, "name": 1, "id": 3, "call_id": 3}
+"""Order of a frame's members, by their last name: the most significant first. All others are 2."""
+TEXT_MEMBERS = ("type", "delta", "text", "thinking", "partial_json")
+"""Members that need no name if they are all that a frame shows."""
+MAX_FRAME_MEMBERS = 8
+"""Maximum members of a frame; with more it is a document, whose order is kept."""
+MAX_VALUE_CHARS = 200
+MAX_VALUES = 40
+MAX_DEPTH = 40
 _TIMES = re.compile(rb'"(created|created_at|completed_at|createTime)":\s*("[^"]*"|\d+)')
-_TOLD_OF_RESPONSE = ("status", "output", "usage", "error", "incomplete_details")
+_SHOWN_OF_RESPONSE = ("status", "output", "usage", "error", "incomplete_details")
 """Of a response that an event repeats, or that is the whole answer: what the upstream said."""
 
 
 class Cell(Struct, frozen=True):
-    """What stands in a column: short, and all of it."""
+    """A cell of a column: a short form, and the full text."""
 
     short: str
     full: str = ""
     kind: str = ""
-    """`error` where it is one."""
+    """`error` for an error."""
     label: str = ""
-    """What `short` begins with: which event it is, or of which call. It may be told by its end alone."""
+    """Prefix of `short`: which event it is, or of which call. Its end alone is enough to identify it."""
 
 
-class Cutter:
-    """Bytes that come in pieces, cut into the frames of a stream. Of an array each element is a frame, with what stands
-    before it. What is no stream is one frame, at its end."""
+class FrameSplitter:
+    """Splits bytes that arrive in pieces into the frames of a stream. Each element of an array is a frame, with what
+    precedes it. If there is no stream, everything is one frame, at its end."""
 
     def __init__(self, framing: Framing = EVENTS) -> None:
         self._framing = framing
@@ -113,54 +113,56 @@ class Cutter:
 
 
 def document_cell(data: bytes, dialect: str) -> Cell:
-    """A request, or an answer that is no stream."""
+    """Return the cell for a request, or for an answer that is not a stream."""
     if (value := _in_json_form(dialect, lambda form: form.decode_request(data))) is not None:
         data = json.encode(value)
     text = data.decode("utf-8", "backslashreplace").strip("\r\n")
-    return Cell(_brief("", data, "")[0], _laid_out(data) or text)
+    return Cell(_summarize("", data, "")[0], _pretty_print(data) or text)
 
 
-def cell_of(frame: bytes, dialect: str) -> Cell:
-    """A frame for a reader."""
+def frame_cell(frame: bytes, dialect: str) -> Cell:
+    """Return the cell for a frame."""
     if frame.lstrip()[:1] in (b"{", b"[", b","):
-        return document_cell(payload_of(frame), "")
+        return document_cell(frame_payload(frame), "")
     text = frame.decode("utf-8", "backslashreplace").strip("\r\n")
     found = SseReader()
     events = [*found.feed(frame), *found.close()]
     if not events:
         return Cell(visible(text), text)
-    told = [_brief(name.decode("utf-8", "replace"), data, dialect) for name, data in events]
+    told = [_summarize(name.decode("utf-8", "replace"), data, dialect) for name, data in events]
     return Cell(" ".join(short for short, _ in told), text, label=told[0][1])
 
 
-def payload_of(frame: bytes) -> bytes:
-    """The data of a frame that has one line of it, without what frames it."""
+def frame_payload(frame: bytes) -> bytes:
+    """Return the data of a frame with a single data line, without its framing."""
     return frame.strip().removeprefix(b"data:").lstrip(b" [,")
 
 
-def _brief(event: str, data: bytes, dialect: str) -> tuple[str, str]:
-    """What is particular about a frame, and the label that this begins with."""
-    value = _value(data, dialect)
+def _summarize(event: str, data: bytes, dialect: str) -> tuple[str, str]:
+    """Return what is specific to a frame, and its label, which the summary begins with."""
+    value = _parse_data(data, dialect)
     if value is None:
         return visible(f"{event} {data.decode('utf-8', 'backslashreplace')}".strip()), ""
     fields = value if isinstance(value, dict) else {}
-    # The data of some dialects repeats the event's name, or is the only one to tell it.
+    # The data of some dialects repeats the event's name, or is the only place that has it.
     kind = fields.get("type")
     name = kind if isinstance(kind, str) else event if dialect not in JSON_FORMS else ""
-    if name and (place := next((fields[key] for key in PLACES if key in fields), None)) is not None:
+    if name and (place := next((fields[key] for key in INDEX_MEMBERS if key in fields), None)) is not None:
         name = f"{name}[{place}]"
-    leaves = list(islice(_leaves(value), MOST_VALUES))
-    if len(leaves) <= FEW:
-        leaves.sort(key=lambda leaf: ORDER.get(_key(leaf[0]), 2))
-    plain = SAID if len(leaves) == 1 and name else ("type",)
-    told = [_shown(leaf) if _key(path) in plain else f"{path}={_shown(leaf)}" for path, leaf in leaves]
-    more = ["…"] if len(told) == MOST_VALUES else []
-    first = leaves[0][0] if leaves and (dialect in JSON_FORMS or leaves[0][0].startswith(NAMED)) else ""
-    label = name.removeprefix(ECHO) or first
-    return visible(" ".join(filter(None, (name.removeprefix(ECHO), *told, *more)))) or "{}", visible(label)
+    leaves = list(islice(_leaves(value), MAX_VALUES))
+    if len(leaves) <= MAX_FRAME_MEMBERS:
+        leaves.sort(key=lambda leaf: MEMBER_ORDER.get(_last_name(leaf[0]), 2))
+    plain = TEXT_MEMBERS if len(leaves) == 1 and name else ("type",)
+    told = [
+        _format_leaf(leaf) if _last_name(path) in plain else f"{path}={_format_leaf(leaf)}" for path, leaf in leaves
+    ]
+    more = ["…"] if len(told) == MAX_VALUES else []
+    first = leaves[0][0] if leaves and (dialect in JSON_FORMS or leaves[0][0].startswith(IDENTIFIED_OBJECTS)) else ""
+    label = name.removeprefix(ECHOED_RESPONSE) or first
+    return visible(" ".join(filter(None, (name.removeprefix(ECHOED_RESPONSE), *told, *more)))) or "{}", visible(label)
 
 
-def _value(data: bytes, dialect: str) -> Any:
+def _parse_data(data: bytes, dialect: str) -> Any:
     if dialect in JSON_FORMS:
         return _in_json_form(dialect, lambda form: form.decode_event(data))
     try:
@@ -170,7 +172,7 @@ def _value(data: bytes, dialect: str) -> Any:
 
 
 def _in_json_form(dialect: str, decode: Callable[[JsonForm], Any]) -> Any:
-    """What a document of a wire that is not JSON says; None where it cannot be read here."""
+    """Return the JSON form of a document that is not JSON; None if it cannot be read here."""
     try:
         form = find_json_form(dialect) if dialect else None
         return None if form is None else decode(form)
@@ -180,39 +182,44 @@ def _in_json_form(dialect: str, decode: Callable[[JsonForm], Any]) -> Any:
 
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     for path, leaf in _walk(value, ""):
-        if not _matters(path, leaf):
+        if not _is_significant(path, leaf):
             continue
         short = path
-        for wrapper, instead in WRAPPERS:
+        for wrapper, instead in WRAPPER_MEMBERS:
             if short.startswith(wrapper):
                 short = instead + short.removeprefix(wrapper)
                 break
         yield short.replace("].function.", "].").replace("].arguments", "]"), leaf
 
 
-def _matters(path: str, leaf: Any) -> bool:
-    key = _key(path)
-    if path.startswith(ECHO) and not path.startswith(TOLD_OF_ECHO):
+def _is_significant(path: str, leaf: Any) -> bool:
+    key = _last_name(path)
+    if path.startswith(ECHOED_RESPONSE) and not path.startswith(SHOWN_OF_ECHO):
         return False
-    if leaf is None or leaf in ("", [], {}) or (leaf == 0 and "usage" in path) or path in (*PLACES, "content_index"):
+    if (
+        leaf is None
+        or leaf in ("", [], {})
+        or (leaf == 0 and "usage" in path)
+        or path in (*INDEX_MEMBERS, "content_index")
+    ):
         return False
-    if key in ("type", "id") and any(mark in path for mark in NAMED):
+    if key in ("type", "id") and any(mark in path for mark in IDENTIFIED_OBJECTS):
         return leaf not in ("function", "direct")
-    return key not in NOISE or path == "choices[0].delta.role"
+    return key not in IGNORED_MEMBERS or path == "choices[0].delta.role"
 
 
-def _key(path: str) -> str:
+def _last_name(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _walk(value: Any, path: str, depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:
-    """The leaves of a document with their paths; what is nested deeper than anybody reads is a leaf as it is."""
+def _walk(value: Any, path: str, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a document with their paths; very deeply nested values are leaves."""
     if isinstance(value, dict) and value and depth:
         for name, member in value.items():
             yield from _walk(member, f"{path}.{name}" if path else str(name), depth - 1)
     elif isinstance(value, list) and value and depth:
         for index, element in enumerate(value):
-            # Parallel calls come in any order, and say which one they are.
+            # Parallel calls arrive in any order, and say which one they are.
             place = element.get("index") if isinstance(element, dict) and path else None
             if isinstance(place, int):
                 element = {name: member for name, member in element.items() if name != "index"} or None
@@ -221,15 +228,15 @@ def _walk(value: Any, path: str, depth: int = DEEPEST) -> Iterator[tuple[str, An
         yield path, value
 
 
-def _shown(leaf: Any) -> str:
+def _format_leaf(leaf: Any) -> str:
     if isinstance(leaf, (dict, list)):
         return "{…}" if leaf and isinstance(leaf, dict) else "[…]"
-    if isinstance(leaf, str) and len(leaf) > LONGEST_VALUE:
-        leaf = f"{leaf[:LONGEST_VALUE]}…"
+    if isinstance(leaf, str) and len(leaf) > MAX_VALUE_CHARS:
+        leaf = f"{leaf[:MAX_VALUE_CHARS]}…"
     return json.encode_text(leaf)
 
 
-def _laid_out(document: bytes) -> str:
+def _pretty_print(document: bytes) -> str:
     try:
         json.decode_frame(document)
     except DecodeError:
@@ -237,9 +244,9 @@ def _laid_out(document: bytes) -> str:
     return msgspec.json.format(document, indent=2).decode()
 
 
-def mark_of(frame: bytes) -> bytes:
-    """A frame without what no two runs have in common: the time, and the id under which a response is kept."""
-    data = payload_of(frame)
+def frame_fingerprint(frame: bytes) -> bytes:
+    """Return a frame without what differs in every run: the time, and the id of a stored response."""
+    data = frame_payload(frame)
     if b'"object":"response"' not in data:
         return _TIMES.sub(b"", data)
     events = SseReader().feed(frame) or [(b"", data)]
@@ -250,5 +257,5 @@ def mark_of(frame: bytes) -> bytes:
     response = value.get("response", value) if isinstance(value, dict) else None
     if not isinstance(response, dict):
         return data
-    told = {name: response[name] for name in _TOLD_OF_RESPONSE if name in response}
+    told = {name: response[name] for name in _SHOWN_OF_RESPONSE if name in response}
     return json.encode([events[0][0].decode("utf-8", "replace"), value.get("sequence_number"), told])

@@ -1,5 +1,5 @@
-"""Today's gateway inside the process, with the recorded answers of one exchange behind it, in their order: those of its
-upstreams, of the servers of its tools, and of its store."""
+"""Set up today's gateway inside the process with the recorded answers of one exchange, in order: those of its
+upstreams, of its tool servers, and of its store."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, R
 from toolglot.dialect import Dialect
 from toolglot.dialects import STORED
 from toolglot.passes.digest import digest
-from toolglot.recordings.comparison import Outcome, Sent
+from toolglot.recordings.answer_label import first_start, recorded_start
+from toolglot.recordings.comparison import RerunOutcome, SentRequest
 from toolglot.recordings.format import CallSettings, ServedResult, UpstreamRequest
-from toolglot.recordings.label import first_start, start_of
 from toolglot.recordings.read import Recording
+from toolglot.recordings.recorded_settings import recorded_history, recorded_quirks
 from toolglot.recordings.redact import split_address
-from toolglot.recordings.rerun.servers import RecordedHost, at_hand, mcp_of
-from toolglot.recordings.rerun.stored import RecordedStore
-from toolglot.recordings.settings import layers_of, quirks_of
+from toolglot.recordings.rerun.recorded_store import RecordedStore
+from toolglot.recordings.rerun.servers import RecordedHost, available_servers, mcp_config
 from toolglot.server.app import App
 from toolglot.server.approvals import PendingApprovals
 from toolglot.server.gateway import Gateway
@@ -37,55 +37,56 @@ from toolglot.upstream.replay.transport import replay_attempt
 from toolglot.upstream.transport import TransportError, UpstreamCall
 from toolglot.upstream.vendors import VENDORS
 
-_MOST_ATTEMPTS = 100
-_MOST_PARTS = 32
+_MAX_ATTEMPTS = 100
+_MAX_PARTS = 32
 """Of an address."""
-_PATIENT = BreakerConfig(failures=1_000_000)
+_NO_TIMEOUTS = BreakerConfig(failures=1_000_000)
 _LONG = Limits(keepalive=3600.0, drain=0.0)
-QUIET = 0.01
-"""Seconds of silence after which a client leaves that has nothing more to wait for."""
-KEPT_ID = 53
-"""The length of the id of a response that is kept: `resp_` and 48 characters."""
+SILENCE_BEFORE_LEAVING = 0.01
+"""Seconds of silence after which a client with nothing more to wait for disconnects."""
+STORED_ID_LENGTH = 53
+"""The length of the id of a stored response: `resp_` and 48 characters."""
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What a configuration says of a model and its upstream."""
+class ReplaySettings(Struct, frozen=True, kw_only=True):
+    """Settings of a model and its upstream."""
 
     tools: str = "auto"
     bad_calls: str = "pass"
     rescue: bool = False
     verbatim: bool | None = None
     rounds: int | None = None
-    """How often the model may be asked, where that was less than the configuration allows: time was over."""
+    """Maximum number of calls of the model, if the recorded run had fewer than the configuration allows: time was
+    over."""
 
     @property
     def model_fields(self) -> dict[str, Any]:
         return {"tools": self.tools, "bad_calls": self.bad_calls, "rescue": self.rescue}
 
 
-class Question(Struct, frozen=True, kw_only=True):
-    """What a client asks."""
+class ReplayQuestion(Struct, frozen=True, kw_only=True):
+    """A client's request."""
 
     client: str
     path: str
-    """With its query."""
+    """Includes the query."""
     headers: Mapping[str, str]
     body: bytes
 
 
-class _Tape(Struct):
+class _RecordedAnswers(Struct):
     """The recorded answers, and what was sent for them."""
 
     recording: Recording
-    sent: list[Sent]
+    sent: list[SentRequest]
 
 
-class InOrder:
-    """Gives the recorded answers in their order, whatever is asked, to one of the recorded upstreams."""
+class RecordedUpstream:
+    """Returns the recorded answers of one recorded upstream in order, whatever is asked."""
 
     recorded = True
 
-    def __init__(self, tape: _Tape, upstream: str, dialect: Dialect) -> None:
+    def __init__(self, tape: _RecordedAnswers, upstream: str, dialect: Dialect) -> None:
         self._tape = tape
         self._upstream = upstream
         self._dialect = dialect
@@ -93,16 +94,18 @@ class InOrder:
     async def send(self, call: UpstreamCall) -> RecordedReply:
         tape = self._tape
         number = len(tape.sent)
-        tape.sent.append(Sent(upstream=self._upstream, dialect=self._dialect.name, path=call.url, body=call.body))
+        tape.sent.append(
+            SentRequest(upstream=self._upstream, dialect=self._dialect.name, path=call.url, body=call.body)
+        )
         if number >= len(tape.recording.attempts):
-            raise TransportError("pool", "nothing more is recorded")  # and nobody tries again
+            raise TransportError("pool", "nothing more is recorded")  # not retried
         return await replay_attempt(tape.recording, tape.recording.attempts[number], "none")
 
     async def close(self) -> None:
         """There is no connection to close."""
 
 
-class Nowhere:
+class UnusedTransport:
     """The network, which is not used."""
 
     async def send(self, call: UpstreamCall) -> RecordedReply:
@@ -123,12 +126,12 @@ class _RecordedApprovals(PendingApprovals):
         return self._counted
 
 
-async def play(recording: Recording, question: Question, settings: Settings) -> Outcome:
-    """What comes of the question today, when the upstreams answer as they did then."""
-    tape, left = _Tape(recording, []), asyncio.Event()
-    store = RecordedStore(recording) if _had_a_store(recording) else None
+async def replay_question(recording: Recording, question: ReplayQuestion, settings: ReplaySettings) -> RerunOutcome:
+    """Return the result of the question today, with the upstreams answering as they did then."""
+    tape, left = _RecordedAnswers(recording, []), asyncio.Event()
+    store = RecordedStore(recording) if _had_store(recording) else None
     service = Service(
-        gateway=_gateway(tape, settings),
+        gateway=_make_gateway(tape, settings),
         receipts=Receipts(),
         metrics=Metrics(),
         store=store,
@@ -136,12 +139,12 @@ async def play(recording: Recording, question: Question, settings: Settings) -> 
         approvals=_RecordedApprovals(recording),
     )
     try:
-        status, headers, body, ended = await _asked(App(service), question, left, _http_version(recording))
+        status, headers, body, ended = await _call_app(App(service), question, left, _http_version(recording))
     finally:
         if store is not None:
             await store.close()
     receipts = service.receipts.latest("", 1)
-    return Outcome(
+    return RerunOutcome(
         client=question.client,
         sent=tuple(tape.sent),
         status=status,
@@ -153,49 +156,49 @@ async def play(recording: Recording, question: Question, settings: Settings) -> 
 
 
 def _http_version(recording: Recording) -> str:
-    """The one in which the answer ended as it did: to an HTTP/1.0 client nothing can be told by cutting a connection,
-    and before that was done it was told to nobody."""
+    """Return the HTTP version in which the answer ended the same way: for an HTTP/1.0 client, cutting a connection says
+    nothing, and older versions did not cut it."""
     told = [attempt.request.settings for attempt in recording.attempts]
     return "1.1" if any(settings is not None and settings.can_cut for settings in told) else "1.0"
 
 
-def _had_a_store(recording: Recording) -> bool:
+def _had_store(recording: Recording) -> bool:
     told = [attempt.request.settings for attempt in recording.attempts]
-    if any(each.keeps_state for each in told if each is not None) or recording.reads or _was_kept(recording):
+    if any(each.keeps_state for each in told if each is not None) or recording.reads or _was_stored(recording):
         return True
-    if recording.head.client == STORED and start_of(recording) is None:
-        # There is no answer that would show it: the receipt says where nothing is stored.
+    if recording.head.client == STORED and recorded_start(recording) is None:
+        # No answer would show it: the receipt says if nothing is stored.
         return not any(line.get("why") == UNSTORED for line in recording.receipt)
     return recording.at_hand is not None and recording.at_hand.keeps
 
 
-def _was_kept(recording: Recording) -> bool:
-    """Has the gateway put the id of a stored response on the answer?"""
-    start = start_of(recording) if recording.head.client == STORED else None
-    return start is not None and start.id.startswith("resp_") and len(start.id) == KEPT_ID
+def _was_stored(recording: Recording) -> bool:
+    """Tell whether the gateway put the id of a stored response on the answer."""
+    start = recorded_start(recording) if recording.head.client == STORED else None
+    return start is not None and start.id.startswith("resp_") and len(start.id) == STORED_ID_LENGTH
 
 
 def _with_recorded_ids(recording: Recording, client: str, request_id: str, body: bytes) -> bytes:
-    """Ids that chance has made today, as they were then."""
+    """Replace today's random ids by the recorded ones."""
     if request_id:
         body = body.replace(request_id.encode(), recording.head.id.encode())
-    if client == recording.head.client and _was_kept(recording):
-        then, now = start_of(recording), first_start(client, body)
-        if then is not None and now is not None and len(now.id) == KEPT_ID:
+    if client == recording.head.client and _was_stored(recording):
+        then, now = recorded_start(recording), first_start(client, body)
+        if then is not None and now is not None and len(now.id) == STORED_ID_LENGTH:
             body = body.replace(now.id.encode(), then.id.encode())
     return body
 
 
-def _gateway(tape: _Tape, settings: Settings) -> Gateway:
-    """The recorded upstreams in the order in which they were asked, the first for the model and the others after it."""
+def _make_gateway(tape: _RecordedAnswers, settings: ReplaySettings) -> Gateway:
+    """Set up the recorded upstreams in order of their calls, the first for the model and the others as fallbacks."""
     recording = tape.recording
     places: dict[tuple[str, str], None] = {}
     upstreams: dict[str, UpstreamConfig] = {}
     for attempt in recording.attempts:
         asked = attempt.request
         places[asked.upstream, asked.model] = None
-        upstreams[asked.upstream] = _upstream(asked.upstream, asked.dialect, asked.url, recording, settings)
-    models = _models(recording, list(places), settings)
+        upstreams[asked.upstream] = _upstream_config(asked.upstream, asked.dialect, asked.url, recording, settings)
+    models = _model_configs(recording, list(places), settings)
     default = next(iter(upstreams), None)
     config = Config(
         upstreams=upstreams,
@@ -203,42 +206,46 @@ def _gateway(tape: _Tape, settings: Settings) -> Gateway:
         default_upstream=default,
         discover=False,
         limits=_LONG,
-        mcp=mcp_of(recording, settings.rounds),
+        mcp=mcp_config(recording, settings.rounds),
     )
     config = assemble(config, {}).config
-    made = build(config, Nowhere())
+    made = build(config, UnusedTransport())
     behind = {
-        name: replace(upstream, transport=InOrder(tape, name, upstream.dialect), **_as_recorded(recording, name))
+        name: replace(
+            upstream, transport=RecordedUpstream(tape, name, upstream.dialect), **_recorded_fields(recording, name)
+        )
         for name, upstream in made.upstreams.items()
     }
     return Gateway(config, behind, router(config))
 
 
-def _models(recording: Recording, places: Sequence[tuple[str, str]], settings: Settings) -> dict[str, ModelConfig]:
-    """The model that was asked for, and those after it under names of their own where it is known how they were set."""
+def _model_configs(
+    recording: Recording, places: Sequence[tuple[str, str]], settings: ReplaySettings
+) -> dict[str, ModelConfig]:
+    """Return the requested model, and its fallbacks under separate names if their settings are known."""
     models: dict[str, ModelConfig] = {}
     if not places:
         return models
     fallbacks: list[str] = []
     for number, (upstream, model) in enumerate(places[1:]):
-        if told := _told(recording, upstream, model):
+        if told := _recorded_settings(recording, upstream, model):
             fallbacks.append(f"recorded fallback {number}")
             models[fallbacks[-1]] = ModelConfig(upstream=upstream, model=model or None, **_model_fields(told))
         elif model:
             fallbacks.append(f"{upstream}/{model}")
     upstream, model = places[0]
-    told = _told(recording, upstream, model)
+    told = _recorded_settings(recording, upstream, model)
     fields = _model_fields(told) if told else settings.model_fields
-    # However a server was attached, by an alias, a header or the request: by an alias it is in its place.
-    fields["mcp"] = tuple(each.server for each in at_hand(recording))
+    # A server may have been attached by an alias, a header or the request: an alias covers all of these.
+    fields["mcp"] = tuple(each.server for each in available_servers(recording))
     models[recording.head.model] = ModelConfig(
         upstream=upstream, model=model or None, fallbacks=tuple(fallbacks), **fields
     )
     return models
 
 
-def _told(recording: Recording, upstream: str, model: str) -> list[CallSettings]:
-    """How the calls to a model were set, as far as the recording tells it."""
+def _recorded_settings(recording: Recording, upstream: str, model: str) -> list[CallSettings]:
+    """Return the recorded settings of the calls to a model."""
     asked = [attempt.request for attempt in recording.attempts]
     return [each.settings for each in asked if (each.upstream, each.model) == (upstream, model) and each.settings]
 
@@ -255,26 +262,26 @@ def _model_fields(told: Sequence[CallSettings]) -> dict[str, Any]:
         "bad_calls": first.bad_calls,
         "starts_in_reasoning": first.starts_in_reasoning,
         "strict": first.strict,
-        "quirks": quirks_of(first),
+        "quirks": recorded_quirks(first),
     }
 
 
-def _as_recorded(recording: Recording, name: str) -> dict[str, Any]:
-    """What is known of how an upstream was set."""
+def _recorded_fields(recording: Recording, name: str) -> dict[str, Any]:
+    """Return what is known of an upstream's settings."""
     for attempt in recording.attempts:
         told = attempt.request.settings
         if told is not None and attempt.request.upstream == name:
             warp = {} if told.warp_history is None else {"warp_history": told.warp_history}
             tools = {"disable_warp_tools": told.disable_warp_tools}
-            known = {"history": layers_of(told), "verbatim": told.verbatim, "cache_marks": told.cache_marks}
-            return {**known, **warp, **tools, **_address(attempt.request)}
+            known = {"history": recorded_history(told), "verbatim": told.verbatim, "cache_marks": told.cache_marks}
+            return {**known, **warp, **tools, **_recorded_address(attempt.request)}
     return {}
 
 
-def _address(asked: UpstreamRequest) -> dict[str, Any]:
-    """The address as it was configured, where that can be found: state that clients carry is sealed for it."""
+def _recorded_address(asked: UpstreamRequest) -> dict[str, Any]:
+    """Return the configured address, if it can be determined: client-carried state is sealed for it."""
     issuer = "" if asked.settings is None else asked.settings.issuer
-    parts = asked.url.partition("?")[0].split("/")[:_MOST_PARTS]
+    parts = asked.url.partition("?")[0].split("/")[:_MAX_PARTS]
     for count in range(1, len(parts) + 1):
         address = "/".join(parts[:count])
         if digest(asked.upstream, address) == issuer:
@@ -282,8 +289,10 @@ def _address(asked: UpstreamRequest) -> dict[str, Any]:
     return {}
 
 
-def _upstream(name: str, dialect: str, url: str, recording: Recording, settings: Settings) -> UpstreamConfig:
-    asked = max(sum(each.upstream == name for each in asked) for asked in rounds_of(recording))
+def _upstream_config(
+    name: str, dialect: str, url: str, recording: Recording, settings: ReplaySettings
+) -> UpstreamConfig:
+    asked = max(sum(each.upstream == name for each in asked) for asked in call_rounds(recording))
     parts = split_address(url)
     vendor = next((each for each in VENDORS.values() if each.base_url and _host(each.base_url) == parts.netloc), None)
     is_demo = url.startswith(DEMO_URL)
@@ -292,13 +301,13 @@ def _upstream(name: str, dialect: str, url: str, recording: Recording, settings:
         vendor=vendor.name if vendor is not None and parts.netloc else None,
         base_url=DEMO_URL if is_demo else f"http://{parts.netloc or 'recorded.invalid'}",
         verbatim=settings.verbatim,
-        retries=Retries(attempts=min(asked, _MOST_ATTEMPTS), first_wait=0.0),
-        breaker=_PATIENT,
+        retries=Retries(attempts=min(asked, _MAX_ATTEMPTS), first_wait=0.0),
+        breaker=_NO_TIMEOUTS,
     )
 
 
-def rounds_of(recording: Recording) -> list[list[UpstreamRequest]]:
-    """The calls to upstreams, in groups between which tools were run."""
+def call_rounds(recording: Recording) -> list[list[UpstreamRequest]]:
+    """Group the calls to upstreams by the tool runs between them."""
     rounds: list[list[UpstreamRequest]] = [[]]
     for line in recording.lines:
         if isinstance(line, ServedResult) and rounds[-1]:
@@ -312,11 +321,11 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc
 
 
-async def _asked(
-    app: App, question: Question, left: asyncio.Event, http_version: str
+async def _call_app(
+    app: App, question: ReplayQuestion, left: asyncio.Event, http_version: str
 ) -> tuple[int, dict[str, str], bytes, bool]:
-    """The answer of an ASGI app to one request, and whether it ended. Its client waits for all of it, or until it has
-    left."""
+    """Return the ASGI app's answer to one request, and whether it ended. The client waits for all of it, or until it
+    has disconnected."""
     parts = urlsplit(question.path)
     scope: MutableMapping[str, Any] = {
         "type": "http",
@@ -335,31 +344,31 @@ async def _asked(
             return unread.pop()
         await left.wait()
         got = -1
-        while got != len(told):  # all that was on its way
+        while got != len(told):  # wait for everything in flight
             got = len(told)
-            await asyncio.sleep(QUIET)
+            await asyncio.sleep(SILENCE_BEFORE_LEAVING)
         return {"type": "http.disconnect"}
 
     async def send(message: MutableMapping[str, Any]) -> None:
         told.append(message)
 
     await app(scope, receive, send)
-    if not told:  # it has left before there was anything
+    if not told:  # the client disconnected before there was anything
         return 0, {}, b"", False
     head, ended = told[0], not told[-1].get("more_body", True)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head["headers"]}
     return head["status"], headers, b"".join(message.get("body", b"") for message in told[1:]), ended
 
 
-_OF_THE_CONNECTION = frozenset(
+_CONNECTION_HEADERS = frozenset(
     """authorization connection content-encoding content-length cookie expect host keep-alive origin proxy-authorization
     te transfer-encoding upgrade x-api-key x-goog-api-key x-toolglot-mcp""".split()  # noqa: SIM905
 )
-"""A client's headers that belong to the way it came, or to who it is."""
+"""A client's headers that belong to its connection or its identity."""
 
 
-def _headers(question: Question) -> list[tuple[str, str]]:
+def _headers(question: ReplayQuestion) -> list[tuple[str, str]]:
     passed = [
-        (name.lower(), value) for name, value in question.headers.items() if name.lower() not in _OF_THE_CONNECTION
+        (name.lower(), value) for name, value in question.headers.items() if name.lower() not in _CONNECTION_HEADERS
     ]
     return [*passed, ("host", "127.0.0.1"), ("content-length", str(len(question.body)))]

@@ -1,4 +1,4 @@
-"""Events and requests in one line each."""
+"""Summaries of events and requests in one line each."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from toolglot.errors import DecodeError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult, Usage
 from toolglot.lint.report import visible
-from toolglot.recordings.frames import LONGEST_VALUE, Cell
+from toolglot.recordings.frame_cells import MAX_VALUE_CHARS, Cell
 from toolglot.wire import json
 
-MOST_RESULTS = 20
-"""That are told one by one; more are counted."""
-_INSTRUCTING = ("system", "developer")
-"""Roles whose texts are no part of what is said."""
+MAX_RESULTS = 20
+"""Maximum results to list one by one; more are counted."""
+_INSTRUCTION_ROLES = ("system", "developer")
+"""Roles whose texts are not part of the conversation."""
 
 
 def event_cell(event: Event) -> Cell:
     is_bad = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
-    told = _event(event)
+    told = _event_text(event)
     return Cell(visible(told), told, "error" if is_bad else "")
 
 
-def _event(event: Event) -> str:
+def _event_text(event: Event) -> str:
     match event:
         case Delta(index=index, text=text):
             return f"delta {index} {json.encode_text(text)}"
         case Open(index=index, block=block):
-            return f"open {index} {_block(block)}"
+            return f"open {index} {_block_text(block)}"
         case Close(index=index, complete=complete):
             return f"close {index}" if complete else f"close {index}, cut off"
         case Start(id=identity, model=model):
@@ -41,7 +41,7 @@ def _event(event: Event) -> str:
             return f"fault {error.kind}: {error.message}"
 
 
-def _block(block: Block) -> str:
+def _block_text(block: Block) -> str:
     match block:
         case ToolCall():
             return f"call {block.name} {block.id}".rstrip()
@@ -69,12 +69,12 @@ def usage_text(usage: Usage | None) -> str:
     return ", ".join(told)
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def decoded(dialect: str, data: bytes) -> Request | None:
-    """A request, if it can be read."""
+def decode_request(dialect: str, data: bytes) -> Request | None:
+    """Decode a request; None if it cannot be read."""
     try:
         return find(dialect).decode_request(data)
     except (DecodeError, RecursionError):
@@ -82,18 +82,18 @@ def decoded(dialect: str, data: bytes) -> Request | None:
 
 
 def request_text(request: Request | None, size: int) -> str:
-    """How much is asked."""
+    """Summarize the size of a request."""
     told: Sequence[str] = ()
     if request is not None:
-        tools = [counted(len(request.tools), "tool")] if request.tools else []
-        said = [message for message in request.messages if message.role not in _INSTRUCTING]
+        tools = [count_noun(len(request.tools), "tool")] if request.tools else []
+        said = [message for message in request.messages if message.role not in _INSTRUCTION_ROLES]
         system = " and system text" if len(said) < len(request.messages) else ""
-        told = (f"{counted(len(said), 'message')}{system}", *tools)
-    return ", ".join((*told, counted(size, "byte")))
+        told = (f"{count_noun(len(said), 'message')}{system}", *tools)
+    return ", ".join((*told, count_noun(size, "byte")))
 
 
 def result_cells(request: Request | None) -> tuple[Cell, ...]:
-    """The results of tools that a request tells first: those behind the last thing that the model said."""
+    """Return the new tool results of a request: those after the model's last message."""
     if request is None:
         return ()
     blocks = [(message, block) for message in request.messages for block in message.content]
@@ -101,28 +101,28 @@ def result_cells(request: Request | None) -> tuple[Cell, ...]:
     results = [block for _, block in blocks if isinstance(block, ToolResult)]
     behind = takewhile(lambda each: each[0].role != "assistant", reversed(blocks))
     new = [block for _, block in behind if isinstance(block, ToolResult)][::-1]
-    told = [_result_cell(result, names) for result in new[:MOST_RESULTS]]
-    if len(new) > MOST_RESULTS:
-        told.append(Cell(f"… and {counted(len(new) - MOST_RESULTS, 'more result')}"))
+    told = [_result_cell(result, names) for result in new[:MAX_RESULTS]]
+    if len(new) > MAX_RESULTS:
+        told.append(Cell(f"… and {count_noun(len(new) - MAX_RESULTS, 'more result')}"))
     if len(results) > len(new):
-        told.append(Cell(f"{counted(len(results) - len(new), 'result')} of earlier turns"))
+        told.append(Cell(f"{count_noun(len(results) - len(new), 'result')} of earlier turns"))
     return tuple(told)
 
 
 def _result_cell(result: ToolResult, names: Mapping[str, str]) -> Cell:
     what = f"{'error' if result.is_error else 'result'} of {result.name or names.get(result.call_id) or result.call_id}"
-    said = ", ".join(map(_content, result.content)) or "nothing"
-    whole = "\n".join(block.text if isinstance(block, Text) else _content(block) for block in result.content)
+    said = ", ".join(map(_content_text, result.content)) or "nothing"
+    whole = "\n".join(block.text if isinstance(block, Text) else _content_text(block) for block in result.content)
     return Cell(visible(f"{what}: {said}"), f"{what}:\n{whole}", "error" if result.is_error else "")
 
 
-def _content(block: Block) -> str:
+def _content_text(block: Block) -> str:
     match block:
-        case Text(text=text) if len(text) > LONGEST_VALUE:
-            return f"{len(text)} characters, {json.encode_text(text[:LONGEST_VALUE] + '…')}"
+        case Text(text=text) if len(text) > MAX_VALUE_CHARS:
+            return f"{len(text)} characters, {json.encode_text(text[:MAX_VALUE_CHARS] + '…')}"
         case Text(text=text):
             return json.encode_text(text)
         case Media(kind=kind, source=source):
             size = f"{len(source.data.rstrip('=')) * 3 // 4} bytes" if source.kind == "base64" else source.kind
             return f"{kind} ({', '.join(filter(None, (source.media_type, size)))})"
-    return _block(block)
+    return _block_text(block)

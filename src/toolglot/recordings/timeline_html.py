@@ -1,6 +1,4 @@
-"""A timeline as one page of HTML that needs nothing else: no script, everything escaped, the whole of a frame behind a
-click.
-"""
+"""Render a timeline as one self-contained HTML page: no script, everything escaped, full frames on click."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from toolglot.export.html import FOOT, head, safe
 from toolglot.receipt import Loss
-from toolglot.recordings.frames import Cell
-from toolglot.recordings.timeline import Asked, Banner, Row, Timeline
+from toolglot.recordings.frame_cells import Cell
+from toolglot.recordings.timeline import Timeline, TimelineBanner, TimelineRequest, TimelineRow
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -28,8 +26,8 @@ tr.banner td { background: #8882; } .loss, .error { color: #c0392b; } .note { co
 """
 
 
-def page_of(timeline: Timeline) -> Iterator[str]:
-    """The page, piece by piece."""
+def render_html(timeline: Timeline) -> Iterator[str]:
+    """Yield the page, piece by piece."""
     yield f"{head(timeline.title, STYLE)}<h1>{safe(timeline.title)}</h1>\n"
     yield from map(_request, timeline.requests)
     yield (
@@ -38,19 +36,19 @@ def page_of(timeline: Timeline) -> Iterator[str]:
         "</thead>\n<tbody>\n"
     )
     for entry in timeline.entries:
-        yield _banner(entry) if isinstance(entry, Banner) else _row(entry)
+        yield _banner(entry) if isinstance(entry, TimelineBanner) else _row(entry)
     yield "</tbody>\n</table>\n<ul>\n"
     yield from (f"<li>{safe(line)}</li>\n" for line in timeline.totals)
     yield f"</ul>\n{FOOT}"
 
 
-def _request(asked: Asked) -> str:
+def _request(asked: TimelineRequest) -> str:
     about = "".join(f"<p>{safe(line)}</p>\n" for line in (asked.about, *asked.lines))
     results = "".join(map(_cell, asked.results))
     return f"<h2>{safe(asked.title)}</h2>\n{about}{_receipt(asked.receipt)}{_cell(asked.body)}{results}"
 
 
-def _row(row: Row) -> str:
+def _row(row: TimelineRow) -> str:
     columns = "".join(f"<td>{''.join(map(_cell, cells))}</td>" for cells in (row.client, row.events, row.upstream))
     lines = (
         f'<tr class="banner"><td></td><td></td><td colspan="3">{_receipt(row.lines)}</td></tr>\n' if row.lines else ""
@@ -58,7 +56,7 @@ def _row(row: Row) -> str:
     return f'<tr><td class="number">{row.number}</td><td class="time">{_time(row.at)}</td>{columns}</tr>\n{lines}'
 
 
-def _banner(banner: Banner) -> str:
+def _banner(banner: TimelineBanner) -> str:
     kind = ' class="error"' if banner.kind == "error" else ""
     told = f"<div{kind}>{safe(banner.text)}</div>{_receipt(banner.lines)}"
     return f'<tr class="banner"><td></td><td class="time">{_time(banner.at)}</td><td colspan="3">{told}</td></tr>\n'

@@ -18,7 +18,7 @@ from toolglot.errors import DecodeError
 from toolglot.recordings.format import StoreRead
 from toolglot.recordings.read import Recording
 from toolglot.recordings.rerun.run import NotRerunError
-from toolglot.recordings.timeline import timeline_of
+from toolglot.recordings.timeline import make_timeline
 from toolglot.store import History, Item, Replay, Rounds, State, Turn
 from toolglot.store.as_json import Kind, read, written
 from toolglot.store.sqlite import SqliteStore
@@ -97,7 +97,7 @@ def test_whose_it_was_is_not_recorded(linked: dict[str, Recording]) -> None:
 
 
 def test_explaining_says_why_the_request_is_another(linked: dict[str, Recording]) -> None:
-    timeline = timeline_of(linked["stream"])
+    timeline = make_timeline(linked["stream"])
     assert "not made again: it goes on from what was stored" in timeline.requests[1].lines
 
 
@@ -123,13 +123,13 @@ def test_whether_there_was_a_store_is_known_also_where_nothing_was_kept(
 
 def test_explaining_agrees_with_running_again(linked: dict[str, Recording]) -> None:
     for recording in linked.values():
-        timeline = timeline_of(recording, replayed=again(recording))
+        timeline = make_timeline(recording, replayed=again(recording))
         said = [*(line for asked in timeline.requests for line in asked.lines), *timeline.totals]
         assert not any("today's code" in line or "not made again" in line for line in said), said
-    told = timeline_of(linked["stream"], replayed=again(linked["stream"])).requests[1].lines
+    told = make_timeline(linked["stream"], replayed=again(linked["stream"])).requests[1].lines
     assert "with what was kept: it goes on from what was stored" in told
     other = changed(linked["stream"].lines, StoreRead, "Paris", "Berlin")
-    lines = timeline_of(other, replayed=again(other)).requests[1].lines
+    lines = make_timeline(other, replayed=again(other)).requests[1].lines
     assert "today's code makes another request of it: `toolglot replay` tells the differences" in lines
 
 
@@ -137,7 +137,7 @@ def test_explaining_names_no_differences_where_nothing_can_be_run_again(linked: 
     earlier = as_recording(line for line in linked["stream"].lines if not isinstance(line, StoreRead))
     with pytest.raises(NotRerunError) as refusal:
         again(earlier)
-    timeline = timeline_of(earlier, replayed=str(refusal.value))
+    timeline = make_timeline(earlier, replayed=str(refusal.value))
     assert f"not made again: {refusal.value}" in timeline.requests[1].lines
     assert timeline.totals[-1] == f"`toolglot replay` does not run it again: {refusal.value}"
     assert not any("tells the differences" in line for line in (*timeline.requests[1].lines, *timeline.totals))

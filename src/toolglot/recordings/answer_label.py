@@ -1,6 +1,6 @@
-"""What a recorded answer has of ours that is never the same twice: its time, from a clock, and its id, from chance.
+"""The parts of a recorded answer that come from the gateway and differ every time: its time and its random id.
 
-Whoever gives the answer again feeds both in, so that the same bytes come of it.
+A replay sets both, so that it gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from toolglot.dialects import find
 from toolglot.errors import DecodeError, MissingExtraError, UnknownDialectError, UpstreamError
 from toolglot.events import Event, Start, unfold
 from toolglot.receipt import Receipt
-from toolglot.recordings.frames import Cutter, payload_of
+from toolglot.recordings.frame_cells import FrameSplitter, frame_payload
 from toolglot.recordings.read import Recording
 from toolglot.wire import json
 
 
-class Label(Struct, frozen=True):
-    """`created` and `completed` are in Unix seconds; None where nobody can tell."""
+class AnswerLabel(Struct, frozen=True):
+    """`created` and `completed` are in Unix seconds; None if unknown."""
 
     created: int | None = None
     answer_id: str = ""
@@ -32,39 +32,39 @@ class Label(Struct, frozen=True):
         return self.completed
 
 
-def label_of(recording: Recording) -> Label:
-    """The time that the client was told; where its dialect tells none, the time of the request."""
-    start = start_of(recording)
+def answer_label(recording: Recording) -> AnswerLabel:
+    """Return the time that the client got; if its dialect has none, the time of the request."""
+    start = recorded_start(recording)
     created = None if start is None else start.created
     if created is None:
-        created = _time_in_words(recording.body)
-    started = _time(recording.head.time) if created is None else created
-    return Label(started, answer_id(recording.head.id), completed_of(recording))
+        created = _gemini_time(recording.body)
+    started = _parse_time(recording.head.time) if created is None else created
+    return AnswerLabel(started, answer_id(recording.head.id), completed_time(recording))
 
 
 _COMPLETED = re.compile(rb'"completed_at": ?(\d+)')
 
 
-def completed_of(recording: Recording) -> int | None:
-    """The time that the client was told for the end of its answer."""
+def completed_time(recording: Recording) -> int | None:
+    """Return the end time of the answer that the client got."""
     told = _COMPLETED.findall(recording.body)
     return int(told[-1]) if told else None
 
 
 def answer_id(request_id: str) -> str:
-    """The id of an answer to this request, where its upstream tells none."""
+    """Return the id of an answer to this request, if its upstream sends none."""
     return request_id.replace("req_", "resp_")
 
 
-def start_of(recording: Recording) -> Start | None:
-    """How the recorded answer begins, as its client reads it; None where it is none."""
+def recorded_start(recording: Recording) -> Start | None:
+    """Return how the recorded answer begins, as its client reads it; None if there is none."""
     if recording.response is None or recording.response.status != 200 or not recording.pieces:
         return None
     return first_start(recording.head.client, recording.body)
 
 
 def first_start(client: str, answer: bytes) -> Start | None:
-    """How an answer begins, streamed or whole."""
+    """Return how an answer begins, streamed or whole."""
     for event in _events(client, answer):
         if isinstance(event, Start):
             return event
@@ -90,19 +90,19 @@ def _events(client: str, answer: bytes) -> Iterator[Event]:
 _PIECE = 4096
 
 
-def _time_in_words(answer: bytes) -> int | None:
-    """Gemini's, which is no part of an event."""
-    cutter = Cutter()
+def _gemini_time(answer: bytes) -> int | None:
+    """Parse the time of Gemini's API, which is not part of an event."""
+    cutter = FrameSplitter()
     frame = next(iter((*cutter.feed(answer), *cutter.close())), b"")
     try:
-        value = json.decode_frame(payload_of(frame))
+        value = json.decode_frame(frame_payload(frame))
     except DecodeError:
         return None
     told = value.get("createTime") if isinstance(value, dict) else None
-    return _time(told) if isinstance(told, str) else None
+    return _parse_time(told) if isinstance(told, str) else None
 
 
-def _time(text: str) -> int | None:
+def _parse_time(text: str) -> int | None:
     try:
         return int(datetime.fromisoformat(text).timestamp())
     except ValueError:

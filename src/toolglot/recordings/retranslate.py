@@ -1,7 +1,7 @@
-"""The upstream's recorded bytes through today's code, frame by frame, watched from inside.
+"""Run the upstream's recorded bytes through today's code, frame by frame, and observe it from inside.
 
-Where the recording does not tell how the model was configured, settings are tried until today's request is the recorded
-one; where none makes it, the usual ones are taken.
+If the recording does not say how the model was configured, settings are tried until today's request equals the recorded
+one; if none does, the defaults are used.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from toolglot.passes import Context, RequestPass
 from toolglot.passes.history_policy import settle, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Loss, Receipt
+from toolglot.recordings.answer_label import answer_label
 from toolglot.recordings.format import CallSettings
-from toolglot.recordings.label import label_of
 from toolglot.recordings.read import Attempt, Recording
-from toolglot.recordings.settings import layers_of, quirks_of, text_calls_of
+from toolglot.recordings.recorded_settings import recorded_history, recorded_quirks, recorded_text_calls
 from toolglot.translate import Exchange
 
 
-class Changed(Struct, frozen=True):
+class PassChange(Struct, frozen=True):
     """What a pass did to the request."""
 
     name: str
     lines: tuple[Loss, ...]
 
 
-class Done(Struct, frozen=True):
-    """What came of some bytes of the upstream."""
+class TranslatedFrame(Struct, frozen=True):
+    """The result of some bytes of the upstream."""
 
     events: tuple[Event, ...] = ()
     written: bytes = b""
     lines: tuple[Loss, ...] = ()
 
 
-class Spy:
-    """A stream encoder that remembers the events it is given."""
+class EncoderSpy:
+    """A stream encoder that remembers its events."""
 
     text_around: tuple[bytes, bytes] | None = None
 
@@ -62,35 +62,35 @@ class Spy:
     def keepalive(self) -> bytes:
         return self._encoder.keepalive()
 
-    def taken(self) -> tuple[Event, ...]:
+    def take_events(self) -> tuple[Event, ...]:
         events, self.events = tuple(self.events), []
         return events
 
 
-class Again:
+class RetranslatedAttempt:
     """One attempt. `refused` is why today's code does not make its request; `same`: it makes the recorded one."""
 
     def __init__(self, recording: Recording, attempt: Attempt) -> None:
         self._attempt = attempt
         self.streams = attempt.request.stream
-        self.changes: list[Changed] = []
+        self.changes: list[PassChange] = []
         self.refused: str | None = None
         self.same = False
         self._served_tools: set[str] = set()
-        self.exchange = self._made(recording, attempt)
+        self.exchange = self._make_exchange(recording, attempt)
         self._told = len(self.exchange.receipt)
-        self._spy = Spy(self.exchange.client.stream_encoder(self.exchange.asked, self.exchange.receipt))
+        self._spy = EncoderSpy(self.exchange.client.stream_encoder(self.exchange.asked, self.exchange.receipt))
         self._translation = self.exchange.stream(self._spy)
-        # Where bytes go through as they are, nobody encodes, and an answer that is to be whole is encoded at its end: a
-        # decoder beside them knows what they say.
+        # Forwarded bytes are not encoded, and a whole answer is encoded at its end: a second decoder reads their
+        # events.
         beside = self.exchange.verbatim or not self.streams
         self._beside = self.exchange.upstream.stream_decoder(Receipt()) if beside else None
 
-    def _made(self, recording: Recording, attempt: Attempt) -> Exchange:
+    def _make_exchange(self, recording: Recording, attempt: Attempt) -> Exchange:
         if not recording.request.data:
             return Exchange(recording.head.client, attempt.request.dialect)
-        first: tuple[Exchange, list[Changed], str | None] | None = None
-        for exchange, changes in _candidates(recording, attempt, self._served_tools.__contains__):
+        first: tuple[Exchange, list[PassChange], str | None] | None = None
+        for exchange, changes in _candidate_exchanges(recording, attempt, self._served_tools.__contains__):
             sent, refused = b"", None
             try:
                 sent = exchange.request(
@@ -108,50 +108,50 @@ class Again:
         exchange, self.changes, self.refused = first
         return exchange
 
-    def again(self) -> bool:
-        """Does the next attempt go on with this answer, because it had a wrong call in it?"""
+    def is_retried(self) -> bool:
+        """Tell whether the next attempt continues this answer, because it had a wrong call in it."""
         if self._translation.wants_again is None:
             return False
         self._translation.again()
         return True
 
-    def feed(self, frame: bytes) -> Done:
-        """A frame of a stream. Where the client wants the answer whole, nothing is written for it."""
+    def feed(self, frame: bytes) -> TranslatedFrame:
+        """Translate a frame of a stream. If the client wants a whole answer, nothing is written for it."""
         written = self._translation.feed(frame) if self.streams else b""
-        return self._done(frame, written)
+        return self._translated(frame, written)
 
-    def close(self) -> Done:
+    def close(self) -> TranslatedFrame:
         written = self._translation.close()
-        told = self._spy.taken()
-        return Done(told if self._beside is None else tuple(self._beside.close()), written, self._lines())
+        told = self._spy.take_events()
+        return TranslatedFrame(told if self._beside is None else tuple(self._beside.close()), written, self._lines())
 
-    def whole(self, body: bytes) -> Done:
-        """An answer that is no stream."""
+    def whole(self, body: bytes) -> TranslatedFrame:
+        """Translate an answer that is not a stream."""
         try:
             written = self.exchange.response(body)
             answer = self.exchange.restored or self.exchange.answered
             events = tuple(unfold(answer)) if answer is not None else ()
         except UpstreamError as error:
-            return Done((Fault(error.error),), lines=self._lines())
+            return TranslatedFrame((Fault(error.error),), lines=self._lines())
         except DecodeError as error:
-            return Done((Fault(unreadable(error)),), lines=self._lines())
+            return TranslatedFrame((Fault(unreadable(error)),), lines=self._lines())
         except ToolglotError:
-            return Done(lines=self._lines())
-        return Done(events, written, self._lines())
+            return TranslatedFrame(lines=self._lines())
+        return TranslatedFrame(events, written, self._lines())
 
-    def failed(self, body: bytes) -> Done:
-        """An answer that is an error."""
+    def failed(self, body: bytes) -> TranslatedFrame:
+        """Translate an answer that is an error."""
         response = self._attempt.response
         assert response is not None
-        return Done((Fault(self.exchange.upstream.decode_error(response.status, response.headers, body)),))
+        return TranslatedFrame((Fault(self.exchange.upstream.decode_error(response.status, response.headers, body)),))
 
-    def _done(self, frame: bytes, written: bytes) -> Done:
+    def _translated(self, frame: bytes, written: bytes) -> TranslatedFrame:
         beside: tuple[Event, ...] = ()
         if self._beside is not None:
             with suppress(RecursionError):
                 beside = tuple(self._beside.feed(frame))
-            self._spy.taken()
-        return Done((*self._spy.taken(), *beside), written, self._lines())
+            self._spy.take_events()
+        return TranslatedFrame((*self._spy.take_events(), *beside), written, self._lines())
 
     def _lines(self) -> tuple[Loss, ...]:
         if len(self.exchange.receipt) == self._told:
@@ -162,8 +162,8 @@ class Again:
 
 
 def _added_tools(recording: Recording, attempt: Attempt, sent: bytes) -> set[str]:
-    """The tools that the gateway ran itself: the upstream was offered them, and the client did not send them."""
-    if not recording.serves:
+    """Return the tools that the gateway ran itself: offered to the upstream, but not sent by the client."""
+    if not recording.runs_tools:
         return set()
     upstream = find(attempt.request.dialect)
     try:
@@ -177,25 +177,26 @@ def _tool_names(request: Request) -> set[str]:
     return {tool.name for tool in request.tools if isinstance(tool, Tool)}
 
 
-def _candidates(
+def _candidate_exchanges(
     recording: Recording, attempt: Attempt, serves: Callable[[str], bool]
-) -> Iterator[tuple[Exchange, list[Changed]]]:
+) -> Iterator[tuple[Exchange, list[PassChange]]]:
     if (settings := attempt.request.settings) is not None:
-        yield _exchange(recording, attempt, settings, serves if recording.serves else None)
+        yield _make_candidate(recording, attempt, settings, serves if recording.runs_tools else None)
         return
-    yield _exchange(recording, attempt, serves=serves if recording.serves else None)
-    yield _exchange(recording, attempt, CallSettings(verbatim=False))
-    if not _lost_its_tools(recording, attempt):
+    yield _make_candidate(recording, attempt, serves=serves if recording.runs_tools else None)
+    yield _make_candidate(recording, attempt, CallSettings(verbatim=False))
+    if not _tools_became_text(recording, attempt):
         return
-    from toolglot.textcalls import FORMATS  # whoever sends tools as they are does not wait for all of them
+    # imported here, because recordings with native tools do not need all formats
+    from toolglot.textcalls import FORMATS
 
     for name in FORMATS:
-        yield _exchange(recording, attempt, CallSettings(text_format=name))
-        yield _exchange(recording, attempt, CallSettings(text_format=name, bad_calls="ask"))
+        yield _make_candidate(recording, attempt, CallSettings(text_format=name))
+        yield _make_candidate(recording, attempt, CallSettings(text_format=name, bad_calls="ask"))
 
 
-def _lost_its_tools(recording: Recording, attempt: Attempt) -> bool:
-    """Did the client send tools, and the upstream got none? Then they were told as text."""
+def _tools_became_text(recording: Recording, attempt: Attempt) -> bool:
+    """Tell whether the client sent tools and the upstream got none: then they were sent as text."""
     exchange = Exchange(recording.head.client, attempt.request.dialect)
     try:
         asked = exchange.client.decode_request(recording.request.data)
@@ -209,17 +210,17 @@ def _has_tools(request: Request) -> bool:
     return any(isinstance(tool, Tool) for tool in request.tools)
 
 
-def _exchange(
+def _make_candidate(
     recording: Recording,
     attempt: Attempt,
     settings: CallSettings | None = None,
     serves: Callable[[str], bool] | None = None,
-) -> tuple[Exchange, list[Changed]]:
+) -> tuple[Exchange, list[PassChange]]:
     settings = settings or CallSettings()
-    changes: list[Changed] = []
-    label, asked = label_of(recording), attempt.request
+    changes: list[PassChange] = []
+    label, asked = answer_label(recording), attempt.request
     client, upstream = find(recording.head.client), find(asked.dialect)
-    quirks, policy = quirks_of(settings), settle(layers_of(settings))
+    quirks, policy = recorded_quirks(settings), settle(recorded_history(settings))
     passes = with_policy(
         REQUEST_PASSES,
         policy,
@@ -231,12 +232,12 @@ def _exchange(
         upstream,
         model=asked.model or None,
         can=msgspec.structs.replace(capabilities(upstream, asked.model), **quirks) if quirks else None,
-        passes=[*(_watched(each, changes) for each in passes), *_telling(settings, client.name)],
+        passes=[*(_watch_pass(each, changes) for each in passes), *_warp_history_passes(settings, client.name)],
         created=label.created,
         answer_id=label.answer_id,
         clock=label.clock,
         verbatim=settings.verbatim,
-        text_calls=text_calls_of(settings),
+        text_calls=recorded_text_calls(settings),
         history_format=policy.said.calls,
         keeps_state=settings.keeps_state,
         can_cut=settings.can_cut,
@@ -248,8 +249,8 @@ def _exchange(
     return exchange, changes
 
 
-def _telling(settings: CallSettings, client: str) -> Iterator[RequestPass]:
-    """How Warp was told of the conversation."""
+def _warp_history_passes(settings: CallSettings, client: str) -> Iterator[RequestPass]:
+    """Yield the pass that selects how Warp received the conversation."""
     if settings.warp_history is None or client == WARP:
         return
     fields: dict[str, Any] = {"history": "text" if settings.warp_history == "text" else "native"}
@@ -257,7 +258,7 @@ def _telling(settings: CallSettings, client: str) -> Iterator[RequestPass]:
     yield lambda request, context: with_native(request, WARP, **fields)
 
 
-def _watched(request_pass: RequestPass, changes: list[Changed]) -> RequestPass:
+def _watch_pass(request_pass: RequestPass, changes: list[PassChange]) -> RequestPass:
     name = f"{request_pass.__module__.rpartition('.')[2]}.{getattr(request_pass, '__name__', 'pass')}"
 
     def watch(request: Request, context: Context) -> Request:
@@ -265,7 +266,7 @@ def _watched(request_pass: RequestPass, changes: list[Changed]) -> RequestPass:
         made = request_pass(request, context)
         lines = tuple(context.receipt)[told:]
         if made is not request or lines:
-            changes.append(Changed(name, lines))
+            changes.append(PassChange(name, lines))
         return made
 
     return watch

@@ -1,5 +1,5 @@
-"""Words of the APIs themselves. They keep nothing secret, and without them no program can read a request: whatever a
-pattern matches, a string that is one of them stays."""
+"""Words of the APIs themselves. They are not secret, and no program can read a request without them: a string that is
+one of them is kept, whatever a pattern matches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = """
     output_tokens_details promptTokenCount prompt_tokens prompt_tokens_details reasoning_tokens thoughtsTokenCount
     totalTokenCount total_tokens
 """.split()  # noqa: SIM905
-"""Of the members of requests and answers."""
+"""Names of members of requests and answers."""
 _VALUES = """
     adaptive any array assistant auto base64 boolean chat.completion chat.completion.chunk completed
     content_block_delta content_block_start content_block_stop custom custom_tool_call custom_tool_call_output developer
@@ -36,12 +36,12 @@ _VALUES = """
     response.reasoning_summary_text.delta response.reasoning_summary_text.done response.reasoning_text.delta
     response.reasoning_text.done response.refusal.delta response.refusal.done
 """.split()  # noqa: SIM905
-"""Which say of what kind something is."""
+"""Values that say what kind something is."""
 
 WORDS = frozenset((*_NAMES, *_VALUES))
-NAMING = frozenset({"name", "allowedFunctionNames", "allowed_function_names"})
+TOOL_NAME_MEMBERS = frozenset({"name", "allowedFunctionNames", "allowed_function_names"})
 """Members that name tools: one, or the first of several."""
-COUNTING = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
-"""Members whose numbers tell which parts of an answer belong together."""
-LONGEST_COUNT = 5
-"""Digits of such a number: what is longer counts nothing, whatever its member is called."""
+INDEX_MEMBERS = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
+"""Members whose numbers say which parts of an answer belong together."""
+MAX_INDEX_DIGITS = 5
+"""Digits of such a number: a longer one is no index, whatever its member is called."""

@@ -1,4 +1,4 @@
-"""The store of a recorded exchange: it has what was read then, and keeps what is new until the exchange is over."""
+"""The store of a recorded exchange: it returns what was read then, and keeps new data until the exchange is over."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _failure(line: StoreRead) -> StoreError:
 
 
 class RecordedStore(SqliteStore):
-    """Answers reads in the order of recording, each kind by itself."""
+    """Answers reads in the order of recording, per kind."""
 
     def __init__(self, recording: Recording) -> None:
-        """Raises `DecodeError` where a line has something else in it than what it says."""
+        """Raises `DecodeError` if a line does not contain what its type says."""
         self._reads: dict[Kind, deque[Any]] = {kind: deque() for kind in get_args(Kind)}
         for line in recording.reads:
             for kind in get_args(Kind):
@@ -55,7 +55,7 @@ class RecordedStore(SqliteStore):
         return await super().rounds(owner, hashes) if found is _NOTHING else found
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """What was read is known by its order, and not by whose it was."""
+        """Reads are identified by their order, not by their owner."""
         return True
 
     async def states(
@@ -73,7 +73,7 @@ class RecordedStore(SqliteStore):
         return found if found is not None and found.hash in hashes else None
 
     async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
-        """Nobody will go on from it, and the conversation that it belongs to is not here."""
+        """Nothing continues from it, and its conversation is not here."""
 
     async def add_items(self, owner: str, conversation: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
         return tuple(items)

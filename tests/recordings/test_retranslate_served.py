@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from tests.recordings.made import as_recording, exchange
 from toolglot.events import Close, Fault, Finish
-from toolglot.recordings.again import Again
-from toolglot.recordings.format import AnyLine, ServedTools, UpstreamRequest, body_of
+from toolglot.recordings.format import AnyLine, ServedTools, UpstreamRequest, body_members
+from toolglot.recordings.retranslate import RetranslatedAttempt
 
 OWN = {"name": "own", "input_schema": {"type": "object", "properties": {}}}
 REQUEST = {
@@ -42,8 +42,8 @@ def recorded(name: str, *, serves: bool) -> list[AnyLine]:
         if isinstance(line, UpstreamRequest):
             body = json.loads(as_recording(lines).attempts[0].request.data)
             body["tools"].append({"type": "function", "function": {"name": "run_here"}})
-            made.append(replace(ServedTools(), **body_of(b"[]")))
-            line = replace(line, **body_of(json.dumps(body).encode()))
+            made.append(replace(ServedTools(), **body_members(b"[]")))
+            line = replace(line, **body_members(json.dumps(body).encode()))
         made.append(line)
     return made
 
@@ -53,8 +53,8 @@ def recorded(name: str, *, serves: bool) -> list[AnyLine]:
 )
 def test_a_broken_call_of_a_tool_that_was_run_here_is_marked(name: str, serves: bool, ends_well: bool) -> None:
     recording = as_recording(recorded(name, serves=serves))
-    assert recording.serves == serves
-    again = Again(recording, recording.attempts[0])
+    assert recording.runs_tools == serves
+    again = RetranslatedAttempt(recording, recording.attempts[0])
     events = [event for frame in broken_call(name) for event in again.feed(frame).events]
     events += again.close().events
     assert isinstance(events[-1], Finish if ends_well else Fault)

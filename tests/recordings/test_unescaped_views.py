@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolglot.recordings.views import views
+from toolglot.recordings.unescaped_views import all_views
 
 
 def _once(text: str) -> str:
@@ -22,13 +22,13 @@ def test_one_of_the_views_is_the_text_that_was_escaped(text: str, depth: int, is
     written = quote(text, safe="") if is_quoted else text
     for _ in range(depth):
         written = _once(written)
-    assert any(view.text == text for view in views(written))
+    assert any(view.text == text for view in all_views(written))
 
 
 @given(text=st.text('a\\"u05cé%C3B9n+= ', max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_places_in_a_view_follow_one_another_in_the_text(text: str) -> None:
-    for view in views(text):
+    for view in all_views(text):
         origins = [view.origin(place) for place in range(len(view.text) + 1)]
         assert origins == sorted(origins)
         assert (origins[0], origins[-1]) == (0, len(text))
@@ -48,6 +48,6 @@ def test_places_in_a_view_follow_one_another_in_the_text(text: str) -> None:
     ],
 )
 def test_what_is_found_in_a_view_has_a_place_in_the_text(text: str, wanted: str, original: str) -> None:
-    spans = [(view, view.text.index(wanted)) for view in views(text) if wanted in view.text]
+    spans = [(view, view.text.index(wanted)) for view in all_views(text) if wanted in view.text]
     assert spans
     assert {text[view.origin(at) : view.origin(at + len(wanted))] for view, at in spans} == {original}

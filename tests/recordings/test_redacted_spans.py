@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.recordings.holes import LONGEST, fits_text
+from toolglot.recordings.redacted_spans import MAX_SPAN, matches_text
 
 
 def fits(then: str, now: str) -> bool:
-    return fits_text(json.dumps(then).encode(), json.dumps(now).encode())
+    return matches_text(json.dumps(then).encode(), json.dumps(now).encode())
 
 
 PIECES = st.lists(st.text(max_size=8).filter(lambda text: "[" not in text), min_size=2, max_size=5)
@@ -35,7 +35,7 @@ def test_whatever_stood_there_fits(pieces: list[str], secret: str) -> None:
     ],
 )
 def test_a_hole_stays_inside_of_its_string_and_is_not_empty(then: bytes, now: bytes) -> None:
-    assert not fits_text(then, now)
+    assert not matches_text(then, now)
 
 
 def test_what_keeps_its_length_is_a_hole_too() -> None:
@@ -44,7 +44,7 @@ def test_what_keeps_its_length_is_a_hole_too() -> None:
 
 
 def test_holes_have_a_bound_and_are_looked_for_in_linear_time() -> None:
-    assert not fits("[redacted]", "x" * (LONGEST + 1))
+    assert not fits("[redacted]", "x" * (MAX_SPAN + 1))
     then, now = "[redacted]ab" * 20_000, "xab" * 19_999 + "xxx"
     began = process_time()
     assert not fits(then, now)
@@ -79,7 +79,7 @@ def test_holes_have_a_bound_and_are_looked_for_in_linear_time() -> None:
     ],
 )
 def test_a_number_is_a_hole_for_numbers_where_it_was_redacted(then: object, now: object, fits: bool) -> None:
-    assert fits_text(json.dumps(then).encode(), json.dumps(now).encode()) is fits
+    assert matches_text(json.dumps(then).encode(), json.dumps(now).encode()) is fits
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How the gateway was set for a recorded call, as values that today's code takes."""
+"""Convert the recorded settings of a call to values for today's code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from toolglot.recordings.format import CallSettings
 from toolglot.recordings.read import Recording
 from toolglot.textcalls.settings import BadCalls, TextCalls
 
-PUT_BACK = "was kept here for"
-"""Stands in the receipt where reasoning state was put back."""
-POLICIES = ("this upstream is sent at most", "results of tools come last")
-"""Stand in the receipt where a history policy was kept to."""
+STATE_ADDED = "was kept here for"
+"""Receipt text for reasoning state that was added."""
+POLICY_APPLIED = ("this upstream is sent at most", "results of tools come last")
+"""Receipt texts for an applied history policy."""
 
 
-def text_calls_of(settings: CallSettings) -> TextCalls | None:
+def recorded_text_calls(settings: CallSettings) -> TextCalls | None:
     if settings.text_format is None:
         return None
     return TextCalls(
@@ -32,26 +32,26 @@ def text_calls_of(settings: CallSettings) -> TextCalls | None:
     )
 
 
-def quirks_of(settings: CallSettings) -> dict[str, Any]:
-    """The capabilities that were told, as far as there still are such ones."""
-    return _known(settings.quirks, Capabilities)
+def recorded_quirks(settings: CallSettings) -> dict[str, Any]:
+    """Return the recorded capabilities that still exist."""
+    return _known_fields(settings.quirks, Capabilities)
 
 
-def layers_of(settings: CallSettings) -> tuple[Layer, ...]:
-    """The history policy: what cuts in steps, and what cuts to the brim."""
-    said = _known(settings.history, HistoryPolicy)
+def recorded_history(settings: CallSettings) -> tuple[Layer, ...]:
+    """Return the history policy: limits that cut in steps, and limits that are exact."""
+    said = _known_fields(settings.history, HistoryPolicy)
     exact = {name: said.pop(name) for name in settings.exact if name in said}
     return Layer(HistoryPolicy(**said)), Layer(HistoryPolicy(**exact), exact=True)
 
 
-def told_of(settled: Settled) -> tuple[dict[str, Any], list[str]]:
-    """The same the other way round: a policy, and the limits of it that cut to the brim."""
+def record_history(settled: Settled) -> tuple[dict[str, Any], list[str]]:
+    """The inverse: return a policy, and its exact limits."""
     said = {name: value for name, value in asdict(settled.said).items() if value is not None}
     exact = [limit.name for limit in settled.limits if limit.share == 1.0 and said.get("cut_to") != 1.0]
     return said, exact
 
 
-def _known(told: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+def _known_fields(told: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for field in fields(kind):
         if field.name in told:
@@ -62,11 +62,11 @@ def _known(told: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
     return known
 
 
-def put_in(recording: Recording) -> str | None:
-    """What went into the requests of an exchange beside what the client has sent; None if nothing."""
+def added_content(recording: Recording) -> str | None:
+    """Return what was added to the requests of an exchange besides what the client sent; None if nothing."""
     told = [attempt.request.settings for attempt in recording.attempts]
     receipt = [line.get("why", "") for line in recording.receipt]
-    if any(each.state_put_back for each in told if each is not None) or any(PUT_BACK in why for why in receipt):
+    if any(each.state_put_back for each in told if each is not None) or any(STATE_ADDED in why for why in receipt):
         return "state that was kept was put back"
     if any(each.conversation_put_back for each in told if each is not None):
         return "the upstream was told what it had said itself"
@@ -75,12 +75,12 @@ def put_in(recording: Recording) -> str | None:
     return None
 
 
-def why_not_again(recording: Recording) -> str | None:
-    """What went into the requests of an exchange and is not in its recording; None if nothing. What the store had is
-    there, but in recordings of earlier versions."""
+def missing_content(recording: Recording) -> str | None:
+    """Return what was added to the requests of an exchange and is not in its recording; None if nothing. What the store
+    had is recorded, except by earlier versions."""
     told = [attempt.request.settings for attempt in recording.attempts]
-    if (put := put_in(recording)) is not None and not recording.reads:
+    if (put := added_content(recording)) is not None and not recording.reads:
         return f"{put}, which is not in the recording"
-    if None in told and any(line.get("why", "").startswith(POLICIES) for line in recording.receipt):
+    if None in told and any(line.get("why", "").startswith(POLICY_APPLIED) for line in recording.receipt):
         return "a history policy was applied, and which one the recording does not tell"
     return None

@@ -1,14 +1,14 @@
-"""Patterns of a user's own, searched for in time that grows with the text alone.
+"""User-defined patterns, searched in time that is linear in the text.
 
-A pattern is written as Python's `re` has it, and `re` reads it; but `re` searches by trying, which a pattern such as
-`(a+)+b` and a text that somebody else chose can drag out for years, and nothing can stop it. Here a pattern becomes an
-automaton, which looks at each character twice: backwards, to see where a match begins, and forwards from there to its
-end. What an automaton cannot do is refused: references to groups, looking ahead and behind, `^` and `$`. The longest
-match counts, or with a lazy repeat (`+?`) the shortest.
+A pattern has the syntax of Python's `re`, and `re` parses it. But `re` searches by backtracking: a pattern such as
+`(a+)+b` and an untrusted text can make it run for years, and nothing can stop it. Here a pattern becomes an automaton,
+which looks at each character twice: backwards, to see where a match begins, and forwards from there to its end. What an
+automaton cannot do is refused: group references, lookahead and lookbehind, `^` and `$`. The longest match counts, or
+with a lazy repeat (`+?`) the shortest.
 
-A move of the automaton is worked out once and remembered, but there are patterns and texts with a new one for every
-character. So a pattern has a stock of work, which every text adds to by its length. When it is used up, all of the text
-counts as found, and that is told: too much is redacted, never too little.
+A move of the automaton is computed once and cached, but some patterns and texts need a new one for every character. So
+a pattern has a work budget, to which every text adds by its length. When it is used up, the whole text counts as
+matched, and this is reported: too much is redacted, never too little.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from re import _constants as kinds  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, TypeAlias
 
-from toolglot.recordings.replacing import Found
+from toolglot.recordings.replacement import FoundSecret
 
-LONGEST_MATCH = 64 * 1024
-"""Characters of one match; of a longer one, the first."""
-MOST_STATES = 1000
-"""Of the automaton of a pattern: about one for a character, and `{100}` is a hundred."""
-_MOST_KEPT = 20_000
-"""Moves between sets of states that are remembered."""
-MOST_WORK = 1_000_000
-"""The stock of a pattern: moves that are worked out, and more for those of many states. About a second."""
-_EARNED = 1
-"""What each character of a text adds to it."""
-_STEPS = 8
-"""Characters looked at forwards, for each one of a text, that are no work."""
+MAX_MATCH = 64 * 1024
+"""Maximum characters of a match; of a longer one, the first characters."""
+MAX_STATES = 1000
+"""Maximum states of a pattern's automaton: about one per character, and `{100}` is a hundred."""
+_MAX_CACHED_MOVES = 20_000
+"""Maximum cached moves between sets of states."""
+MAX_WORK = 1_000_000
+"""Budget of a pattern: computed moves, weighted by their number of states. About a second."""
+_WORK_PER_CHARACTER = 1
+"""Work that each character of a text adds to the budget."""
+_FREE_STEPS = 8
+"""Forward steps per character of a text that are free."""
 
 _AMBIGUOUS = (
     "inside of `[…]` it has what later versions of Python may read otherwise (at position {}): write `\\[` for a "
@@ -47,33 +47,31 @@ class PatternError(ValueError):
     """Why a pattern cannot be used."""
 
 
-class _TooMuchError(Exception):
+class _WorkExceededError(Exception):
     pass
 
 
-class _Work:
-    """What is left of it."""
-
+class _WorkBudget:
     def __init__(self) -> None:
-        self._left = MOST_WORK
+        self._left = MAX_WORK
 
     def earn(self, characters: int) -> None:
-        self._left = min(MOST_WORK, max(0, self._left) + _EARNED * characters)
+        self._left = min(MAX_WORK, max(0, self._left) + _WORK_PER_CHARACTER * characters)
 
     def spend(self, work: int) -> None:
         self._left -= work
         if self._left < 0:
-            raise _TooMuchError
+            raise _WorkExceededError
 
 
-class Pattern:
-    """`gave_up` is called when the work has become too much, for each text."""
+class LinearPattern:
+    """`gave_up` is called for each text when the budget is exceeded."""
 
     def __init__(self, text: str, gave_up: Callable[[], None] = lambda: None) -> None:
-        tree = _parsed(text)
+        tree = _parse(text)
         flags = tree.state.flags
         self._gave_up = gave_up
-        self._work = _Work()
+        self._work = _WorkBudget()
         self._forwards = _Automaton(tree, flags, self._work, backwards=False)
         self._backwards = _Automaton(tree, flags, self._work, backwards=True)
         if self._forwards.matches_nothing:
@@ -81,21 +79,21 @@ class Pattern:
         self._shortest = self._forwards.lazy
         self._needle = "" if flags & re.IGNORECASE else _needle(tree)
 
-    def find(self, text: str) -> Iterable[Found]:
-        """All matches, from left to right."""
+    def find(self, text: str) -> Iterable[FoundSecret]:
+        """Yield all matches, from left to right."""
         if self._needle not in text:
             return ()
         self._work.earn(len(text))
         try:
             return list(self._find(text))
-        except _TooMuchError:
+        except _WorkExceededError:
             self._gave_up()
-            return [Found(0, len(text), 0)]
+            return [FoundSecret(0, len(text), 0)]
 
-    def _find(self, text: str) -> Iterator[Found]:
-        steps = _STEPS * len(text)
-        for left, right in self._stretches(text):
-            # With the characters at its sides, which tell where words end.
+    def _find(self, text: str) -> Iterator[FoundSecret]:
+        steps = _FREE_STEPS * len(text)
+        for left, right in self._candidate_ranges(text):
+            # Includes the characters at its sides, which determine word boundaries.
             before, done = max(0, left - 1), 0
             stretch = text[before : right + 1]
             for start in self._backwards.ends(stretch):
@@ -107,11 +105,11 @@ class Pattern:
                     self._work.spend(-steps)
                     steps = 0
                 if end > start:
-                    yield Found(before + start, before + end, before + start)
+                    yield FoundSecret(before + start, before + end, before + start)
                     done = end
 
-    def _stretches(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where matches can be: around the needle, up to characters that no match has."""
+    def _candidate_ranges(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where matches can be: around the required literal, up to characters that no match contains."""
         if not self._needle:
             yield 0, len(text)
             return
@@ -125,7 +123,7 @@ class Pattern:
             yield left, right
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -137,7 +135,7 @@ def _parsed(text: str) -> Any:
 
 
 def _needle(tree: Any) -> str:
-    """A text without which there is no match: the longest run of plain characters outside of any choice."""
+    """Return a literal that every match contains: the longest run of plain characters outside of any choice."""
     runs = [""]
     for kind, value in tree:
         if kind is kinds.LITERAL:
@@ -147,34 +145,33 @@ def _needle(tree: Any) -> str:
     return max(runs, key=len)
 
 
-class _Set:
-    """A set of states, each a bit, and where each character leads from it: to another set, and whether a match ends
-    before it."""
+class _StateSet:
+    """A set of states as bits, and where each character leads: to another set, and whether a match ends before it."""
 
     __slots__ = ("is_word", "moves", "states")
 
     def __init__(self, states: int, is_word: bool) -> None:
         self.states = states
         self.is_word = is_word
-        self.moves: dict[str, tuple[_Set, bool]] = {}
+        self.moves: dict[str, tuple[_StateSet, bool]] = {}
 
 
 class _Automaton:
-    """State 0 is the end. A state has a test and the state behind it, or leads on without a character."""
+    """State 0 is the end. A state has a test and a next state, or leads on without a character."""
 
-    def __init__(self, tree: Any, flags: int, work: _Work, *, backwards: bool) -> None:
+    def __init__(self, tree: Any, flags: int, work: _WorkBudget, *, backwards: bool) -> None:
         self._work = work
         self._order = -1 if backwards else 1
         self._tests: list[Test | None] = [None]
         self._known_tests: dict[tuple[Any, ...], Test] = {}
         self._next: list[list[int]] = [[]]
-        self._at: dict[int, bool] = {}  # states that are passed at the boundary of a word alone, or (False) elsewhere
+        self._at: dict[int, bool] = {}  # states that need a word boundary (True), or no boundary (False)
         self.lazy = False
         self._first = 1 << self._sequence(tree, flags, 0)
         self._behind = [sum(1 << state for state in {*behind}) for behind in self._next]
         # Where each state leads without a character, inside of a word and at its boundary.
         self._reached = tuple(
-            [self._reached_from(state, at) for state in range(len(self._next))] for at in (False, True)
+            [self._epsilon_closure(state, at) for state in range(len(self._next))] for at in (False, True)
         )
         self.matches_nothing = any(reached[self._first.bit_length() - 1] & 1 for reached in self._reached)
         self._with_test: dict[Test, int] = {}
@@ -182,26 +179,26 @@ class _Automaton:
             if test is not None:
                 self._with_test[test] = self._with_test.get(test, 0) | 1 << state
         self._searching = backwards
-        self._sets: dict[tuple[int, bool], _Set] = {}
+        self._sets: dict[tuple[int, bool], _StateSet] = {}
         self._kept = 0
         self._taking: dict[str, int] = {}
 
     def may_have(self, character: str) -> bool:
-        """Is there a match with this character in it?"""
-        return self._that_take(character) != 0
+        """Tell whether a match can contain this character."""
+        return self._states_accepting(character) != 0
 
-    def _that_take(self, character: str) -> int:
-        """The states that this character leads on from."""
+    def _states_accepting(self, character: str) -> int:
+        """Return the states that accept this character."""
         told = self._taking.get(character)
         if told is None:
-            if len(self._taking) > _MOST_KEPT:
+            if len(self._taking) > _MAX_CACHED_MOVES:
                 self._taking.clear()
             passed = (states for test, states in self._with_test.items() if test(character))
-            told = self._taking[character] = sum(passed)  # no state is in two of them
+            told = self._taking[character] = sum(passed)  # each state is in only one of them
         return told
 
     def ends(self, text: str) -> list[int]:
-        """Backwards through all of the text: where matches begin, from left to right."""
+        """Scan backwards: return where matches begin, from left to right."""
         found: list[int] = []
         current = self._set(self._first, False)
         for place in range(len(text) - 1, -1, -1):
@@ -216,10 +213,10 @@ class _Automaton:
         return found
 
     def end(self, text: str, start: int, *, shortest: bool) -> tuple[int, int]:
-        """Forwards from here: the end of the match, and how many characters that took."""
+        """Scan forwards from here: return the end of the match, and how many characters that took."""
         current = self._set(self._first, start > 0 and _is_word(text[start - 1]))
         found, place = start, start
-        most = min(len(text), start + LONGEST_MATCH)
+        most = min(len(text), start + MAX_MATCH)
         while place < most:
             character = text[place]
             move = current.moves.get(character) or self._move(current, character)
@@ -234,18 +231,18 @@ class _Automaton:
         follows = text[place] if place < len(text) else ""
         return (place if self._move(current, follows)[1] else found), place - start
 
-    def _move(self, current: _Set, character: str) -> tuple[_Set, bool]:
-        """Work out where this character leads from there; the empty one is the end of the text."""
+    def _move(self, current: _StateSet, character: str) -> tuple[_StateSet, bool]:
+        """Compute where this character leads from there; the empty one is the end of the text."""
         is_word = _is_word(character)
         table = self._reached[current.is_word != is_word]
         reached = behind = 0
         for state in _bits(current.states):
             reached |= table[state]
-        taken = reached & self._that_take(character) if character else 0
+        taken = reached & self._states_accepting(character) if character else 0
         for state in _bits(taken):
             behind |= self._behind[state]
         self._work.spend(1 + (current.states.bit_count() + taken.bit_count()) // 4)
-        if self._kept > _MOST_KEPT:
+        if self._kept > _MAX_CACHED_MOVES:
             self._sets.clear()
             self._kept = 0
         self._kept += 1
@@ -253,16 +250,16 @@ class _Automaton:
         current.moves[character] = move
         return move
 
-    def _set(self, states: int, is_word: bool) -> _Set:
+    def _set(self, states: int, is_word: bool) -> _StateSet:
         if not self._at:
-            is_word = False  # nobody asks
+            is_word = False  # irrelevant here
         made = self._sets.get((states, is_word))
         if made is None:
-            made = self._sets[states, is_word] = _Set(states, is_word)
+            made = self._sets[states, is_word] = _StateSet(states, is_word)
         return made
 
-    def _reached_from(self, start: int, at_boundary: bool) -> int:
-        """This state and those that it leads to without a character."""
+    def _epsilon_closure(self, start: int, at_boundary: bool) -> int:
+        """Return this state and those reachable without a character."""
         reached, waiting = 0, [start]
         while waiting:
             state = waiting.pop()
@@ -274,7 +271,7 @@ class _Automaton:
         return reached
 
     def _state(self, test: Test | None, behind: Iterable[int]) -> int:
-        if len(self._tests) >= MOST_STATES:
+        if len(self._tests) >= MAX_STATES:
             raise PatternError("it is too large: are its repeats (`{1,1000}`) too many?")
         self._tests.append(test)
         self._next.append(list(behind))
@@ -287,7 +284,7 @@ class _Automaton:
 
     def _item(self, kind: Any, value: Any, flags: int, behind: int) -> int:
         if kind in (kinds.LITERAL, kinds.NOT_LITERAL, kinds.ANY, kinds.IN):
-            key = kind, str(value), flags  # copies of one, as repeats make them, are one
+            key = kind, str(value), flags  # identical copies, as repeats create them, are one
             if key not in self._known_tests:
                 self._known_tests[key] = _test(kind, value, flags)
             return self._state(self._known_tests[key], [behind])
@@ -350,21 +347,21 @@ _CATEGORIES: dict[Any, Test] = {
 
 
 def _test(kind: Any, value: Any, flags: int) -> Test:
-    """Does a character match? What is not ASCII is a letter or a digit here whatever `(?a)` says: more is found."""
+    """Return a character test. Non-ASCII letters and digits match whatever `(?a)` says: this finds more."""
     if kind is kinds.ANY:
         return (lambda character: True) if flags & re.DOTALL else (lambda character: character != "\n")
     if kind is kinds.IN:
         negated = value[0][0] is kinds.NEGATE
-        tests = [_one(*each) for each in (value[1:] if negated else value)]
+        tests = [_character_test(*each) for each in (value[1:] if negated else value)]
     else:
-        negated, tests = kind is kinds.NOT_LITERAL, [_one(kinds.LITERAL, value)]
+        negated, tests = kind is kinds.NOT_LITERAL, [_character_test(kinds.LITERAL, value)]
     cases: tuple[Callable[[str], str], ...] = (str,)
     if flags & re.IGNORECASE:
         cases = (str, str.lower, str.upper)
     return lambda character: negated != any(test(case(character)) for test in tests for case in cases)
 
 
-def _one(kind: Any, value: Any) -> Test:
+def _character_test(kind: Any, value: Any) -> Test:
     if kind is kinds.RANGE:
         low, high = map(chr, value)
         return lambda character: low <= character <= high
