@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolglot.agent.host import Host
+from toolglot.agent.host import McpHost
 from toolglot.chat.starting import EXAMPLE, example_server
 
 
 @asynccontextmanager
-async def a_host() -> AsyncIterator[Host]:
-    host = Host({EXAMPLE: example_server()})
+async def a_host() -> AsyncIterator[McpHost]:
+    host = McpHost({EXAMPLE: example_server()})
     await host.start()
     try:
         await host.ready([EXAMPLE])
@@ -26,7 +26,7 @@ def text_of(result: dict[str, Any]) -> str:
     return "\n".join(block["text"] for block in result["content"])
 
 
-async def _use(host: Host) -> None:
+async def _use(host: McpHost) -> None:
     hints = {tool.name: (tool.read_only, tool.destructive) for tool in host.tools(EXAMPLE)}
     assert hints.pop("add_note") == (False, False)
     assert set(hints.values()) == {(True, False)}

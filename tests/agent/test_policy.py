@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.agent.policy import most_specific, policy_of
-from toolglot.agent.tools import ServerTool
+from toolglot.agent.policy import call_policy, most_specific_policy
+from toolglot.agent.server_records import ServerTool
 from toolglot.config.schema import McpServerConfig, Policy
 from toolglot.ir import Tool
 from toolglot.tools.served import AskedServer, Chosen
@@ -45,7 +45,7 @@ def test_the_operator_decides_and_the_client_may_be_more_careful_or_say_yes(
     policy: Policy, tools: dict[str, Policy], client: AskedServer | None, tool: ServerTool, expected: Policy
 ) -> None:
     config = McpServerConfig(command="x", policy=policy, tools=tools)
-    assert policy_of(config, tool, client) == expected
+    assert call_policy(config, tool, client) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_the_operator_decides_and_the_client_may_be_more_careful_or_say_yes(
 )
 def test_of_several_patterns_the_one_that_says_most_counts(name: str, expected: Policy | None) -> None:
     patterns: dict[str, Policy] = {"read_*": "auto", "read_secret": "never", "read_s*": "ask"}
-    assert most_specific(patterns, name) == expected
+    assert most_specific_policy(patterns, name) == expected

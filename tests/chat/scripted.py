@@ -8,7 +8,7 @@ from io import StringIO
 from typing import Any
 
 from toolglot.agent.runner import OnProgress
-from toolglot.agent.tools import ServerState, ServerTool, ToolFailedError, server_tools
+from toolglot.agent.server_records import ServerState, ServerTool, ToolFailedError, server_tools
 from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, Session
 from toolglot.chat.starting import Options, begin

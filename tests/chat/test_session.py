@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chat.scripted import Stage, a_stage
-from toolglot.agent.tools import ServerState
+from toolglot.agent.server_records import ServerState
 from toolglot.chat.conversation import STOPPED, STOPPED_HERE, Failure
 from toolglot.chat.session import Ask, Consent
 from toolglot.ir import Text, Thinking, ToolCall, ToolResult

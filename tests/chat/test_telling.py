@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.agent.tools import ServerState, server_tools
+from toolglot.agent.server_records import ServerState, server_tools
 from toolglot.chat import telling
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Media, Source, Text, ToolResult, Usage

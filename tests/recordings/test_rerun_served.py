@@ -18,7 +18,7 @@ from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_serving import echo, own, says, turns
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Script, expect, reply
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.server_records import ToolFailedError
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, RecordConfig
 from toolglot.errors import DecodeError
 from toolglot.ir import ToolCall

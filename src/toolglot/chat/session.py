@@ -14,10 +14,10 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from toolglot.agent.loop import Loop, Words
-from toolglot.agent.runner import Runner, Served, Servers
-from toolglot.agent.toolbox import Attached, Toolbox, pack
-from toolglot.agent.tools import ServerState, ServerTool
+from toolglot.agent.loop import LoopReporting, ToolLoop
+from toolglot.agent.runner import ServedToolCall, ToolCaller, ToolRunner
+from toolglot.agent.server_records import ServerState, ServerTool
+from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
 from toolglot.chat import telling
 from toolglot.chat.conversation import LOST, STOPPED, Conversation, settled
 from toolglot.chat.safe import one_line
@@ -46,7 +46,7 @@ Consent = Literal["yes", "no", "always"]
 Ask = Callable[[ServedCall], Awaitable[Consent]]
 
 
-class Hosting(Servers, Protocol):
+class Hosting(ToolCaller, Protocol):
     """The part of a host that a chat needs."""
 
     async def ready(self, names: Sequence[str]) -> None: ...
@@ -159,8 +159,8 @@ class Session:
             GatewayModel(self.gateway, client, record, calling=self._calling, serves=toolbox.has), self._receipt
         )
         limits = self.gateway.config.mcp
-        runner = Runner(self._host, limits, None if self._ask is None else self._consents)
-        loop = Loop(model, toolbox, limits, runner, Words(teller=lambda: ScreenTeller(view)))
+        runner = ToolRunner(self._host, limits, None if self._ask is None else self._consents)
+        loop = ToolLoop(model, toolbox, limits, runner, LoopReporting(teller=lambda: ScreenTeller(view)))
         try:
             error = await self._run(loop, view)
         except asyncio.CancelledError:
@@ -183,7 +183,7 @@ class Session:
     def _told_losses(self) -> int:
         return self._receipt.loss_count if self._ask is not None else 0
 
-    async def _run(self, loop: Loop, view: View) -> str:
+    async def _run(self, loop: ToolLoop, view: View) -> str:
         """What went wrong; nothing if it all came."""
         try:
             async with aclosing(loop.run(self.conversation.request(self.model, effort=self._effort))) as answer:
@@ -199,7 +199,7 @@ class Session:
             return view.error.message
         return "" if view.stop is not None else "The answer did not end."
 
-    def _keep(self, loop: Loop, view: View, why: str) -> None:
+    def _keep(self, loop: ToolLoop, view: View, why: str) -> None:
         """What models are told of this answer from now on."""
         results = [outcome.result for outcome in loop.outcomes]
         if why:
@@ -219,17 +219,17 @@ class Session:
 
     def _toolbox(self) -> Toolbox:
         attached = [
-            Attached(label=name, server=name, config=config, tools=self._host.tools(name))
+            AttachedServer(label=name, server=name, config=config, tools=self._host.tools(name))
             for name, config in self.servers.items()
         ]
-        return pack(attached, (), self._receipt, can_ask=lambda _: self._ask is not None)
+        return make_toolbox(attached, (), self._receipt, can_ask=lambda _: self._ask is not None)
 
-    async def _consents(self, served: Served) -> bool:
+    async def _consents(self, served: ServedToolCall) -> bool:
         tool = served.offered.tool
         if (tool.server, tool.name) in self._always:
             return True
         assert self._ask is not None
-        consent = await self._ask(served.told)
+        consent = await self._ask(served.as_served_call)
         if consent == "always":
             self._always.add((tool.server, tool.name))
         return consent != "no"
@@ -267,7 +267,7 @@ _STOPS = {
 }
 
 
-def _unusual(view: View, loop: Loop) -> list[Line]:
+def _unusual(view: View, loop: ToolLoop) -> list[Line]:
     """What somebody should know of an answer that did not end as answers do."""
     lines = [Line(_STOPS[view.stop.reason], ("error",))] if view.stop and view.stop.reason in _STOPS else []
     unknown = [block.name for block in loop.seen if isinstance(block, ToolCall)]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from toolglot.agent.policy import policy_of
-from toolglot.agent.tools import ServerState, ServerTool
+from toolglot.agent.policy import call_policy
+from toolglot.agent.server_records import ServerState, ServerTool
 from toolglot.chat.safe import one_line, revealed, safe
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Block, Media, Text, ToolResult, Usage, format_tokens
@@ -116,7 +116,7 @@ def servers(
         known = tools[state.name]
         width = max((len(one_line(tool.name, 40)) for tool in known), default=0)
         for tool in known:
-            policy = "always" if (tool.server, tool.name) in agreed else policy_of(configs[state.name], tool)
+            policy = "always" if (tool.server, tool.name) in agreed else call_policy(configs[state.name], tool)
             told = one_line(tool.tool.description or "", 80)
             lines.append(Line(f"  {one_line(tool.name, 40):<{width}}  {policy:<6}  {told}".rstrip()))
     return lines or [Line("No MCP server is attached: --mcp-config FILE, or --example-tools, brings tools.")]

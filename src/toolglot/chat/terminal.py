@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from toolglot.agent.host import Host
+from toolglot.agent.host import McpHost
 from toolglot.chat import telling
 from toolglot.chat.actions import Actions
 from toolglot.chat.backstage import Backstage, LeaveError, StoppedError
@@ -66,7 +66,7 @@ class Chat:
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
         self._open.push_async_callback(transport.close)
         begun = await begin(self._wanted.options, self._environ, transport)
-        host = Host(begun.servers)
+        host = McpHost(begun.servers)
         self._open.push_async_callback(host.close)
         await host.start()
         session = Session(

@@ -101,7 +101,7 @@ def serve(
     )
     from toolglot.server.run import PortInUseError
     from toolglot.server.workers.errors import GaveUpError
-    from toolglot.server.workers.running import run
+    from toolglot.server.workers.serve import run
 
     try:
         run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolglot.agent.host import Host
-from toolglot.agent.toolbox import Attached
+from toolglot.agent.host import McpHost
+from toolglot.agent.toolbox import AttachedServer
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError
 from toolglot.gateway.errors import FailedError
@@ -152,7 +152,7 @@ def _once(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
         yield each
 
 
-def missing(host: Host, server: str) -> str | None:
+def missing(host: McpHost, server: str) -> str | None:
     """Why a server is not there at the moment."""
     try:
         state = host.state(server)
@@ -161,10 +161,12 @@ def missing(host: Host, server: str) -> str | None:
     return None if state.state == "ready" else state.why or state.state
 
 
-async def attach(host: Host, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt) -> list[Attached]:
+async def attach(
+    host: McpHost, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt
+) -> list[AttachedServer]:
     """The servers with their tools of this moment. What is not available is told in the receipt."""
     await host.ready([each.server for each in wanted])
-    attached: list[Attached] = []
+    attached: list[AttachedServer] = []
     for each in wanted:
         if (why := missing(host, each.server)) is not None:
             receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {why}")
@@ -173,5 +175,7 @@ async def attach(host: Host, config: McpConfig, wanted: Sequence[RequestedServer
             receipt.loss(each.asked.where, "credentials", why)
         tools = host.tools(each.server)
         settings = config.servers[each.server]
-        attached.append(Attached(label=each.label, server=each.server, config=settings, tools=tools, asked=each.asked))
+        attached.append(
+            AttachedServer(label=each.label, server=each.server, config=settings, tools=tools, asked=each.asked)
+        )
     return attached

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolglot.agent.results import size_of
-from toolglot.agent.runner import Outcome, Served
-from toolglot.agent.toolbox import Attached
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.runner import CallOutcome, ServedToolCall
+from toolglot.agent.server_records import ToolFailedError
+from toolglot.agent.tool_results import value_size
+from toolglot.agent.toolbox import AttachedServer
 from toolglot.config.schema import McpConfig
 from toolglot.receipt import Receipt
 from toolglot.recordings import format as lines
@@ -32,7 +32,7 @@ class TapedTools:
         self._tape = tape
 
     def at_hand(
-        self, attached: Sequence[Attached], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
+        self, attached: Sequence[AttachedServer], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
     ) -> None:
         """The servers for this exchange, and why some of them are not there."""
         told = {name: getattr(limits, name) for name in RECORDED_LIMITS}
@@ -40,19 +40,19 @@ class TapedTools:
         size = ABOUT * sum(len(each.tools) for each in attached)
         self._tape.writing.deferred_line(line, size, partial(_written, tuple(attached), tuple(missing)))
 
-    def said(self, served: Served, done: float, total: float | None, message: str | None) -> None:
+    def on_progress(self, served: ServedToolCall, done: float, total: float | None, message: str | None) -> None:
         self._tape.writing.line(lines.ServedProgress(**self._about(served), done=done, total=total, message=message))
 
-    async def returned(self, served: Served, value: dict[str, Any]) -> None:
+    async def on_result(self, served: ServedToolCall, value: dict[str, Any]) -> None:
         line = lines.ServedResult(**self._about(served), arguments=served.call.arguments)
         body = b""
         try:
-            body = await offload(size_of(value), json.encode, value)
+            body = await offload(value_size(value), json.encode, value)
         except (ValueError, TypeError, RecursionError) as error:  # half a character, say: the call itself goes on
             line = replace(line, failure="unwritable", message=f"what it returned could not be recorded: {error}")
         self._tape.writing.line(line, body)
 
-    def failed(self, served: Served, why: Exception) -> None:
+    def on_failure(self, served: ServedToolCall, why: Exception) -> None:
         kind = "failed" if isinstance(why, ToolFailedError) else "late" if isinstance(why, TimeoutError) else "broken"
         message = str(why) if kind == "failed" else ""
         about = self._about(served)
@@ -60,7 +60,7 @@ class TapedTools:
             lines.ServedResult(**about, arguments=served.call.arguments, failure=kind, message=message)
         )
 
-    def served(self, outcome: Outcome) -> None:
+    def served(self, outcome: CallOutcome) -> None:
         """A call has ended, whether its tool was run or not."""
         self._tape.writing.line(
             lines.ServedCall(
@@ -71,12 +71,12 @@ class TapedTools:
             )
         )
 
-    def _about(self, served: Served) -> dict[str, Any]:
+    def _about(self, served: ServedToolCall) -> dict[str, Any]:
         tool = served.offered.tool
         return {"at": self._tape.at, "call": served.call.id, "server": tool.server, "tool": tool.name}
 
 
-def _written(attached: Sequence[Attached], missing: Sequence[str | None]) -> bytes:
+def _written(attached: Sequence[AttachedServer], missing: Sequence[str | None]) -> bytes:
     return write_servers(
         [
             AvailableServer(

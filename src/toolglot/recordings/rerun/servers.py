@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolglot.agent.host import Host
-from toolglot.agent.keeper import Progress
-from toolglot.agent.tools import Pace, ServerState, ServerTool, ToolFailedError, server_tools
+from toolglot.agent.host import McpHost
+from toolglot.agent.server_records import HostTimings, ServerState, ServerTool, ToolFailedError, server_tools
+from toolglot.agent.supervisor import ProgressCallback
 from toolglot.config.schema import McpConfig
 from toolglot.dialects import find
 from toolglot.errors import DecodeError
@@ -45,12 +45,12 @@ class RecordedToolCall(Struct, kw_only=True):
     """The recorded time of its next event, while it runs."""
 
 
-class RecordedHost(Host):
+class RecordedHost(McpHost):
     """Returns the recorded result of each call, in the recorded order. If the recording ends during a call, `leave` is
     called: the client disconnected there, or the rest is unknown."""
 
     def __init__(self, recording: Recording, leave: Callable[[], None]) -> None:
-        super().__init__({}, pace=Pace(progress=0.0))
+        super().__init__({}, pace=HostTimings(progress=0.0))
         self._servers = {each.server: each for each in available_servers(recording)}
         self._left = _recorded_calls(recording)
         self._running: list[RecordedToolCall] = []
@@ -77,7 +77,7 @@ class RecordedHost(Host):
         name: str,
         arguments: dict[str, Any],
         *,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
         generation: int | None = None,
     ) -> dict[str, Any]:
         made = self._take_call(server, name, arguments)

@@ -1,4 +1,4 @@
-"""What the SDK and its transports raise when a server is not as it should be, in words."""
+"""Describe the errors that the SDK and its transports raise when a server misbehaves."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from pydantic import ValidationError
 
 from toolglot.errors import DecodeError
 
-Faults: TypeAlias = tuple[type[Exception], ...]
+ErrorTypes: TypeAlias = tuple[type[Exception], ...]
 
-NETWORK: Faults = (httpx2.HTTPError, OSError)
+NETWORK_ERRORS: ErrorTypes = (httpx2.HTTPError, OSError)
 
-FAULTS: Faults = (
+SERVER_ERRORS: ErrorTypes = (
     *(MCPError, ValidationError, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, DecodeError),
     *(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError, ValueError),
 )
-"""Of a server's making. Anything else is a fault of the SDK's or ours."""
+"""Caused by a server. Anything else is a bug in the SDK or in this program."""
 
 
-def leaf(error: BaseException) -> Exception | None:
-    """The first real error in a group, which may hold groups; None where there are cancellations alone."""
+def first_error(error: BaseException) -> Exception | None:
+    """Return the first real error in a group, which may contain groups; None if there are only cancellations."""
     if isinstance(error, BaseExceptionGroup):
-        found = (leaf(part) for part in error.exceptions)
+        found = (first_error(part) for part in error.exceptions)
         return next((part for part in found if part is not None), None)
     return error if isinstance(error, Exception) else None
 
 
-def told(error: BaseException) -> str:
-    """What is to be said of an error. It may hold secrets, and whatever characters a server has sent."""
-    match leaf(error):
+def error_text(error: BaseException) -> str:
+    """Describe an error. The text may contain secrets, and any characters that a server has sent."""
+    match first_error(error):
         case ValidationError() as invalid:
             first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])

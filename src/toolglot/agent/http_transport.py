@@ -1,4 +1,4 @@
-"""MCP over Streamable HTTP: the SDK's transport, with bounds on what comes back."""
+"""MCP over Streamable HTTP: the SDK's transport, with limits on answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BODY_LIMIT = 16 * 1024 * 1024
 _CONNECT = 30.0
 
 
-class _TooLongError(httpx2.StreamError):
-    """The SDK makes a failed call of it; other exceptions would end the whole connection."""
+class _BodyTooLongError(httpx2.StreamError):
+    """The SDK turns this into a failed call; other exceptions would end the whole connection."""
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedBody(httpx2.AsyncByteStream):
     """The body of an answer, up to a limit."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
@@ -33,15 +33,15 @@ class _Bounded(httpx2.AsyncByteStream):
         async for part in self._stream:
             length += len(part)
             if length > self._limit:
-                raise _TooLongError(f"the answer has more than {self._limit:,} bytes")
+                raise _BodyTooLongError(f"the answer has more than {self._limit:,} bytes")
             yield part
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-class _Transport(httpx2.AsyncBaseTransport):
-    """Passes requests on, and looks at what is answered before the SDK does."""
+class _BoundedTransport(httpx2.AsyncBaseTransport):
+    """Forwards requests, and checks answers before the SDK sees them."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, limit: int, told: Callable[[int, bool], None]) -> None:
         self._inner = inner
@@ -51,14 +51,14 @@ class _Transport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
         self._told(response.status_code, "mcp-session-id" in request.headers)
-        # We ask for none; and the limit would mean nothing for what is unpacked afterwards.
+        # We request no compression, and the limit would be useless for data that is decompressed afterwards.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             raise httpx2.DecodingError("the server compresses its answer without being asked to")
-        # Streams may be endless; their events are bounded one by one.
+        # Streams may be endless; their events are limited one by one.
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Bounded(response.stream, self._limit)
+            response.stream = _BoundedBody(response.stream, self._limit)
         return response
 
     async def aclose(self) -> None:
@@ -66,22 +66,22 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for this address (`HTTPS_PROXY`, `NO_PROXY` and so on)."""
+    """Return the proxy from the environment for this address (`HTTPS_PROXY`, `NO_PROXY` and so on)."""
     parts = urlsplit(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     return None if proxy is None or proxy_bypass(parts.hostname or "") else proxy
 
 
-def own_headers(config: McpServerConfig) -> dict[str, str]:
-    """What is sent with each request: what the configuration says, but for the one that would undo the bounds."""
+def configured_headers(config: McpServerConfig) -> dict[str, str]:
+    """Return the configured headers for each request, except the one that would defeat the limits."""
     kept = {name: value for name, value in config.headers.items() if name.lower() != "accept-encoding"}
     return {**kept, "accept-encoding": "identity"}
 
 
-class Http:
-    """The connection to one server. `why` tells what is known of its failures; of its end (`ended`) nothing ever is.
-    `lost` is called when it has forgotten the session, after which nothing but a new one helps."""
+class HttpServerTransport:
+    """The connection to one server. `why` describes its failures; nothing is known about its end (`ended`). `lost` is
+    called when the server has forgotten the session, after which only a new one helps."""
 
     def __init__(self, config: McpServerConfig, lost: Callable[[], None], *, body_limit: int = BODY_LIMIT) -> None:
         self.why: str | None = None
@@ -93,15 +93,17 @@ class Http:
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[TransportStreams]:
-        """What comes from the server, and where our messages go."""
+        """Yield the streams of messages from and to the server."""
         assert self._config.url is not None
-        # The SDK follows redirects within the server's own origin alone. `trust_env=False`: the client would build
-        # transports of its own for the environment's proxies, without our bounds, and send passwords from ~/.netrc.
+        # The SDK follows redirects only within the server's own origin. `trust_env=False`: otherwise the client would
+        # create its own transports for the environment's proxies, without our limits, and send passwords from ~/.netrc.
         client = httpx2.AsyncClient(
-            headers=own_headers(self._config),
-            # Calls have a time limit of their own, and a stream of changes may be silent for days.
+            headers=configured_headers(self._config),
+            # Calls have their own time limit, and a stream of changes may be silent for days.
             timeout=httpx2.Timeout(_CONNECT, read=None),
-            transport=_Transport(httpx2.AsyncHTTPTransport(proxy=proxy_for(self._config.url)), self._limit, self._told),
+            transport=_BoundedTransport(
+                httpx2.AsyncHTTPTransport(proxy=proxy_for(self._config.url)), self._limit, self._told
+            ),
             trust_env=False,
         )
         async with (
@@ -118,5 +120,5 @@ class Http:
         elif status == 404 and in_session:
             self._forgotten, self.why = True, "it has forgotten the session"
             self._lost()
-        elif status != 405:  # a server without a stream for what it says unasked
+        elif status != 405:  # a server without a stream for unsolicited messages
             self.why = f"it answered with HTTP status {status}"

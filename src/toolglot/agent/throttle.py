@@ -1,8 +1,8 @@
-"""The messages of a server at a pace that the event loop can bear.
+"""Throttle the messages of a server to a rate that the event loop can sustain.
 
-The SDK's dispatcher starts a task for each notification and each request of a server and does not wait for it. What it
-has no use for never reaches it; what is left comes through at a bounded rate, and beyond it the server has to wait:
-nobody reads its pipe or its connection meanwhile.
+The SDK's dispatcher starts a task for each notification and request of a server without waiting for it. Messages that
+it has no use for never reach it. The rest passes at a limited rate, and beyond that the server has to wait: its pipe or
+connection is not read meanwhile.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from toolglot.agent.envelope import Envelopes
+from toolglot.agent.result_envelope import ResultEnvelopes
 
 Incoming: TypeAlias = SessionMessage | Exception
 
-RATE = 2_000.0
-"""Messages a second, and as many at once."""
-_UNANSWERED = 64
-"""Requests of a server (for pings, samples and the like) that wait for an answer; further ones are dropped."""
-_WANTED = frozenset(
+MAX_RATE = 2_000.0
+"""Messages per second, and maximum burst."""
+_MAX_UNANSWERED = 64
+"""Maximum unanswered requests of a server (pings, sampling and the like); further ones are dropped."""
+_WANTED_METHODS = frozenset(
     {
         "notifications/tools/list_changed",
         "notifications/progress",
@@ -35,10 +35,10 @@ _WANTED = frozenset(
 )
 
 
-class Throttle:
-    """Lets a bounded number of things pass a second; the rest waits."""
+class RateLimiter:
+    """Lets a limited number of items pass per second; the rest waits."""
 
-    def __init__(self, rate: float = RATE) -> None:
+    def __init__(self, rate: float = MAX_RATE) -> None:
         self._rate = rate
         self._left = rate
         self._at = asyncio.get_running_loop().time()
@@ -57,22 +57,22 @@ class Throttle:
             self._at = now
 
 
-class Requests:
-    """How many requests of the server are unanswered, and which of ours have results for an envelope."""
+class PendingRequests:
+    """The number of unanswered requests of the server, and which of ours have results to wrap."""
 
     def __init__(self) -> None:
         self.open = 0
-        self.envelopes = Envelopes()
+        self.envelopes = ResultEnvelopes()
 
 
-class SiftedReading:
-    """What comes from a server, without what nobody wants. `on_end` is called when nothing more will come."""
+class ThrottledReader:
+    """Reads from a server, without unwanted messages. `on_end` is called when nothing more will come."""
 
-    def __init__(self, stream: ReadStream[Incoming], requests: Requests, on_end: Callable[[], None]) -> None:
+    def __init__(self, stream: ReadStream[Incoming], requests: PendingRequests, on_end: Callable[[], None]) -> None:
         self._stream = stream
         self._requests = requests
         self._on_end = on_end
-        self._throttle = Throttle()
+        self._throttle = RateLimiter()
 
     async def receive(self) -> Incoming:
         while True:
@@ -82,16 +82,16 @@ class SiftedReading:
                 self._on_end()
                 raise
             await self._throttle.take()
-            if isinstance(item, SessionMessage) and self._passes(item):
-                item.message = self._requests.envelopes.received(item.message)
+            if isinstance(item, SessionMessage) and self._is_wanted(item):
+                item.message = self._requests.envelopes.on_received(item.message)
                 return item
 
-    def _passes(self, item: SessionMessage) -> bool:
+    def _is_wanted(self, item: SessionMessage) -> bool:
         message = item.message
         if isinstance(message, JSONRPCNotification):
-            return message.method in _WANTED
+            return message.method in _WANTED_METHODS
         if isinstance(message, JSONRPCRequest):
-            if self._requests.open >= _UNANSWERED:
+            if self._requests.open >= _MAX_UNANSWERED:
                 return False
             self._requests.open += 1
         return True
@@ -99,7 +99,7 @@ class SiftedReading:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def __aiter__(self) -> SiftedReading:
+    def __aiter__(self) -> ThrottledReader:
         return self
 
     async def __anext__(self) -> Incoming:
@@ -108,7 +108,7 @@ class SiftedReading:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> SiftedReading:
+    async def __aenter__(self) -> ThrottledReader:
         return self
 
     async def __aexit__(
@@ -117,26 +117,26 @@ class SiftedReading:
         await self.aclose()
 
 
-class CountedWriting:
-    """What goes to a server; answers to its requests are counted, our own requests are remembered."""
+class CountingWriter:
+    """Writes to a server; counts answers to its requests, and remembers our own requests."""
 
-    def __init__(self, stream: WriteStream[SessionMessage], requests: Requests) -> None:
+    def __init__(self, stream: WriteStream[SessionMessage], requests: PendingRequests) -> None:
         self._stream = stream
         self._requests = requests
 
     async def send(self, item: SessionMessage, /) -> None:
-        self._requests.envelopes.sent(item.message)
+        self._requests.envelopes.on_sent(item.message)
         try:
             await self._stream.send(item)
         finally:
-            # Only now: a server that does not read lets its answers pile up.
+            # Only now: if a server does not read, its answers pile up.
             if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
                 self._requests.open -= 1
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> CountedWriting:
+    async def __aenter__(self) -> CountingWriter:
         return self
 
     async def __aexit__(

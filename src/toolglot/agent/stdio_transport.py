@@ -1,7 +1,7 @@
-"""MCP over a program's standard input and output: a line is a message.
+"""MCP over a program's standard input and output: each line is a message.
 
-The SDK's own transport gathers a line without end and lets the program write to our standard error. Here a line is
-bounded, and so is what is kept of the errors; a program that goes beyond that is ended.
+The SDK's own transport buffers lines of any length and lets the program write to our standard error. Here lines are
+limited, and so is the error output that is kept; a program that exceeds the limits is stopped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from toolglot.agent.process import Process, spawn
-from toolglot.agent.sift import Incoming, Throttle
-from toolglot.agent.words import Tail
+from toolglot.agent.process import ServerProcess, spawn_server
+from toolglot.agent.safe_text import ErrorTail
+from toolglot.agent.throttle import Incoming, RateLimiter
 from toolglot.config.schema import McpServerConfig
 from toolglot.errors import DecodeError
 from toolglot.wire import json
@@ -29,7 +29,7 @@ LINE_LIMIT = 16 * 1024 * 1024
 _CHUNK = 65_536
 _ENDING = 0.5
 _EDGE = 200
-# The members of the message itself stand at its edges; further inside, an `id` may be anybody's.
+# The members of the message itself are at its edges; further inside, an `id` may belong to anything.
 _NUMBER_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"')
 _NUMBER_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _log = logging.getLogger("toolglot.agent")
@@ -39,14 +39,14 @@ FromSession: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 Streams: TypeAlias = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
 
-class Stdio:
-    """The connection to one program. `why` tells what has ended it, `ended` whether it did that by itself."""
+class StdioServerTransport:
+    """The connection to one program. `why` says what ended it, `ended` whether it exited by itself."""
 
     def __init__(
         self,
         name: str,
         config: McpServerConfig,
-        tail: Tail,
+        tail: ErrorTail,
         *,
         grace: float = 2.0,
         line_limit: int = LINE_LIMIT,
@@ -58,20 +58,20 @@ class Stdio:
         self._config = config
         self._tail = tail
         self._grace = grace
-        self._lines = Lines(line_limit)
+        self._lines = BoundedLines(line_limit)
         self._shown = shown
         self._faulty = False
         self._warned = False
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Streams]:
-        """The program's messages and where ours go; the program ends with the block.
+        """Yield the streams of messages from and to the program, which ends with the block.
 
         Raises:
             OSError: it cannot be started.
         """
-        with anyio.CancelScope(shield=True):  # a process that nobody knows of could not be ended
-            process = await spawn(self._config, self._tail)
+        with anyio.CancelScope(shield=True):  # otherwise a process that nothing refers to could not be stopped
+            process = await spawn_server(self._config, self._tail)
         to_session, from_server = anyio.create_memory_object_stream[Incoming](0)
         to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
         try:
@@ -88,13 +88,13 @@ class Stdio:
             with anyio.CancelScope(shield=True):
                 await process.stop(self._grace, faulty=self._faulty)
 
-    async def _read(self, process: Process, to_session: ToSession) -> None:
-        throttle = Throttle()
+    async def _read(self, process: ServerProcess, to_session: ToSession) -> None:
+        throttle = RateLimiter()
         with to_session:
             try:
                 while data := await process.output.read(_CHUNK):
                     for line in self._lines.feed(data):
-                        message = self._message(line)
+                        message = self._parse_line(line)
                         if message is None:
                             await throttle.take()
                         else:
@@ -104,14 +104,14 @@ class Stdio:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return  # the session is gone
             else:
-                await process.exit(_ENDING)
-                self.ended, self.why = True, self.why or process.ending
+                await process.wait_exit(_ENDING)
+                self.ended, self.why = True, self.why or process.exit_text
 
-    def _message(self, line: bytes) -> SessionMessage | None:
-        """The message of a line; None for one that has none."""
+    def _parse_line(self, line: bytes) -> SessionMessage | None:
+        """Parse the message of a line; None if it has none."""
         if (message := _read_message(line)) is not None:
             return message
-        if (number := _answered(line)) is not None:
+        if (number := _answered_request(line)) is not None:
             error = ErrorData(code=PARSE_ERROR, message="the answer is not JSON-RPC")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
         if line.strip() and not self._warned:
@@ -120,7 +120,7 @@ class Stdio:
             _log.warning("MCP server %s writes lines that are not MCP to its output, as %s", self._name, text)
         return None
 
-    async def _write(self, process: Process, from_session: FromSession, to_session: ToSession) -> None:
+    async def _write(self, process: ServerProcess, from_session: FromSession, to_session: ToSession) -> None:
         with from_session:
             try:
                 async for message in from_session:
@@ -133,7 +133,7 @@ class Stdio:
 
 
 def _read_message(line: bytes) -> SessionMessage | None:
-    for text in (line, line.decode("utf-8", "replace")):  # some programs write what their terminal would show
+    for text in (line, line.decode("utf-8", "replace")):  # some programs write in their terminal's encoding
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
         except ValidationError:
@@ -142,9 +142,9 @@ def _read_message(line: bytes) -> SessionMessage | None:
     return None
 
 
-def _answered(line: bytes) -> int | None:
-    """The number of our request that this line answers in a way that is none: members of the wrong kind, or something
-    that cannot be read in the middle of it."""
+def _answered_request(line: bytes) -> int | None:
+    """Return the id of our request that this line answers invalidly: members of the wrong type, or unreadable text in
+    the middle."""
     if not line.lstrip().startswith(b"{"):
         return None
     try:
@@ -160,8 +160,8 @@ class LineTooLongError(Exception):
     """A line is longer than a message may be."""
 
 
-class Lines:
-    """Bytes in, whole lines out. Each byte is looked at once, however long the line."""
+class BoundedLines:
+    """Splits bytes into complete lines. Each byte is looked at once, however long the line."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,9 +1,9 @@
-"""Results past the SDK's models, which refuse a whole list of tools for one definition that is not quite right, and a
-whole result for one block of a kind they do not know.
+"""Carry results past the SDK's models, which refuse a whole list of tools for one imperfect definition, and a whole
+result for one block of an unknown kind.
 
-Each result of `tools/list` and `tools/call` is put into the `_meta` of one that the models cannot object to, on its way
-from the transport to the SDK, and taken out behind it. All else that the SDK does (ids, progress, cancellation, the
-headers that repeat arguments) stays as it is.
+Each result of `tools/list` and `tools/call` is wrapped in the `_meta` of a result that the models accept, between the
+transport and the SDK, and unwrapped after it. Everything else that the SDK does (ids, progress, cancellation, the
+headers that repeat arguments) is unaffected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from toolglot.agent.definitions import sound
+from toolglot.agent.tool_definitions import usable_definitions
 
 Result: TypeAlias = dict[str, Any]
 
@@ -21,14 +21,14 @@ _KEY = "toolglot/result"
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
 
 
-def _call(result: Result) -> Result:
+def _wrap_call(result: Result) -> Result:
     return {"content": [], "resultType": "complete", "_meta": {_KEY: result}}
 
 
-def _list(result: Result) -> Result:
-    """The SDK gets of the tools what it learns the headers from, and leaves out those whose headers must not be."""
+def _wrap_list(result: Result) -> Result:
+    """The SDK gets the part of the tools from which it learns the headers, and skips those with forbidden headers."""
     listed = result.get("tools")
-    tools, left_out = sound(listed) if isinstance(listed, list) else (None, [])
+    tools, left_out = usable_definitions(listed) if isinstance(listed, list) else (None, [])
     bare = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in tools or ()]
     cursor = result.get("nextCursor")
     following = {"nextCursor": cursor} if isinstance(cursor, str) and cursor else {}
@@ -36,28 +36,28 @@ def _list(result: Result) -> Result:
     return {"tools": bare, **following, "resultType": "complete", **_UNCACHED, "_meta": {_KEY: carried}}
 
 
-_METHODS: Mapping[str, Callable[[Result], Result]] = {"tools/call": _call, "tools/list": _list}
+_METHODS: Mapping[str, Callable[[Result], Result]] = {"tools/call": _wrap_call, "tools/list": _wrap_list}
 
 
-def opened(meta: Any) -> Any:
-    """What was put into the `_meta` of a result; None where nothing was."""
+def open_envelope(meta: Any) -> Any:
+    """Return what was wrapped in the `_meta` of a result; None if nothing was."""
     return meta.get(_KEY) if isinstance(meta, dict) else None
 
 
-class Envelopes:
-    """Which of our requests wait for a result that is to be put into an envelope."""
+class ResultEnvelopes:
+    """Our requests whose results are to be wrapped."""
 
     def __init__(self) -> None:
-        # Some servers make a string of the number that is a request's id, and the SDK lets them.
+        # Some servers convert a request's numeric id to a string, and the SDK accepts that.
         self._waiting: dict[str, str] = {}
 
-    def sent(self, message: JSONRPCMessage) -> None:
+    def on_sent(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest) and message.method in _METHODS:
             self._waiting[str(message.id)] = message.method
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._waiting.pop(str((message.params or {}).get("requestId")), None)
 
-    def received(self, message: JSONRPCMessage) -> JSONRPCMessage:
+    def on_received(self, message: JSONRPCMessage) -> JSONRPCMessage:
         if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
             return message
         method = self._waiting.pop(str(message.id), None)

@@ -1,4 +1,4 @@
-"""`toolglot serve`, in this process or in several. One worker needs no parent and has none."""
+"""`toolglot serve`, in this process or in several. A single worker needs no parent and has none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(
     on_ready: Callable[[str, Start], None] = lambda url, start: None,
 ) -> None:
     """Serve until a signal ends it. Raises `ConfigError`, `UnsafeServerError` or `PortInUseError` before it begins, and
-    `GaveUpError` when workers cannot be kept alive."""
+    `GaveUpError` if workers cannot be kept alive."""
     config, _, _ = configured(wishes, environ)
     if config.server.workers == 1:
         server.run(wishes, environ, log_format=log_format, quiet=quiet, on_ready=on_ready)
@@ -27,6 +27,6 @@ def run(
     if not hasattr(os, "fork"):
         message = "several workers need a system that can fork, and this one cannot"
         raise ConfigError([Problem(file="--workers", message=message)])
-    from toolglot.server.workers.parent import supervise  # has signals that only such a system has
+    from toolglot.server.workers.parent import supervise  # uses signals that only POSIX has
 
     supervise(config, wishes, environ, log_format, quiet, on_ready)

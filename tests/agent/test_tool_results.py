@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolglot.agent import results
-from toolglot.agent.results import result_of
+from toolglot.agent import tool_results
+from toolglot.agent.tool_results import make_result
 from toolglot.ir import Media, Source, Text, ToolCall
 
 CALL = ToolCall(id="c", name="s__tool", arguments="{}")
@@ -27,7 +27,7 @@ def resource(words: str) -> dict[str, Any]:
 
 def test_everything_that_a_result_can_hold_reaches_the_model() -> None:
     content = [text("a"), picture(), resource("b"), {"type": "later", "x": 1}]
-    result = result_of({"content": content, "_meta": {"x": 1}}, CALL, 100)
+    result = make_result({"content": content, "_meta": {"x": 1}}, CALL, 100)
     assert result.call_id == "c"
     assert result.name == "s__tool"
     assert result.content == (
@@ -40,17 +40,17 @@ def test_everything_that_a_result_can_hold_reaches_the_model() -> None:
 
 
 def test_structured_content_alone_is_told_as_text() -> None:
-    assert result_of({"content": [], "structuredContent": {"a": 1}}, CALL, 100).content == (Text(text='{"a":1}'),)
+    assert make_result({"content": [], "structuredContent": {"a": 1}}, CALL, 100).content == (Text(text='{"a":1}'),)
 
 
 @pytest.mark.parametrize("value", [{"content": "x"}, {"content": [1]}, [], "x", None, {"content": [{"type": 1}]}])
 def test_what_is_no_result_is_an_error_or_rides_along(value: Any) -> None:
-    result = result_of(value, CALL, 100)
+    result = make_result(value, CALL, 100)
     assert result.is_error or result.content == (Text(text='{"type":1}'),)
 
 
 def test_all_text_together_has_one_limit() -> None:
-    result = result_of({"content": [text("a" * 60), resource("b" * 60), text("c")]}, CALL, 100)
+    result = make_result({"content": [text("a" * 60), resource("b" * 60), text("c")]}, CALL, 100)
     first, second, third = result.content
     assert first == Text(text="a" * 60)
     assert second == Text(text="b" * 40 + "\n[cut off: 40 of 60 bytes]")
@@ -58,16 +58,16 @@ def test_all_text_together_has_one_limit() -> None:
 
 
 def test_a_result_of_very_many_parts_is_not_told_part_by_part() -> None:
-    result = result_of({"content": [text("x") for _ in range(100_000)]}, CALL, 10)
-    assert len(result.content) == results.MOST_BLOCKS + 1
+    result = make_result({"content": [text("x") for _ in range(100_000)]}, CALL, 10)
+    assert len(result.content) == tool_results.MAX_BLOCKS + 1
     assert result.content[-1] == Text(text="[99800 more parts of the result left out: 200 are the most]")
 
 
 def test_names_and_types_of_media_are_no_way_round_the_limits() -> None:
     long = {"type": "resource", "resource": {"uri": "u" * 9_000, "text": "b", "mimeType": "t" * 9_000}}
-    (block,) = result_of({"content": [long]}, CALL, 100).content
+    (block,) = make_result({"content": [long]}, CALL, 100).content
     assert isinstance(block, Media)
-    assert block.name == "u" * results.LONGEST_NAME
+    assert block.name == "u" * tool_results.MAX_NAME
     assert block.source.media_type is None
 
 
@@ -82,17 +82,17 @@ def test_names_and_types_of_media_are_no_way_round_the_limits() -> None:
 )
 def test_a_picture_that_is_none_is_not_passed_on(wrong: dict[str, Any]) -> None:
     kind = wrong["type"]
-    (block,) = result_of({"content": [wrong]}, CALL, 100).content
+    (block,) = make_result({"content": [wrong]}, CALL, 100).content
     assert block == Text(text=f"[{kind} left out: it is not what it says it is]")
 
 
 def test_all_pictures_together_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "MEDIA_BYTES", 10)
-    kinds = [type(block) for block in result_of({"content": [picture() for _ in range(4)]}, CALL, 100).content]
+    monkeypatch.setattr(tool_results, "MAX_MEDIA_BYTES", 10)
+    kinds = [type(block) for block in make_result({"content": [picture() for _ in range(4)]}, CALL, 100).content]
     assert kinds == [Media, Media, Text, Text]
 
 
 def test_a_picture_that_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "MEDIA_BYTES", 3)
-    result = result_of({"content": [picture()]}, CALL, 100)
+    monkeypatch.setattr(tool_results, "MAX_MEDIA_BYTES", 3)
+    result = make_result({"content": [picture()]}, CALL, 100)
     assert result.content == (Text(text="[image of 4 characters left out: it is too large]"),)

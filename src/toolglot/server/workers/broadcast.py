@@ -1,7 +1,7 @@
-"""How a worker learns what the others know: the parent asks them all, and waits for none of them too long.
+"""Broadcast a worker's question to all workers and collect the answers, with a timeout.
 
-Counts never fall. What a worker counted still counts when it is gone; of one that is silent, or died without a word,
-what it told last does.
+Counts never decrease. The counts of an ended worker are kept; for one that is silent or died suddenly, its last
+reported counts are used.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.server.metrics import Metrics, Snapshot
-from toolglot.server.workers.child import Child
-from toolglot.server.workers.line import Answer, Answers, Ask, Question
+from toolglot.server.workers.ipc import AskOthers, CollectedAnswers, WorkerAnswer, WorkerQuestion
+from toolglot.server.workers.worker_process import WorkerProcess
 
-PATIENCE = 1.0
-"""Seconds that all workers together have for their answers."""
+ANSWER_TIMEOUT = 1.0
+"""Seconds for the answers of all workers together."""
 
 _snapshots = msgspec.msgpack.Decoder(Snapshot)
 
 
-class _Round(Struct, eq=False):
-    asker: Child
-    ask: Ask
+class _PendingQuestion(Struct, eq=False):
+    asker: WorkerProcess
+    ask: AskOthers
     until: float
     missing: set[int]
     """The processes that have not answered."""
     bodies: list[bytes]
 
 
-class Hub:
+class QuestionBroadcast:
     """Times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
-        self._rounds: dict[int, _Round] = {}
+        self._rounds: dict[int, _PendingQuestion] = {}
         self._numbers = itertools.count(1)
         self._departed = Metrics()
 
     @property
-    def until(self) -> float | None:
-        """When the next answer is too late."""
+    def next_deadline(self) -> float | None:
+        """Time of the next deadline."""
         return min((each.until for each in self._rounds.values()), default=None)
 
-    def asked(self, asker: Child, ask: Ask, children: Iterable[Child], now: float) -> None:
+    def on_ask(self, asker: WorkerProcess, ask: AskOthers, children: Iterable[WorkerProcess], now: float) -> None:
         if ask.subject == "metrics":
             asker.counted = ask.body
         number = next(self._numbers)
         others = {child.pid: child for child in children if child is not asker and child.hears}
-        self._rounds[number] = _Round(asker, ask, now + PATIENCE, set(others), [])
+        self._rounds[number] = _PendingQuestion(asker, ask, now + ANSWER_TIMEOUT, set(others), [])
         for child in others.values():
-            child.say(Question(number, ask.subject, ask.body))
-        self._settle(number, children)
+            child.queue_message(WorkerQuestion(number, ask.subject, ask.body))
+        self._finish_if_complete(number, children)
 
-    def answered(self, child: Child, answer: Answer, children: Iterable[Child]) -> None:
+    def on_answer(self, child: WorkerProcess, answer: WorkerAnswer, children: Iterable[WorkerProcess]) -> None:
         known = self._rounds.get(answer.number)
         if known is None or child.pid not in known.missing:
             return
@@ -63,31 +63,31 @@ class Hub:
             child.counted = answer.body
         else:
             known.bodies.append(answer.body)
-        self._settle(answer.number, children)
+        self._finish_if_complete(answer.number, children)
 
-    def gone(self, child: Child, children: Iterable[Child]) -> None:
-        """A worker has ended, and is none of the children any more."""
+    def on_exit(self, child: WorkerProcess, children: Iterable[WorkerProcess]) -> None:
+        """A worker has ended, and is no longer among the children."""
         if child.counted is not None:
             self._departed.add(_snapshots.decode(child.counted))
-        self.silent(child, children)
+        self.on_silence(child, children)
 
-    def silent(self, child: Child, children: Iterable[Child]) -> None:
-        """A worker says and asks nothing more."""
+    def on_silence(self, child: WorkerProcess, children: Iterable[WorkerProcess]) -> None:
+        """A worker will send nothing more."""
         for number, known in list(self._rounds.items()):
             known.missing.discard(child.pid)
             if known.asker is child:
                 del self._rounds[number]
             else:
-                self._settle(number, children)
+                self._finish_if_complete(number, children)
 
-    def give_up(self, now: float, children: Iterable[Child]) -> None:
-        """Wait no longer for what is too late."""
+    def expire(self, now: float, children: Iterable[WorkerProcess]) -> None:
+        """Stop waiting for late answers."""
         for number, known in list(self._rounds.items()):
             if known.until <= now:
                 known.missing.clear()
-                self._settle(number, children)
+                self._finish_if_complete(number, children)
 
-    def _settle(self, number: int, children: Iterable[Child]) -> None:
+    def _finish_if_complete(self, number: int, children: Iterable[WorkerProcess]) -> None:
         known = self._rounds[number]
         if known.missing:
             return
@@ -96,4 +96,4 @@ class Hub:
         if known.ask.subject == "metrics":
             bodies = [each.counted for each in children if each is not known.asker and each.counted is not None]
             bodies.append(msgspec.msgpack.encode(self._departed.snapshot(0, {}, {})))
-        known.asker.say(Answers(known.ask.number, bodies))
+        known.asker.queue_message(CollectedAnswers(known.ask.number, bodies))

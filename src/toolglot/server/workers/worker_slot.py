@@ -1,6 +1,6 @@
-"""A worker's side: where it serves, and its line to the parent.
+"""The worker's side: its listening socket, and its socket to the parent.
 
-When the parent is gone, so is whoever would start a dead worker again: the worker ends as after a signal.
+Without the parent, nothing would restart a dead worker: the worker ends as after a signal.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import msgspec
 from toolglot.config.schema import Limits
 from toolglot.server.metrics import Snapshot
 from toolglot.server.service import Dated, Service
-from toolglot.server.workers.line import (
-    LENGTH,
-    Answer,
-    Answers,
-    Ask,
-    Go,
-    Last,
-    Leave,
-    Leaving,
-    Message,
+from toolglot.server.workers.ipc import (
+    LENGTH_BYTES,
+    AskOthers,
+    CollectedAnswers,
+    FinalCounts,
+    IpcMessage,
     Ping,
     Pong,
-    Question,
-    Ready,
-    Subject,
-    framed,
-    unframed,
+    QuestionSubject,
+    StartServing,
+    StopServing,
+    WorkerAnswer,
+    WorkerLeaving,
+    WorkerQuestion,
+    WorkerReady,
+    decode_frame,
+    encode_frame,
 )
 from toolglot.upstream.discovery import Discovery
 
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolglot.server")
 
-PATIENCE = 2.0
-"""Seconds that a request waits for the other workers: a little more than the parent does."""
+ASK_TIMEOUT = 2.0
+"""Seconds that a request waits for the other workers: slightly more than the parent does."""
 
-IDLE = 5.0
-"""Seconds that a connection without a request stays open in a worker that has a successor. Closed at once it could
-cross with a request, which would be lost (RFC 9112, section 9.6); whoever uses it meanwhile is told to close it."""
+IDLE_TIMEOUT = 5.0
+"""Seconds that an idle connection stays open in a worker that has a successor. Closing it at once could race with a
+request, which would be lost (RFC 9112, section 9.6); a client that uses it meanwhile is told to close it."""
 
-_LOOK = 0.05
-"""Seconds between two looks at what is still connected."""
+_POLL_INTERVAL = 0.05
+"""Seconds between two checks for remaining connections."""
 
 _snapshots = msgspec.msgpack.Decoder(Snapshot)
 _receipts = msgspec.msgpack.Decoder(list[Dated])
@@ -63,9 +63,9 @@ _taken = msgspec.msgpack.Decoder(bool)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Seat:
-    """One worker's place: `listener` is where its connections come from, `local` what was discovered before it was
-    there. From `open` to `close` it is also what the worker has of the others."""
+class WorkerSlot:
+    """One worker's slot: `listener` accepts its connections, `local` is what was discovered before it started. From
+    `open` to `close` it also gives access to the other workers."""
 
     _service: Service
     _writer: asyncio.StreamWriter
@@ -90,8 +90,8 @@ class Seat:
         self._reading = asyncio.create_task(self._read(reader))
 
     async def close(self) -> None:
-        """Tell what was counted, for good."""
-        self._say(Last(_encode(self._service.snapshot(asyncio.get_running_loop().time()))))
+        """Send the final counts."""
+        self._send(FinalCounts(_encode(self._service.snapshot(asyncio.get_running_loop().time()))))
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.close()
@@ -99,35 +99,35 @@ class Seat:
             await self._writer.wait_closed()
 
     async def ready(self, server: Server) -> bool:
-        """Wait until this worker may serve; False when it may not any more."""
+        """Wait until this worker may serve; False if it must not any more."""
         self._server = server
-        self._say(Ready())
+        self._send(WorkerReady())
         await self._told.wait()
         return not self._leaves
 
     async def leave(self, server: Server, limits: Limits) -> float:
-        """Begin to leave; the seconds that running requests still have."""
-        # Who has a signal for this worker alone has none for the parent, who sees to a successor.
+        """Begin to leave. Returns the seconds that running requests still have."""
+        # A signal to this worker alone is not for the parent, which starts a successor.
         self._has_successor = self._has_successor or not self._leaves
         if not self._has_successor:
-            self._say(Leaving(limits.drain))
+            self._send(WorkerLeaving(limits.drain))
             return limits.drain
-        _take_no_more(server)
-        self._say(Leaving(limits.retire))
-        left = await self._serve_what_is_connected(server, limits.retire)
+        _stop_accepting(server)
+        self._send(WorkerLeaving(limits.retire))
+        left = await self._drain_connections(server, limits.retire)
         return left if self._has_successor else limits.drain
 
-    async def _serve_what_is_connected(self, server: Server, seconds: float) -> float:
-        """Until all have left, or the time is over, or all workers are to end; the seconds that are left."""
+    async def _drain_connections(self, server: Server, seconds: float) -> float:
+        """Wait until all clients have left, the time is over, or all workers end. Returns the seconds left."""
         now = asyncio.get_running_loop().time
         end = now() + seconds
         idle: dict[GuardedProtocol, float] = {}
         while _connections(server) and self._has_successor and not server.force_exit and now() < end:
             idle = {each: idle.get(each, now()) for each in _connections(server) if not _is_busy(each)}
             for connection, since in idle.items():
-                if now() - since >= IDLE:
+                if now() - since >= IDLE_TIMEOUT:
                     connection.shutdown()
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
         return max(end - now(), 0.0)
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
@@ -147,70 +147,70 @@ class Seat:
             return False
         return any(map(_taken.decode, bodies))
 
-    async def _receipts(self, subject: Subject, body: bytes) -> list[Dated]:
+    async def _receipts(self, subject: QuestionSubject, body: bytes) -> list[Dated]:
         try:
             bodies = await self._ask(subject, body)
         except TimeoutError:
             return []
         return [dated for each in bodies for dated in _receipts.decode(each)]
 
-    async def _ask(self, subject: Subject, body: bytes) -> list[bytes]:
+    async def _ask(self, subject: QuestionSubject, body: bytes) -> list[bytes]:
         number = next(self._numbers)
         answers: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
         self._asked[number] = answers
-        self._say(Ask(number, subject, body))
+        self._send(AskOthers(number, subject, body))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(ASK_TIMEOUT):
                 return await answers
         finally:
             del self._asked[number]
 
-    def _say(self, message: Message) -> None:
-        self._writer.write(framed(message))
+    def _send(self, message: IpcMessage) -> None:
+        self._writer.write(encode_frame(message))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                length = int.from_bytes(await reader.readexactly(LENGTH), "big")
-                self._hear(unframed(await reader.readexactly(length)))
+                length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+                self._handle(decode_frame(await reader.readexactly(length)))
         except (asyncio.IncompleteReadError, OSError):
             log.error("the process that started this worker is gone, and so will this one be")
-            self._leave(successor=False)
+            self._begin_leaving(successor=False)
 
-    def _hear(self, message: Message) -> None:
+    def _handle(self, message: IpcMessage) -> None:
         match message:
-            case Go():
+            case StartServing():
                 self._told.set()
-            case Leave():
-                self._leave(successor=message.successor)
+            case StopServing():
+                self._begin_leaving(successor=message.successor)
             case Ping():
-                self._say(Pong())
-            case Question():
-                self._say(Answer(message.number, self._answer(message)))
-            case Answers() if message.number in self._asked and not self._asked[message.number].done():
+                self._send(Pong())
+            case WorkerQuestion():
+                self._send(WorkerAnswer(message.number, self._answer(message)))
+            case CollectedAnswers() if message.number in self._asked and not self._asked[message.number].done():
                 self._asked[message.number].set_result(message.bodies)
             case _:
                 pass
 
-    def _leave(self, *, successor: bool) -> None:
+    def _begin_leaving(self, *, successor: bool) -> None:
         self._has_successor, self._leaves = successor, True
         self._told.set()
         if self._server is not None:
             self._server.should_exit = True
 
-    def _answer(self, question: Question) -> bytes:
+    def _answer(self, question: WorkerQuestion) -> bytes:
         return _encode(_ANSWERS[question.subject](self._service, question.body))
 
 
-def _receipt(service: Service, body: bytes) -> list[Dated]:
+def _find_receipt(service: Service, body: bytes) -> list[Dated]:
     kept = service.receipts.find(*_wanted_receipt.decode(body))
     return [] if kept is None else [(0.0, kept)]
 
 
-_ANSWERS: dict[Subject, Callable[[Service, bytes], Snapshot | list[Dated] | bool]] = {
+_ANSWERS: dict[QuestionSubject, Callable[[Service, bytes], Snapshot | list[Dated] | bool]] = {
     "approval": lambda service, body: service.approvals.take(*_wanted_approval.decode(body)),
     "metrics": lambda service, body: service.snapshot(asyncio.get_running_loop().time()),
-    "receipt": _receipt,
+    "receipt": _find_receipt,
     "receipts": lambda service, body: service.receipts.dated(*_wanted_receipts.decode(body)),
 }
 
@@ -219,9 +219,9 @@ def _connections(server: Server) -> set[GuardedProtocol]:
     return server.server_state.connections  # type: ignore[return-value] # the server makes no other ones
 
 
-def _take_no_more(server: Server) -> None:
-    """No connection, and on those that are there no more than one request each. Whose answer has begun does not know
-    that, and may ask again as soon as he has it."""
+def _stop_accepting(server: Server) -> None:
+    """Accept no connection, and at most one more request on existing ones. A client whose answer has begun does not
+    know, and may send another request."""
     for each in server.servers:
         each.close()
     state = server.server_state

@@ -1,6 +1,6 @@
-"""Keeps one MCP server going: starts it, starts it again when it dies, and knows how it is.
+"""Supervises one MCP server: starts it, restarts it when it dies, and tracks its state.
 
-Nothing here needs the SDK: that is loaded when the first server starts, in a thread, because it takes a while.
+Nothing here needs the SDK. It is loaded in a thread when the first server starts, because that takes a while.
 """
 
 from __future__ import annotations
@@ -12,50 +12,57 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolglot.agent.tools import Pace, ServerState, ServerTool, State, ToolFailedError, server_tools
-from toolglot.agent.words import Tail, clean, credentials_of, secrets_of, without
+from toolglot.agent.safe_text import ErrorTail, config_credentials, config_secrets, remove_credentials, safe_line
+from toolglot.agent.server_records import (
+    HostTimings,
+    ServerState,
+    ServerStatus,
+    ServerTool,
+    ToolFailedError,
+    server_tools,
+)
 from toolglot.config.schema import McpServerConfig
 
 if TYPE_CHECKING:
-    from toolglot.agent.connection import Session
+    from toolglot.agent.connection import McpSession
 
-Progress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Told how far a call is: done, of how much, and what it says."""
+ProgressCallback: TypeAlias = Callable[[float, float | None, str | None], None]
+"""Called with a call's progress: done, total, message."""
 
-Protocol: TypeAlias = Literal["auto", "stateless", "handshake"]
+ProtocolChoice: TypeAlias = Literal["auto", "stateless", "handshake"]
 
 _log = logging.getLogger("toolglot.agent")
-_OF_THE_CONNECTION = ("command", "args", "env", "cwd", "url", "headers", "protocol")
+_CONNECTION_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "protocol")
 
 
 class EndedError(Exception):
-    """A connection is over, or never was one. The message tells why, in words that may have secrets in them.
-    `by_itself`: the server's program was there, and ended."""
+    """A connection is over, or never existed. The message says why, and may contain secrets. `by_itself`: the server's
+    program was running, and exited."""
 
     def __init__(self, why: str, *, by_itself: bool = False) -> None:
         super().__init__(why)
         self.by_itself = by_itself
 
 
-class Keeper:
-    """One server. Its connection lives in one task, `call` may be called from any."""
+class ServerSupervisor:
+    """One server. Its connection lives in one task; `call` may be used from any."""
 
     def __init__(
-        self, name: str, config: McpServerConfig, pace: Pace, clock: Callable[[], float], generation: int = 0
+        self, name: str, config: McpServerConfig, pace: HostTimings, clock: Callable[[], float], generation: int = 0
     ) -> None:
         self.name = name
         self.generation = generation
         self.config = config
         self.pace = pace
-        self.tail = Tail()
+        self.tail = ErrorTail()
         self.tools: tuple[ServerTool, ...] = ()
         self._clock = clock
-        self._secrets = secrets_of(config)
-        self._credentials = credentials_of(config)
+        self._secrets = config_secrets(config)
+        self._credentials = config_credentials(config)
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._session: Session | None = None
-        self._state: State = "starting"
+        self._session: McpSession | None = None
+        self._state: ServerStatus = "starting"
         self._why: str | None = None
         self._protocol: str | None = None
         self._restarts = 0
@@ -67,7 +74,7 @@ class Keeper:
         self._task = asyncio.create_task(self._run(), name=f"mcp server {self.name}")
 
     async def stop(self) -> None:
-        """Ends the server. Takes no longer than `pace.closing` and a second."""
+        """Stop the server. Takes no longer than `pace.closing` and a second."""
         self._state, self._stopped = "closed", True
         self._settled.set()
         task = self._task
@@ -76,12 +83,12 @@ class Keeper:
         task.cancel()
         _, left = await asyncio.wait({task}, timeout=self.pace.closing)
         if left:
-            task.cancel()  # what was waited for (an answer to the end of a session) is given up
+            task.cancel()  # gives up what was waited for (an answer to the end of a session)
             await asyncio.wait({task}, timeout=1)
 
-    def takes(self, config: McpServerConfig) -> bool:
-        """Takes over a configuration that the connection has nothing to do with; False for one that it has."""
-        if any(getattr(self.config, field) != getattr(config, field) for field in _OF_THE_CONNECTION):
+    def apply_config(self, config: McpServerConfig) -> bool:
+        """Apply a configuration that does not affect the connection; False if it does."""
+        if any(getattr(self.config, field) != getattr(config, field) for field in _CONNECTION_FIELDS):
             return False
         self.config = config
         return True
@@ -98,43 +105,44 @@ class Keeper:
             log=self.tail.text(self._secrets),
         )
 
-    async def settled(self) -> None:
-        """Until it is ready or has failed, and no longer than it may take to start."""
+    async def wait_settled(self) -> None:
+        """Wait until the server is ready or has failed, up to its start timeout."""
         try:
             async with asyncio.timeout(self.config.start_timeout):
                 await self._settled.wait()
         except TimeoutError:
             return
 
-    async def call(self, name: str, arguments: dict[str, Any], on_progress: Progress | None) -> dict[str, Any]:
+    async def call(self, name: str, arguments: dict[str, Any], on_progress: ProgressCallback | None) -> dict[str, Any]:
         """Raises `ToolFailedError`."""
         if self._session is None:
             why = f": {self._why}" if self._why else ""
             raise ToolFailedError(f"MCP server {self.name} is not running ({self._state}{why})")
         return await self._session.call(name, arguments, on_progress)
 
-    # What the connection tells.
+    # Called by the connection.
 
     @property
-    def protocol(self) -> Protocol:
-        """Some old servers do not survive the question for the new generation: such get the old words the next time."""
+    def protocol(self) -> ProtocolChoice:
+        """Some old servers crash when asked for the new protocol: they get the old one the next time."""
         return "handshake" if self._shy and self.config.protocol == "auto" else self.config.protocol
 
-    def listed(self, definitions: list[dict[str, Any]]) -> None:
-        """Takes over a list, which is used up; without the server's credentials, which some show in their defaults.
+    def set_tools(self, definitions: list[dict[str, Any]]) -> None:
+        """Set the list of tools, which is consumed, without the server's credentials, which some servers show in their
+        defaults.
 
         Raises:
-            DecodeError: one of them is no tool.
+            DecodeError: one of them is not a tool.
         """
-        shown = [self.kept_secret(tool) for tool in definitions]
-        # Under another name it could not be called.
+        shown = [self.redact(tool) for tool in definitions]
+        # It could not be called under another name.
         named = [tool for tool, listed in zip(shown, definitions, strict=True) if tool["name"] == listed["name"]]
         if len(named) < len(shown) and not self._named_secret:
             self._named_secret = True
             self.warn("tools are left out whose names hold one of its credentials")
         self.tools = server_tools(self.name, named, self.generation)
 
-    def ready(self, session: Session, protocol: str) -> None:
+    def ready(self, session: McpSession, protocol: str) -> None:
         self._session, self._protocol = session, protocol
         self._state, self._why = "ready", None
         self._settled.set()
@@ -144,13 +152,13 @@ class Keeper:
         _log.warning("MCP server %s: %s", self.name, self.clean(what))
 
     def clean(self, text: str) -> str:
-        return clean(text, self._secrets)
+        return safe_line(text, self._secrets)
 
-    def kept_secret(self, told: dict[str, Any]) -> dict[str, Any]:
-        """What the server tells, without the credentials that it was given: some show their whole environment."""
-        return without(told, self._credentials) if self._credentials else told
+    def redact(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Remove the credentials that a server was given from what it says: some show their whole environment."""
+        return remove_credentials(told, self._credentials) if self._credentials else told
 
-    # The life of the server.
+    # The server's life cycle.
 
     async def _run(self) -> None:
         try:
@@ -159,10 +167,10 @@ class Keeper:
             while True:
                 began = self._clock()
                 why = await self._attempt(connection)
-                if self._stopped:  # the SDK's scopes swallow a cancellation that comes while they are left
+                if self._stopped:  # the SDK's scopes swallow a cancellation that arrives while they are being left
                     return
                 delay = self.pace.first if self._clock() - began >= self.pace.steady else delay
-                self._died(why, delay)
+                self._on_death(why, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, self.pace.longest)
                 self._restarts += 1
@@ -174,15 +182,15 @@ class Keeper:
             self._settled.set()
 
     async def _attempt(self, connection: ModuleType) -> str:
-        """Lets the server live once, and returns what has ended it."""
-        self._state, self._protocol, self.tail = "starting", None, Tail()
+        """Run the server once, and return why it ended."""
+        self._state, self._protocol, self.tail = "starting", None, ErrorTail()
         try:
-            await connection.live(self)
+            await connection.run_session(self)
         except EndedError as error:
-            # Old words are kept to if they did help, and tried if the new ones did not.
+            # The old protocol is kept if it worked, and tried if the new one failed.
             self._shy = error.by_itself and self._shy == (self._session is not None)
             return str(error)
-        except Exception as error:  # a fault of the SDK's or ours must not end this server for good
+        except Exception as error:  # an error of the SDK or ours must not end this server for good
             _log.debug("MCP server %s: its connection failed", self.name, exc_info=True)
             return f"its connection failed ({type(error).__name__}: {error})"
         finally:
@@ -194,7 +202,7 @@ class Keeper:
                 self._settled.set()
         return "it ended"
 
-    def _died(self, why: str, delay: float) -> None:
+    def _on_death(self, why: str, delay: float) -> None:
         self._state, self._why = "waiting", self.clean(why)
         log = self.tail.text(self._secrets)
         said = f"; the last it wrote to its standard error:\n{log}" if log else ""

@@ -1,4 +1,4 @@
-"""A worker as its parent sees it: a process, and the parent's end of the line to it. Nothing here ever waits."""
+"""A worker as seen by its parent: a process, and the parent's end of the socket to it. Nothing here ever blocks."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import socket
 from contextlib import suppress
 from typing import Literal
 
-from toolglot.server.workers.line import Message, framed, taken
+from toolglot.server.workers.ipc import IpcMessage, encode_frame, take_frames
 
 _PIECE = 256 * 1024
 
-Stage = Literal["starting", "ready", "serving", "leaving"]
+WorkerStage = Literal["starting", "ready", "serving", "leaving"]
 
 
-class Child:
+class WorkerProcess:
     def __init__(self, pid: int, number: int, line: socket.socket, now: float) -> None:
         line.setblocking(False)
         self.pid = pid
         self.number = number
         self.line = line
         self.began = now
-        self.stage: Stage = "starting"
+        self.stage: WorkerStage = "starting"
         self.counted: bytes | None = None
-        """The newest snapshot of its metrics that is known."""
+        """The latest known snapshot of its metrics."""
         self.reload_wanted = False
         self.kill_at: float | None = None
         self.ping_at: float | None = None
-        """When to ask whether it still runs; None while it need not, or an answer is waited for."""
+        """Time of the next ping; None while none is needed, or an answer is pending."""
         self.pinged_at: float | None = None
-        """Since when the answer is waited for."""
+        """Time since which an answer is pending."""
         self.hears = False
         """It answers questions."""
         self.is_open = True
@@ -42,12 +42,12 @@ class Child:
     def wants_to_send(self) -> bool:
         return bool(self._unsent)
 
-    def say(self, message: Message) -> None:
-        self._unsent += framed(message)
+    def queue_message(self, message: IpcMessage) -> None:
+        self._unsent += encode_frame(message)
         self.send()
 
     def send(self) -> None:
-        """As much as the line takes. What a worker that is gone does not take is of no use to anybody."""
+        """Write as much as the socket takes. What a dead worker does not take is dropped."""
         try:
             while self._unsent:
                 del self._unsent[: self.line.send(self._unsent)]
@@ -56,8 +56,8 @@ class Child:
         except OSError:
             self._unsent.clear()
 
-    def heard(self) -> list[Message]:
-        """The messages that have come. `is_open` is False when they are the last."""
+    def receive(self) -> list[IpcMessage]:
+        """Return the messages that have arrived. `is_open` is False if they are the last."""
         try:
             while data := self.line.recv(_PIECE):
                 self._received += data
@@ -66,7 +66,7 @@ class Child:
             pass
         except ConnectionResetError:
             self.is_open = self.hears = False
-        return list(taken(self._received))
+        return list(take_frames(self._received))
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

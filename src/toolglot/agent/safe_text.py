@@ -1,4 +1,4 @@
-"""What servers say, fit for logs, terminals and models: printable, short, without the secrets of the configuration."""
+"""Make servers' texts safe for logs, terminals and models: printable, short, without secrets of the configuration."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Json
 from toolglot.server.security import REDACTED, redact
 
-LONGEST = 500
-_KEPT = 8_192
-_SHOWN = 2_000
+MAX_CHARS = 500
+_TAIL_BYTES = 8_192
+_TAIL_LINES = 2_000
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-"""Sequences that colour text, move the cursor or set the title of a terminal."""
+"""Sequences that color text, move the cursor or set the title of a terminal."""
 
 
-def secrets_of(config: McpServerConfig) -> tuple[str, ...]:
-    """What must not be told of a server's configuration."""
+def config_secrets(config: McpServerConfig) -> tuple[str, ...]:
+    """Return the values of a server's configuration that must not be shown."""
     return tuple(_secrets(config))
 
 
@@ -30,7 +30,7 @@ def _secrets(config: McpServerConfig) -> Iterator[str]:
     yield from config.env.values()
     yield from (value.strip() for value in config.env.values())
     yield from config.headers.values()
-    # The key alone of `Bearer KEY`; and of one with a line's end behind it, which errors about illegal headers tell.
+    # The key alone of `Bearer KEY`; and one with a trailing line break, which errors about illegal headers show.
     yield from (word for value in config.headers.values() for word in value.split())
     try:
         parts = urlsplit(config.url or "")
@@ -40,61 +40,64 @@ def _secrets(config: McpServerConfig) -> Iterator[str]:
         return
 
 
-def credentials_of(config: McpServerConfig) -> tuple[str, ...]:
-    """What no model may see, and what is surely no ordinary text: a folder or a number in the environment may well be
-    part of a result. Each also as JSON and addresses have it; the longest first, which others may be part of."""
-    forms = {form for credential in secrets.credentials_of(config) for form in _forms(credential)}
+def config_credentials(config: McpServerConfig) -> tuple[str, ...]:
+    """Return what no model may see, and what is certainly not ordinary text: a folder or a number in the environment
+    may well be part of a result. Each also as encoded in JSON and URLs; the longest first, because others may be part
+    of it."""
+    forms = {form for credential in secrets.credentials_of(config) for form in _encoded_forms(credential)}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
-def _forms(credential: str) -> Iterator[str]:
+def _encoded_forms(credential: str) -> Iterator[str]:
     yield from (credential, quote(credential, safe=""))
     yield from (json.dumps(credential, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
 
 
-def without(value: Json, credentials: tuple[str, ...]) -> Any:
-    """The value with these taken out of all its texts."""
+def remove_credentials(value: Json, credentials: tuple[str, ...]) -> Any:
+    """Remove these from all texts of the value."""
     if isinstance(value, str):
         for credential in credentials:
             value = value.replace(credential, REDACTED)
         return value
     if isinstance(value, list):
-        return [without(item, credentials) for item in value]
+        return [remove_credentials(item, credentials) for item in value]
     if isinstance(value, dict):
-        return {without(name, credentials): without(item, credentials) for name, item in value.items()}
+        return {
+            remove_credentials(name, credentials): remove_credentials(item, credentials) for name, item in value.items()
+        }
     return value
 
 
 def printable(text: str) -> str:
-    """The text in one line that can neither move a cursor nor colour anything."""
+    """Return the text as one line that can neither move a cursor nor color anything."""
     bare = _ESCAPES.sub("", text)
     return "".join(char if char.isprintable() else " " for char in bare)
 
 
-def clean(text: str, secrets: tuple[str, ...], longest: int = LONGEST) -> str:
-    """The text in one printable, short line without these secrets."""
-    # What is cut off first could be the half of a secret that tells it from other text: hide, and then cut.
-    told = redact(printable(text[: longest + _KEPT]), secrets)
+def safe_line(text: str, secrets: tuple[str, ...], longest: int = MAX_CHARS) -> str:
+    """Return the text as one printable, short line without these secrets."""
+    # Cutting first could leave half of a secret unrecognized: hide first, then cut.
+    told = redact(printable(text[: longest + _TAIL_BYTES]), secrets)
     return told if len(told) <= longest else told[: longest - 1] + "…"
 
 
-class Tail:
-    """The end of what a server wrote to its standard error."""
+class ErrorTail:
+    """The end of a server's standard error."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self._cut = False
 
     def add(self, data: bytes) -> None:
-        self._kept += data[-_KEPT:]
-        if len(self._kept) > _KEPT:
-            del self._kept[:-_KEPT]
+        self._kept += data[-_TAIL_BYTES:]
+        if len(self._kept) > _TAIL_BYTES:
+            del self._kept[:-_TAIL_BYTES]
             self._cut = True
 
     def text(self, secrets: tuple[str, ...]) -> str:
-        """Its last lines, printable and without secrets."""
+        """Return its last lines, printable and without secrets."""
         whole = self._kept.decode("utf-8", "replace")
         told = redact("\n".join(printable(line).rstrip() for line in whole.splitlines()), secrets).strip()
         # The beginning may be the rest of a secret that was cut off.
-        longest = min(_SHOWN, len(told) * 3 // 4) if self._cut else _SHOWN
+        longest = min(_TAIL_LINES, len(told) * 3 // 4) if self._cut else _TAIL_LINES
         return told[-longest:] if longest else ""
