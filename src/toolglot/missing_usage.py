@@ -55,9 +55,9 @@ def with_usage(response: Response, request: Request | None, client: Dialect, rec
     usage = _without_empty(response.usage, client)
     if is_complete(usage, client):
         return response if usage is response.usage else replace(response, usage=usage)
-    from toolglot.tokens import Estimate  # few answers need it
+    from toolglot.tokens import TokenEstimate  # few answers need it
 
-    output = Estimate().blocks(response.content)
+    output = TokenEstimate().blocks(response.content)
     return replace(response, usage=_fill(usage or Usage(), output, request, client, receipt))
 
 

@@ -7,7 +7,7 @@ from toolglot.agent.toolbox import AttachedServer, make_toolbox
 from toolglot.config.schema import McpServerConfig, Policy
 from toolglot.ir import Tool
 from toolglot.receipt import Receipt
-from toolglot.tools.served import AskedServer, Chosen
+from toolglot.tools.served import AskedServer, ToolSelection
 
 
 def attached(label: str, *names: str, policy: Policy = "auto", asked: AskedServer | None = None) -> AttachedServer:
@@ -44,7 +44,9 @@ def test_the_clients_own_tools_keep_their_names() -> None:
 
 
 def test_a_client_that_names_a_server_gets_the_tools_it_wants() -> None:
-    wishes = AskedServer(label="a", where="tools[0]", allowed=Chosen(names=("read", "write")), refused=("write",))
+    wishes = AskedServer(
+        label="a", where="tools[0]", allowed=ToolSelection(names=("read", "write")), refused=("write",)
+    )
     assert names(attached("a", "read", "write", "delete", asked=wishes)) == ["a__read"]
 
 

@@ -19,8 +19,8 @@ from toolglot.recordings.format import StoreRead
 from toolglot.recordings.read import Recording
 from toolglot.recordings.rerun.run import NotRerunError
 from toolglot.recordings.timeline import make_timeline
-from toolglot.store import History, Item, Replay, Rounds, State, Turn
-from toolglot.store.as_json import Kind, read, written
+from toolglot.store import History, StoredItem, StoredReplay, StoredRounds, StoredState, StoredTurn
+from toolglot.store.as_json import StoredKind, decode_stored, encode_stored
 from toolglot.store.sqlite import SqliteStore
 
 OTHERS = [name for name in DIALECTS if name != "openai_responses"]
@@ -202,22 +202,22 @@ def test_each_upstream_finds_its_own_state_also_where_the_first_had_none(tmp_pat
     assert not comparison.differs, comparison
 
 
-FOUND: dict[Kind, Any] = {
+FOUND: dict[StoredKind, Any] = {
     "history": History(
-        items=(Item("msg_1", b'{"type": "message"}'),),
-        turns=(Turn(id="resp_1", owner="", created=1.5, request_input=b"[ 1.0]", response=b'{"a":  1e2}'),),
+        items=(StoredItem("msg_1", b'{"type": "message"}'),),
+        turns=(StoredTurn(id="resp_1", owner="", created=1.5, request_input=b"[ 1.0]", response=b'{"a":  1e2}'),),
         next=3,
     ),
     "holders": {"msg_1": b'{"output": []}'},
-    "rounds": [Rounds("hash", b"[]")],
-    "states": [State(owner="", issuer="", calls="c", hash="h", value=b'["\\u00e9"]')],
-    "replay": Replay(owner="", upstream="", hash="h", conversation="c", value=b"{}", calls=("a", "b")),
+    "rounds": [StoredRounds("hash", b"[]")],
+    "states": [StoredState(owner="", issuer="", calls="c", hash="h", value=b'["\\u00e9"]')],
+    "replay": StoredReplay(owner="", upstream="", hash="h", conversation="c", value=b"{}", calls=("a", "b")),
 }
 
 
 @pytest.mark.parametrize("kind", FOUND)
-def test_what_a_store_has_is_written_and_read_byte_for_byte(kind: Kind) -> None:
-    assert read(kind, written(FOUND[kind])) == FOUND[kind]
+def test_what_a_store_has_is_written_and_read_byte_for_byte(kind: StoredKind) -> None:
+    assert decode_stored(kind, encode_stored(FOUND[kind])) == FOUND[kind]
 
 
 def test_what_could_not_be_read_cannot_be_read_again(linked: dict[str, Recording]) -> None:

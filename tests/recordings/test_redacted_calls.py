@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.recordings.made import exchange
 from toolglot.config.schema import RecordConfig
 from toolglot.dialects import DIALECTS
-from toolglot.export.jsonl import jsonl_of
-from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import conversation_of
+from toolglot.export.jsonl import write_jsonl
+from toolglot.export.markdown import render_markdown
+from toolglot.export.readers import read_recordings
 from toolglot.recordings.format import (
     AnyLine,
     ClientData,
@@ -127,10 +127,10 @@ def use(recording: Recording, folder: Path) -> None:
     """All that can be done with a recording."""
     asyncio.run(rerun(recording))
     assert make_timeline(recording).entries
-    messages = tuple(conversation_of([("", recording)]).messages)
-    assert "geo" in "".join(markdown_of(messages)) or "[redacted]" in "".join(markdown_of(messages))
+    messages = tuple(read_recordings([("", recording)]).messages)
+    assert "geo" in "".join(render_markdown(messages)) or "[redacted]" in "".join(render_markdown(messages))
     for dialect in DIALECTS:
-        assert list(jsonl_of(messages, recording.head.client, dialect, lambda line: None))
+        assert list(write_jsonl(messages, recording.head.client, dialect, lambda line: None))
     index = RecordingIndex(folder)
     index.refresh()
     assert index.entries == 1

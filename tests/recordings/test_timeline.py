@@ -18,8 +18,8 @@ from tests.export.test_html import ALLOWED, Page
 from tests.recordings.made import as_recording, exchange, lines_of
 from toolglot.columns import width_of
 from toolglot.dialects import DIALECTS
-from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import conversation_of
+from toolglot.export.markdown import render_markdown
+from toolglot.export.readers import read_recordings
 from toolglot.receipt import Loss
 from toolglot.recordings.format import (
     UNREAD,
@@ -360,8 +360,8 @@ def test_headers_are_shown_nowhere() -> None:
     ]
     recording = as_recording(lines)
     timeline = make_timeline(recording)
-    conversation = conversation_of([("a", recording)])
-    shown = [told(timeline, full=True), *render_html(timeline), *markdown_of(conversation.messages)]
+    conversation = read_recordings([("a", recording)])
+    shown = [told(timeline, full=True), *render_html(timeline), *render_markdown(conversation.messages)]
     assert "canary" in lines_of(lines).decode()
     assert "canary" not in "".join((*shown, *map(str, conversation.lines)))
 

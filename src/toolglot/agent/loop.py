@@ -22,7 +22,7 @@ from toolglot.agent.toolbox import OfferedTool, Toolbox
 from toolglot.config.schema import McpConfig
 from toolglot.events import Close, Event, Finish, Open
 from toolglot.ir import Block, Message, Request, Stop, ToolCall, ToolChoice, ToolResult, Usage, replace
-from toolglot.tools.served import Piece, ServedCall, Teller
+from toolglot.tools.served import CallReporter, ReportPiece, ServedCall
 
 UNFINISHED_STOPS = frozenset({"length", "context_full", "refusal", "filtered", "malformed_call"})
 """Stop reasons after which calls are not run: the model had not finished."""
@@ -41,7 +41,7 @@ class LoopReporting(Struct, frozen=True, kw_only=True):
     """How the client is informed about served calls; None if it is not. `approval` asks for approval in the answer, and
     `on_approval_request` is awaited before the client sees the question."""
 
-    teller: Callable[[], Teller] | None = None
+    teller: Callable[[], CallReporter] | None = None
     approval: Callable[[ServedCall], Block] | None = None
     on_approval_request: Callable[[ServedCall, Block], Awaitable[None]] | None = None
 
@@ -225,7 +225,7 @@ def is_call(block: Block) -> TypeGuard[ToolCall]:
     return isinstance(block, ToolCall)
 
 
-def complete_blocks(blocks: Iterable[Block]) -> list[Piece]:
+def complete_blocks(blocks: Iterable[Block]) -> list[ReportPiece]:
     """Return blocks without deltas, as pieces."""
     return [piece for number, block in enumerate(blocks) for piece in (Open(number, block), Close(index=number))]
 

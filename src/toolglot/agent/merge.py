@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
 from toolglot.ir import Block, Thinking, ToolCall, Usage, replace, used_by_both
-from toolglot.tools.served import Piece
+from toolglot.tools.served import ReportPiece
 
 _DROPPED = -1
 
@@ -85,7 +85,7 @@ class RoundMerger:
         if place != _DROPPED:
             seen.append(event if place == event.index else _with_index(event, place))
 
-    def insert(self, pieces: Sequence[Piece], first: int) -> list[Event]:
+    def insert(self, pieces: Sequence[ReportPiece], first: int) -> list[Event]:
         """Insert pieces of a report, whose block 0 is the client's block `first`. They wait until the answer has
         begun."""
         told: list[Event] = [_with_index(piece, first + piece.index) for piece in pieces]
@@ -122,5 +122,5 @@ def _is_open(held: Event, index: int) -> bool:
     return isinstance(held, Open) and held.index == index
 
 
-def _with_index(event: Piece, index: int) -> Piece:
+def _with_index(event: ReportPiece, index: int) -> ReportPiece:
     return replace(event, index=index)

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from toolglot.agent.server_records import ServerTool
 from toolglot.config.schema import McpServerConfig, Policy
-from toolglot.tools.served import AskedServer, Chosen
+from toolglot.tools.served import AskedServer, ToolSelection
 
 
 def call_policy(config: McpServerConfig, tool: ServerTool, asked: AskedServer | None = None) -> Policy:
@@ -35,7 +35,7 @@ def most_specific_policy(patterns: Mapping[str, Policy], name: str) -> Policy | 
     return patterns[max(matching, key=lambda pattern: (len(pattern.replace("*", "")), pattern))] if matching else None
 
 
-def is_tool_chosen(chosen: Chosen, tool: ServerTool) -> bool:
+def is_tool_chosen(chosen: ToolSelection, tool: ServerTool) -> bool:
     if chosen.names is not None and tool.name not in chosen.names:
         return False
     return chosen.read_only is None or chosen.read_only == tool.read_only

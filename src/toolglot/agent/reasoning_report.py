@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from toolglot.events import Close, Delta, Open
 from toolglot.ir import Text, Thinking, ToolResult
-from toolglot.tools.served import Piece, ServedCall
+from toolglot.tools.served import ReportPiece, ServedCall
 
 MAX_CHARS = 500
 """Characters of arguments, and of a result."""
@@ -19,19 +19,19 @@ class ReasoningReport:
     def __init__(self) -> None:
         self._waiting: list[ServedCall] = []
 
-    def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
+    def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
         self._waiting = list(calls)
         lines = [f"[{_call_name(call)} {_shorten(call.arguments)}]\n" for call in calls]
         return [Open(0, Thinking()), Delta(0, "".join(lines))]
 
-    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+    def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
         return [Delta(0, f"[{_call_name(call)}: {_shorten(message)}]\n")]
 
-    def done(self, result: ToolResult) -> list[Piece]:
+    def done(self, result: ToolResult) -> list[ReportPiece]:
         call = self._waiting.pop(0)
         words = " ".join(block.text for block in result.content if isinstance(block, Text))
         outcome = "failed" if result.is_error else "returned"
-        told: list[Piece] = [Delta(0, f"[{_call_name(call)} {outcome} {_shorten(words)}]\n")]
+        told: list[ReportPiece] = [Delta(0, f"[{_call_name(call)} {outcome} {_shorten(words)}]\n")]
         return told if self._waiting else [*told, Close(index=0)]
 
 

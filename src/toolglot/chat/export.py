@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from toolglot.chat.conversation import Conversation, Failure
 from toolglot.dialects import RICHEST
-from toolglot.export.html import html_of
-from toolglot.export.jsonl import jsonl_of
-from toolglot.export.markdown import markdown_of
+from toolglot.export.html import render_html
+from toolglot.export.jsonl import write_jsonl
+from toolglot.export.markdown import render_markdown
 from toolglot.ir import Message, Text, replace
 
 DIALECT = RICHEST
@@ -16,17 +16,17 @@ DIALECT = RICHEST
 
 
 def as_markdown(conversation: Conversation) -> str:
-    return "".join(markdown_of(_titled(conversation)))
+    return "".join(render_markdown(_titled(conversation)))
 
 
 def as_html(conversation: Conversation) -> str:
-    return "".join(html_of(_titled(conversation)))
+    return "".join(render_html(_titled(conversation)))
 
 
 def as_lines(conversation: Conversation) -> str:
     """A message a line, as a client of that dialect would send the history: reasoning that nobody has signed is not
     in it, nor are answers that did not come."""
-    return b"".join(jsonl_of(conversation.messages, DIALECT, DIALECT, lambda loss: None)).decode()
+    return b"".join(write_jsonl(conversation.messages, DIALECT, DIALECT, lambda loss: None)).decode()
 
 
 FORMS: dict[str, Callable[[Conversation], str]] = {".md": as_markdown, ".html": as_html, ".jsonl": as_lines}

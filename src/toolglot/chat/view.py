@@ -11,7 +11,7 @@ from toolglot.chat.screen import Screen
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Media, Refusal, Stop, Text, Thinking, ToolResult
-from toolglot.tools.served import Piece, ServedCall
+from toolglot.tools.served import ReportPiece, ServedCall
 
 
 class View:
@@ -77,16 +77,16 @@ class ScreenTeller:
         self._view = view
         self._waiting: list[ServedCall] = []
 
-    def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
+    def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
         self._view.end_round()
         self._waiting = list(calls)
         self._view.screen.tell(*map(telling.called, calls))
         return []
 
-    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+    def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
         self._view.screen.tell(telling.progressed(call, message))
         return []
 
-    def done(self, result: ToolResult) -> list[Piece]:
+    def done(self, result: ToolResult) -> list[ReportPiece]:
         self._view.screen.tell(telling.returned(self._waiting.pop(0), result))
         return []

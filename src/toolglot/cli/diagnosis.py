@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from toolglot.dialects import DIALECTS
-from toolglot.export.recognise import marks_by_dialect, marks_of
+from toolglot.export.recognize import marks_by_dialect, marks_of
 from toolglot.lint.report import visible
 from toolglot.marks import marks_in, nearest
 from toolglot.wire.framing import EVENTS, LINES, Framing

@@ -52,10 +52,10 @@ def doctor(
         raise click.UsageError("--model names what --probe tries")
     if probe and offline:
         raise click.UsageError("--probe asks upstreams, and --offline forbids it")
-    from toolglot.doctor.examine import Plan, examine
+    from toolglot.doctor.examine import ExaminationPlan, examine
 
     wishes = Wishes(file=file, upstreams=upstreams, key_variables=key_variables, port=port, demo_pace="none")
-    plan = Plan(wishes=wishes, offline=offline, probe=probe, models=models)
+    plan = ExaminationPlan(wishes=wishes, offline=offline, probe=probe, models=models)
     if probe:
         click.echo(COST, err=True)
     findings: list[Finding] = []

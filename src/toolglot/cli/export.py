@@ -17,11 +17,11 @@ from toolglot.cli.parameters import CHUNK_BYTES, Choice, chunks, counted, known_
 from toolglot.columns import cut
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
-from toolglot.export.html import html_of, is_picture
-from toolglot.export.jsonl import jsonl_of
-from toolglot.export.losses import watched
-from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import About, Conversation, conversation_of, read_conversation
+from toolglot.export.html import can_show_image, render_html
+from toolglot.export.jsonl import write_jsonl
+from toolglot.export.markdown import render_markdown
+from toolglot.export.page_losses import watch_losses
+from toolglot.export.readers import ConversationSummary, SourceConversation, read_conversation, read_recordings
 from toolglot.ir import Media
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss
@@ -221,14 +221,14 @@ def _fill(job: Job, file: IO[bytes], ledger: Ledger) -> None:
         refuse(job.files[0], str(error).removeprefix("$: "))  # the document as a whole, which the file's name says
 
 
-def _written(job: Job, conversation: Conversation, ledger: Ledger) -> Iterator[bytes]:
+def _written(job: Job, conversation: SourceConversation, ledger: Ledger) -> Iterator[bytes]:
     dialect = conversation.dialect
     if job.format == "jsonl":
-        return jsonl_of(conversation.messages, dialect, job.target or dialect, ledger.tell)
+        return write_jsonl(conversation.messages, dialect, job.target or dialect, ledger.tell)
     if job.format == "html":
-        page = html_of(watched(conversation.messages, dialect, ledger.tell, left_out=_not_in_html), job.title)
+        page = render_html(watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_html), job.title)
     else:
-        page = markdown_of(watched(conversation.messages, dialect, ledger.tell, left_out=_not_in_markdown))
+        page = render_markdown(watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_markdown))
     return (piece.encode("utf-8", "backslashreplace") for piece in page)
 
 
@@ -241,11 +241,11 @@ def _not_in_markdown(media: Media) -> str | None:
 
 
 def _not_in_html(media: Media) -> str | None:
-    is_held = media.source.kind != "base64" or is_picture(media)
+    is_held = media.source.kind != "base64" or can_show_image(media)
     return None if is_held else "the page tells of it and does not hold it; it shows PNG, JPEG, GIF and WebP"
 
 
-def _read(job: Job) -> Conversation:
+def _read(job: Job) -> SourceConversation:
     if len(job.files) == 1 and not job.files[0].is_dir():
         if job.wanted is not None:
             raise click.UsageError("--conversation has no meaning here: there is one file, and it is no folder")
@@ -257,11 +257,11 @@ def _read(job: Job) -> Conversation:
         refuse(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
     wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
     damaged: set[Path] = set()
-    conversation = conversation_of(_each(found, job.files, damaged), wanted)
+    conversation = read_recordings(_each(found, job.files, damaged), wanted)
     if job.wanted is not None and wanted is None:
         name = _numbered(int(job.wanted), conversation)
         conversation = (
-            conversation if name == conversation.name else conversation_of(_each(found, job.files, damaged), name)
+            conversation if name == conversation.name else read_recordings(_each(found, job.files, damaged), name)
         )
     _tell_which(job, conversation)
     return conversation
@@ -289,18 +289,18 @@ def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
     return meant[0]
 
 
-def _numbered(number: int, conversation: Conversation) -> str:
+def _numbered(number: int, conversation: SourceConversation) -> str:
     if not 1 <= number <= len(conversation.all):
         told = counted(len(conversation.all), "conversation")
         raise click.BadParameter(f"there is no {number}: there {_is(conversation)} {told}", param_hint="--conversation")
     return conversation.all[number - 1]
 
 
-def _is(conversation: Conversation) -> str:
+def _is(conversation: SourceConversation) -> str:
     return "is" if len(conversation.all) == 1 else "are"
 
 
-def _tell_which(job: Job, conversation: Conversation) -> None:
+def _tell_which(job: Job, conversation: SourceConversation) -> None:
     """Where there are several conversations: which one is written, and how to get the others."""
     if len(conversation.all) < 2 and conversation.name in conversation.all:
         return
@@ -317,7 +317,7 @@ def _tell_which(job: Job, conversation: Conversation) -> None:
         click.echo(f"  … and {counted(len(others) - LISTED, 'other')}", err=True)
 
 
-def _about(about: About) -> str:
+def _about(about: ConversationSummary) -> str:
     size = counted(about.messages, "message")
     return visible(f"{', '.join(filter(None, (about.model, size)))}: {about.begins}")
 

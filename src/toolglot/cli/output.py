@@ -17,7 +17,7 @@ from typing import IO
 
 from toolglot.cli.parameters import refuse
 from toolglot.errors import DecodeError
-from toolglot.export.sources import is_recording
+from toolglot.export.readers import is_recording
 
 _LINKS = 40
 """Links behind one another that are followed, as the system does."""

@@ -1,4 +1,4 @@
-"""Does each MCP server of the configuration start, and which of its tools would the gateway run?"""
+"""Check that each configured MCP server starts, and which of its tools the gateway would run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHECK = "mcp"
 
 
 async def examine_servers(servers: Mapping[str, McpServerConfig]) -> list[Finding]:
-    """Each server is started or asked, and let go again."""
+    """Start or contact each server, and release it again."""
     if not servers:
         return []
     host = McpHost(servers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from toolglot.export.html import FOOT, head, safe
+from toolglot.export.html import PAGE_FOOT, escape_html, page_head
 from toolglot.receipt import Loss
 from toolglot.recordings.frame_cells import Cell
 from toolglot.recordings.timeline import Timeline, TimelineBanner, TimelineRequest, TimelineRow
@@ -28,24 +28,25 @@ tr.banner td { background: #8882; } .loss, .error { color: #c0392b; } .note { co
 
 def render_html(timeline: Timeline) -> Iterator[str]:
     """Yield the page, piece by piece."""
-    yield f"{head(timeline.title, STYLE)}<h1>{safe(timeline.title)}</h1>\n"
+    yield f"{page_head(timeline.title, STYLE)}<h1>{escape_html(timeline.title)}</h1>\n"
     yield from map(_request, timeline.requests)
     yield (
         '<table>\n<thead><tr><th class="number">#</th><th class="time">time</th>'
-        f"<th>client: {safe(timeline.client)}</th><th>events</th><th>upstream: {safe(timeline.upstream)}</th></tr>"
+        f"<th>client: {escape_html(timeline.client)}</th><th>events</th>"
+        f"<th>upstream: {escape_html(timeline.upstream)}</th></tr>"
         "</thead>\n<tbody>\n"
     )
     for entry in timeline.entries:
         yield _banner(entry) if isinstance(entry, TimelineBanner) else _row(entry)
     yield "</tbody>\n</table>\n<ul>\n"
-    yield from (f"<li>{safe(line)}</li>\n" for line in timeline.totals)
-    yield f"</ul>\n{FOOT}"
+    yield from (f"<li>{escape_html(line)}</li>\n" for line in timeline.totals)
+    yield f"</ul>\n{PAGE_FOOT}"
 
 
 def _request(asked: TimelineRequest) -> str:
-    about = "".join(f"<p>{safe(line)}</p>\n" for line in (asked.about, *asked.lines))
+    about = "".join(f"<p>{escape_html(line)}</p>\n" for line in (asked.about, *asked.lines))
     results = "".join(map(_cell, asked.results))
-    return f"<h2>{safe(asked.title)}</h2>\n{about}{_receipt(asked.receipt)}{_cell(asked.body)}{results}"
+    return f"<h2>{escape_html(asked.title)}</h2>\n{about}{_receipt(asked.receipt)}{_cell(asked.body)}{results}"
 
 
 def _row(row: TimelineRow) -> str:
@@ -58,19 +59,19 @@ def _row(row: TimelineRow) -> str:
 
 def _banner(banner: TimelineBanner) -> str:
     kind = ' class="error"' if banner.kind == "error" else ""
-    told = f"<div{kind}>{safe(banner.text)}</div>{_receipt(banner.lines)}"
+    told = f"<div{kind}>{escape_html(banner.text)}</div>{_receipt(banner.lines)}"
     return f'<tr class="banner"><td></td><td class="time">{_time(banner.at)}</td><td colspan="3">{told}</td></tr>\n'
 
 
 def _cell(cell: Cell) -> str:
     kind = ' class="error"' if cell.kind == "error" else ""
     if not cell.full or cell.full == cell.short:
-        return f"<div{kind}>{safe(cell.short)}</div>\n"
-    return f"<details><summary{kind}>{safe(cell.short)}</summary><pre>{safe(cell.full)}</pre></details>\n"
+        return f"<div{kind}>{escape_html(cell.short)}</div>\n"
+    return f"<details><summary{kind}>{escape_html(cell.short)}</summary><pre>{escape_html(cell.full)}</pre></details>\n"
 
 
 def _receipt(lines: Iterable[Loss]) -> str:
-    return "".join(f'<div class="{line.severity}">{safe(str(line))}</div>\n' for line in lines)
+    return "".join(f'<div class="{line.severity}">{escape_html(str(line))}</div>\n' for line in lines)
 
 
 def _time(at: float | None) -> str:

@@ -18,8 +18,8 @@ from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
 from toolglot.server.gateway import Gateway
 from toolglot.server.headers import SERVERS
-from toolglot.tools.served import Asked as Named
 from toolglot.tools.served import AskedServer
+from toolglot.tools.served import ServedRequest as Named
 
 HEADER = SERVERS
 

@@ -37,7 +37,7 @@ from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.taping import recording
 from toolglot.store import Store, StoreError
-from toolglot.store.sqlite import NONE, SqliteStore, default_path
+from toolglot.store.sqlite import NO_STORE, SqliteStore, default_path
 from toolglot.upstream.http_client import HttpTransport
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str]) -> None:
     """Where responses are kept. A gateway without it still answers, so a store that cannot be opened only tells."""
     path = config.path or str(default_path(environ, Path.home()))
-    if path == NONE:
+    if path == NO_STORE:
         return
     try:
         service.store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)

@@ -36,7 +36,7 @@ from toolglot.server.service import Service
 from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.taped_tools import TapedTools
-from toolglot.tools.served import Restored, ServedCall, ServedForms
+from toolglot.tools.served import RestoredHistory, ServedCall, ServedForms
 from toolglot.translate import Exchange
 
 log = logging.getLogger("toolglot.server")
@@ -277,10 +277,10 @@ class Serving:
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
-    async def _restored(self) -> Restored:
+    async def _restored(self) -> RestoredHistory:
         """The request as the model is asked: with what the client has not seen, or has seen in its own words."""
         request = await self._kept.restored(self._request)
-        restored = Restored(request=request)
+        restored = RestoredHistory(request=request)
         if self._forms is not None:
             restored = self._forms.restored(request, self._toolbox.offered_name)
             if request is not self._request:  # what is kept does not have what the client was told beside it
@@ -301,7 +301,7 @@ class Serving:
         ]
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
-    def _listed(self, restored: Restored) -> list[Block]:
+    def _listed(self, restored: RestoredHistory) -> list[Block]:
         """The servers' tools, for clients that named the servers and have not been told yet."""
         if self._forms is None or not self._show:
             return []

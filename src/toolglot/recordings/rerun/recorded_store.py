@@ -8,15 +8,24 @@ from typing import Any, get_args
 
 from toolglot.recordings.format import StoreRead
 from toolglot.recordings.read import Recording
-from toolglot.store import Failure, History, Item, Replay, Rounds, State, StoreError, Turn
-from toolglot.store.as_json import Kind, read
+from toolglot.store import (
+    History,
+    StoredItem,
+    StoredReplay,
+    StoredRounds,
+    StoredState,
+    StoredTurn,
+    StoreError,
+    StoreFailure,
+)
+from toolglot.store.as_json import StoredKind, decode_stored
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 _NOTHING = object()
 
 
 def _failure(line: StoreRead) -> StoreError:
-    failure: Failure = next((each for each in get_args(Failure) if each == line.failure), "failed")
+    failure: StoreFailure = next((each for each in get_args(StoreFailure) if each == line.failure), "failed")
     return StoreError(failure, line.message)
 
 
@@ -25,14 +34,14 @@ class RecordedStore(SqliteStore):
 
     def __init__(self, recording: Recording) -> None:
         """Raises `DecodeError` if a line does not contain what its type says."""
-        self._reads: dict[Kind, deque[Any]] = {kind: deque() for kind in get_args(Kind)}
+        self._reads: dict[StoredKind, deque[Any]] = {kind: deque() for kind in get_args(StoredKind)}
         for line in recording.reads:
-            for kind in get_args(Kind):
+            for kind in get_args(StoredKind):
                 if kind == line.what:
-                    self._reads[kind].append(read(kind, line.data) if line.failure is None else _failure(line))
+                    self._reads[kind].append(decode_stored(kind, line.data) if line.failure is None else _failure(line))
         super().__init__(MEMORY)
 
-    def _recorded(self, kind: Kind) -> Any:
+    def _recorded(self, kind: StoredKind) -> Any:
         found = self._reads[kind].popleft() if self._reads[kind] else _NOTHING
         if isinstance(found, StoreError):
             raise found
@@ -50,7 +59,7 @@ class RecordedStore(SqliteStore):
         found = self._recorded("holders")
         return {} if found is _NOTHING else found
 
-    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
+    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[StoredRounds]:
         found = self._recorded("rounds")
         return await super().rounds(owner, hashes) if found is _NOTHING else found
 
@@ -60,20 +69,22 @@ class RecordedStore(SqliteStore):
 
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
-    ) -> list[State]:
+    ) -> list[StoredState]:
         found = self._recorded("states")
         return await super().states(owner, issuer, calls, hashes) if found is _NOTHING else found
 
     async def replay(
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
-    ) -> Replay | None:
+    ) -> StoredReplay | None:
         found = self._recorded("replay")
         if found is _NOTHING:
             return await super().replay(owner, upstream, hashes, calls)
         return found if found is not None and found.hash in hashes else None
 
-    async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
+    async def save(self, turn: StoredTurn, items: Sequence[StoredItem] = (), output_ids: Sequence[str] = ()) -> None:
         """Nothing continues from it, and its conversation is not here."""
 
-    async def add_items(self, owner: str, conversation: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
+    async def add_items(
+        self, owner: str, conversation: str, items: Sequence[StoredItem]
+    ) -> tuple[StoredItem, ...] | None:
         return tuple(items)

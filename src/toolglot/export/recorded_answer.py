@@ -1,4 +1,4 @@
-"""What a client was answered, read out of a recording: also where the answer, or the recording, breaks off."""
+"""Read the answer that a client got from a recording, even if the answer or the recording breaks off."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from toolglot.ir import Request, Response, Stop
 from toolglot.receipt import Receipt
 from toolglot.recordings.read import Recording
 
-UNFINISHED = Stop("other")
+UNFINISHED_ANSWER = Stop("other")
 
 
-class Answered(Struct, frozen=True):
-    """`response` is None where nothing was said; `missing` tells why there is not all of it."""
+class RecordedAnswer(Struct, frozen=True):
+    """`response` is None if nothing was said; `missing` explains what is missing."""
 
     response: Response | None = None
     missing: str | None = None
 
 
-def answer_in(recording: Recording, client: Dialect, asked: Request) -> Answered:
+def read_answer(recording: Recording, client: Dialect, asked: Request) -> RecordedAnswer:
     status = recording.response.status if recording.response is not None else 200
     if not recording.body:
-        return Answered(missing=_why(recording) or "the recording ends before it")
+        return RecordedAnswer(missing=_missing_reason(recording) or "the recording ends before it")
     if status >= 400:
         headers = recording.response.headers if recording.response is not None else {}
         error = client.decode_error(status, headers, recording.body)
-        return Answered(missing=f"the client got an error: {error.message or status}")
+        return RecordedAnswer(missing=f"the client got an error: {error.message or status}")
     if client.upstream.answering is not None:
         client = client.upstream.answering(client, asked)
     if not client.stream.framing.is_document(recording.body):
-        return _streamed(recording, client)
+        return _read_stream(recording, client)
     try:
-        return Answered(client.decode_response(recording.body))
+        return RecordedAnswer(client.decode_response(recording.body))
     except (DecodeError, UpstreamError) as error:
-        return Answered(missing=_why(recording) or str(error))
+        return RecordedAnswer(missing=_missing_reason(recording) or str(error))
 
 
-def _streamed(recording: Recording, client: Dialect) -> Answered:
+def _read_stream(recording: Recording, client: Dialect) -> RecordedAnswer:
     decoder = client.stream_decoder(Receipt())
     events = [event for piece in recording.pieces for event in decoder.feed(piece.data)]
-    return _folded([*events, *decoder.close()], _why(recording))
+    return _fold_events([*events, *decoder.close()], _missing_reason(recording))
 
 
-def _folded(events: Iterable[Event], why: str | None) -> Answered:
-    """What a stream has said; a block that it left open is cut there."""
+def _fold_events(events: Iterable[Event], why: str | None) -> RecordedAnswer:
+    """Fold the events of a stream; an open block is cut there."""
     fold = Fold()
     still_open: list[int] = []
     missing: str | None = None
@@ -64,12 +64,12 @@ def _folded(events: Iterable[Event], why: str | None) -> Answered:
     if missing is not None:
         for index in still_open:
             fold.add(Close(index=index, complete=False))
-        fold.add(Finish(stop=UNFINISHED))
+        fold.add(Finish(stop=UNFINISHED_ANSWER))
     response = fold.response()
-    return Answered(response if response.content or missing is None else None, missing)
+    return RecordedAnswer(response if response.content or missing is None else None, missing)
 
 
-def _why(recording: Recording) -> str | None:
+def _missing_reason(recording: Recording) -> str | None:
     end = recording.end
     if end is None:
         return "the recording breaks off"

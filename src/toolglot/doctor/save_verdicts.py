@@ -1,4 +1,4 @@
-"""What the probes found, written where the gateway looks: so that `auto` knows how a model is to be given tools."""
+"""Save what the probes found where the gateway looks, so that `auto` knows how to give a model tools."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from time import time
 
 from toolglot.config.schema import StoreConfig
 from toolglot.doctor.finding import Finding, ok, warn
-from toolglot.doctor.probes import Probed
-from toolglot.store import StoreError, Verdict
-from toolglot.store.sqlite import MEMORY, NONE, SqliteStore, default_path
+from toolglot.doctor.probes import ProbeResult
+from toolglot.store import StoreError, ToolVerdict
+from toolglot.store.sqlite import MEMORY, NO_STORE, SqliteStore, default_path
 from toolglot.upstream.tool_mode import PROBE_TTL
 
 
-async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mapping[str, str]) -> list[Finding]:
-    """Nothing is written of vendors whose models all take tools, nor where the store keeps nothing."""
+async def save_verdicts(
+    probed: Sequence[ProbeResult], config: StoreConfig, environ: Mapping[str, str]
+) -> list[Finding]:
+    """Nothing is saved for vendors whose models all take tools, nor if the store keeps nothing."""
     now = time()
     verdicts = [
-        Verdict(
+        ToolVerdict(
             upstream=one.model.upstream.base_url,
             model=one.model.target.model,
             tools=one.tools,
@@ -29,11 +31,11 @@ async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mappi
         if one.tools is not None and not one.model.upstream.native_tools
     ]
     path = config.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
-    if path in (MEMORY, NONE) and any(verdict.tools == "text" for verdict in verdicts):
+    if path in (MEMORY, NO_STORE) and any(verdict.tools == "text" for verdict in verdicts):
         advice = "name the format in their sections: `tools = …`; else they count as native until a request is refused"
         where = "it is in memory alone" if path == MEMORY else "there is none"
         return [warn("store", f"{where}: that these models need text calls is not remembered", advice)]
-    if not verdicts or path in (MEMORY, NONE):
+    if not verdicts or path in (MEMORY, NO_STORE):
         return []
     try:
         store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)

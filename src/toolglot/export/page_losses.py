@@ -1,4 +1,4 @@
-"""What a page for people has no place for: told while the messages go by."""
+"""Report what a page for people cannot show, while the messages pass."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
-from toolglot.export.ledger import Tell, pass_on
-from toolglot.export.visible import shown
+from toolglot.export.loss_report import ReportLoss, report_losses
+from toolglot.export.visible_text import make_visible
 from toolglot.ir import Block, Media, Message, Refusal, Request, Text, Thinking, ToolCall, ToolResult
 from toolglot.passes import Context, foreign
 from toolglot.passes.blocks import Place
@@ -17,10 +17,10 @@ from toolglot.receipt import Receipt
 _NOBODY = Capabilities(fields=frozenset())
 
 
-def watched(
-    messages: Iterable[Message], dialect: str, tell: Tell, *, left_out: Callable[[Media], str | None]
+def watch_losses(
+    messages: Iterable[Message], dialect: str, tell: ReportLoss, *, left_out: Callable[[Media], str | None]
 ) -> Iterator[Message]:
-    """The messages as they are. `left_out` is why the page does not show a medium; None where it does."""
+    """Yield the messages unchanged. `left_out` is why the page does not show media; None if it does."""
     own = DIALECTS[dialect].can if dialect in DIALECTS else _NOBODY
     for number, message in enumerate(messages):
         receipt = Receipt()
@@ -33,20 +33,20 @@ def watched(
         )
         foreign.report(Request(model="", messages=(message,)), context)
         for index, block in enumerate(message.content):
-            _block(block, Place(0, index), receipt, left_out)
+            _check_block(block, Place(0, index), receipt, left_out)
             for inner, part in enumerate(block.content if isinstance(block, ToolResult) else ()):
-                _block(part, Place(0, index, inner), receipt, left_out)
-        pass_on(receipt, tell, number)
+                _check_block(part, Place(0, index, inner), receipt, left_out)
+        report_losses(receipt, tell, number)
         yield message
 
 
-def _block(block: Block, place: Place, receipt: Receipt, left_out: Callable[[Media], str | None]) -> None:
+def _check_block(block: Block, place: Place, receipt: Receipt, left_out: Callable[[Media], str | None]) -> None:
     where = str(place)
     if isinstance(block, Media) and (why := left_out(block)) is not None:
         receipt.loss(where, block.kind, why)
     if _has_state(block):
         receipt.loss(where, "reasoning state", "a page for people has no place for it")
-    if _hides(block):
+    if _hides_content(block):
         receipt.note(where, "control characters", "they are made visible")
 
 
@@ -58,8 +58,8 @@ def _has_state(block: Block) -> bool:
     return any(fields.keys() & STATE for fields in block.native.values())
 
 
-def _hides(block: Block) -> bool:
+def _hides_content(block: Block) -> bool:
     match block:
         case Text(text=text) | Refusal(text=text) | Thinking(text=text) | ToolCall(arguments=text):
-            return shown(text) != text
+            return make_visible(text) != text
     return False

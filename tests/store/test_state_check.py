@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from toolglot.store import State
+from toolglot.store import StoredState
 from toolglot.store.sqlite import SqliteStore
 
 
-def _state(owner: str = "me", issuer: str = "it") -> State:
-    return State(owner=owner, issuer=issuer, calls="c", hash="h", value=b"[]")
+def _state(owner: str = "me", issuer: str = "it") -> StoredState:
+    return StoredState(owner=owner, issuer=issuer, calls="c", hash="h", value=b"[]")
 
 
 def test_a_store_without_states_says_so_and_one_with_a_state_says_whose(tmp_path: Path) -> None:

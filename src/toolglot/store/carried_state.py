@@ -1,6 +1,6 @@
-"""The SQL of what is kept for conversations whose clients cannot keep it: replays, rounds, states of models.
+"""SQL for the state of conversations that clients cannot carry themselves: replays, rounds, model states.
 
-All functions run inside a transaction which their caller begins.
+All functions run inside a transaction that their caller begins.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from toolglot.store import Replay, Rounds, State
-from toolglot.store.threads import ROW_BYTES, use
+from toolglot.store import StoredReplay, StoredRounds, StoredState
+from toolglot.store.threads import ROW_BYTES, grow_thread
 
 MAX_REPLAYS = 8
-"""Answers of one conversation from which a client can go on, the newest: each holds all that went before it."""
+"""Newest answers of one conversation from which a client can continue: each contains everything before it."""
 
-MAX_ALIKE = 8
-"""Conversations of one owner that say the same and are told apart by their calls, the newest."""
+MAX_SAME_CONTENT = 8
+"""Newest conversations of one owner with the same content, which differ in their calls."""
 
-_ALIKE = "hash = ? AND owner = ? AND upstream = ?"
+_SAME_CONTENT = "hash = ? AND owner = ? AND upstream = ?"
 _SAME_CALLS = "calls = ? AND owner = ? AND issuer = ?"
 _STATE = "owner, issuer, calls, hash, value"
 
-MOST_READ = 32 * 1024 * 1024
+MAX_READ_BYTES = 32 * 1024 * 1024
 """Bytes of states, or of rounds, that one request gets back."""
-AT_ONCE = 500
-"""Keys that are looked up with one statement."""
+KEYS_PER_STATEMENT = 500
+"""Keys per SQL statement."""
 
 
-def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: Replay) -> None:
+def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: StoredReplay) -> None:
     thread = f"replay_{sha256(f'{kept.owner} {kept.upstream} {kept.conversation}'.encode()).hexdigest()}"
     where, calls = (kept.hash, kept.owner, kept.upstream), " ".join(kept.calls)
-    weight = ROW_BYTES + len(kept.value) + 2 * len(calls)  # which are in an index, too
-    connection.execute(f"DELETE FROM replays WHERE {_ALIKE} AND calls = ?", (*where, calls))
-    use(connection, thread, now, max_bytes, weight)
+    weight = ROW_BYTES + len(kept.value) + 2 * len(calls)  # which are also in an index
+    connection.execute(f"DELETE FROM replays WHERE {_SAME_CONTENT} AND calls = ?", (*where, calls))
+    grow_thread(connection, thread, now, max_bytes, weight)
     connection.execute(
         "INSERT INTO replays (hash, owner, upstream, conversation, thread, value, bytes, calls) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (*where, kept.conversation, thread, kept.value, weight, calls),
     )
-    for alike, values, limit in (("thread = ?", (thread,), MAX_REPLAYS), (_ALIKE, where, MAX_ALIKE)):
+    for alike, values, limit in (("thread = ?", (thread,), MAX_REPLAYS), (_SAME_CONTENT, where, MAX_SAME_CONTENT)):
         connection.execute(
             "DELETE FROM replays WHERE rowid IN "
             f"(SELECT rowid FROM replays WHERE {alike} ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
@@ -55,19 +55,19 @@ def replay(
     upstream: str,
     hashes: Sequence[str],
     calls: Collection[str],
-) -> Replay | None:
+) -> StoredReplay | None:
     likeliest: tuple[str, int] | None = None
     for wanted in hashes:
         alike = connection.execute(
             "SELECT replays.rowid, calls FROM replays JOIN threads ON threads.id = thread "
-            f"WHERE {_ALIKE} AND used >= ? ORDER BY replays.rowid DESC",
+            f"WHERE {_SAME_CONTENT} AND used >= ? ORDER BY replays.rowid DESC",
             (wanted, owner, upstream, oldest),
         ).fetchall()
         if alike:
-            # Of those that share as many calls the first, which is the newest. So it is where none shares any, because
-            # the client sends no ids, and where there are no calls yet: then nothing tells one from another, and the
-            # newest is the likeliest to be gone on with. One that says less and shares calls is likelier still: the
-            # other may be what another model was asked in the same words.
+            # Of those that share the same number of calls the first, which is the newest. The same applies if none
+            # shares any, because the client sends no ids, and if there are no calls yet: then nothing distinguishes
+            # them, and the newest is the most likely to be continued. One that has less content and shares calls is
+            # more likely still: the other may be what another model was asked in the same words.
             shared = [len(set(row[1].split()).intersection(calls)) for row in alike]
             row = alike[shared.index(max(shared))][0]
             if max(shared):
@@ -76,11 +76,11 @@ def replay(
     return None if likeliest is None else _replay(connection, owner, upstream, *likeliest)
 
 
-def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: str, row: int) -> Replay:
+def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: str, row: int) -> StoredReplay:
     conversation, value, calls = connection.execute(
         "SELECT conversation, value, calls FROM replays WHERE rowid = ?", (row,)
     ).fetchone()
-    return Replay(
+    return StoredReplay(
         owner=owner,
         upstream=upstream,
         hash=wanted,
@@ -90,11 +90,11 @@ def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: s
     )
 
 
-def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, kept: Rounds) -> None:
+def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, kept: StoredRounds) -> None:
     thread = f"rounds_{sha256(f'{owner} {kept.hash}'.encode()).hexdigest()}"
     weight = ROW_BYTES + len(kept.value)
     connection.execute("DELETE FROM rounds WHERE hash = ? AND owner = ?", (kept.hash, owner))
-    use(connection, thread, now, max_bytes, weight)
+    grow_thread(connection, thread, now, max_bytes, weight)
     connection.execute(
         "INSERT INTO rounds (owner, hash, thread, value, bytes) VALUES (?, ?, ?, ?, ?)",
         (owner, kept.hash, thread, kept.value, weight),
@@ -103,18 +103,18 @@ def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owne
 
 def rounds(
     connection: sqlite3.Connection, oldest: float, fresh: float, owner: str, hashes: Sequence[str]
-) -> tuple[list[Rounds], list[str]]:
-    """Those that are there, and the threads of those that were not used since they were `fresh`."""
-    wanted = [_Wanted("owner = ? AND hash IN", (owner,), hashes)]
+) -> tuple[list[StoredRounds], list[str]]:
+    """Return those that exist, and the threads of those that were last used before `fresh`."""
+    wanted = [_RowFilter("owner = ? AND hash IN", (owner,), hashes)]
     rows, stale = _rows(connection, "rounds", "hash, value", wanted, oldest, fresh)
-    return [Rounds(*row) for row in rows], stale
+    return [StoredRounds(*row) for row in rows], stale
 
 
-def keep_state(connection: sqlite3.Connection, now: float, max_bytes: int, kept: State) -> None:
+def keep_state(connection: sqlite3.Connection, now: float, max_bytes: int, kept: StoredState) -> None:
     thread = f"state_{sha256(repr((kept.owner, kept.issuer, kept.calls, kept.hash)).encode()).hexdigest()}"
     weight = ROW_BYTES + len(kept.value)
     connection.execute("DELETE FROM states WHERE thread = ?", (thread,))
-    use(connection, thread, now, max_bytes, weight)
+    grow_thread(connection, thread, now, max_bytes, weight)
     connection.execute(
         f"INSERT INTO states ({_STATE}, thread, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (kept.owner, kept.issuer, kept.calls, kept.hash, kept.value, thread, weight),
@@ -123,7 +123,7 @@ def keep_state(connection: sqlite3.Connection, now: float, max_bytes: int, kept:
         connection.execute(
             "DELETE FROM states WHERE rowid IN "
             f"(SELECT rowid FROM states WHERE {_SAME_CALLS} ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
-            (kept.calls, kept.owner, kept.issuer, MAX_ALIKE),
+            (kept.calls, kept.owner, kept.issuer, MAX_SAME_CONTENT),
         )
 
 
@@ -135,21 +135,21 @@ def states(
     issuer: str,
     calls: Collection[str],
     hashes: Collection[str],
-) -> tuple[list[State], list[str]]:
-    """Those that are there, and the threads of those that were not used since they were `fresh`."""
+) -> tuple[list[StoredState], list[str]]:
+    """Return those that exist, and the threads of those that were last used before `fresh`."""
     whose = (owner, issuer)
-    # Many conversations may say the same: of those only the newest is read.
+    # Many conversations may have the same content: only the newest of them is read.
     wanted = [
-        _Wanted("owner = ? AND issuer = ? AND calls IN", whose, calls),
-        _Wanted("owner = ? AND issuer = ? AND hash IN", whose, hashes, newest_of="hash"),
+        _RowFilter("owner = ? AND issuer = ? AND calls IN", whose, calls),
+        _RowFilter("owner = ? AND issuer = ? AND hash IN", whose, hashes, newest_of="hash"),
     ]
     rows, stale = _rows(connection, "states", _STATE, wanted, oldest, fresh)
-    return [State(**dict(zip(State.__struct_fields__, row, strict=True))) for row in rows], stale
+    return [StoredState(**dict(zip(StoredState.__struct_fields__, row, strict=True))) for row in rows], stale
 
 
 def issue_approval(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, fingerprint: str) -> None:
     thread = f"approval_{sha256(f'{owner} {fingerprint}'.encode()).hexdigest()}"
-    use(connection, thread, now, max_bytes, ROW_BYTES)
+    grow_thread(connection, thread, now, max_bytes, ROW_BYTES)
     connection.execute(
         "INSERT INTO approvals (owner, fingerprint, thread, bytes) VALUES (?, ?, ?, ?)",
         (owner, fingerprint, thread, ROW_BYTES),
@@ -157,7 +157,7 @@ def issue_approval(connection: sqlite3.Connection, now: float, max_bytes: int, o
 
 
 def redeem_approval(connection: sqlite3.Connection, oldest: float, owner: str, fingerprint: str) -> bool:
-    """Whether there was such a request; there is one less then."""
+    """Tell whether there was such a request, and remove it."""
     found = connection.execute(
         "SELECT approvals.rowid FROM approvals JOIN threads ON threads.id = thread "
         "WHERE fingerprint = ? AND owner = ? AND used >= ? LIMIT 1",
@@ -168,9 +168,9 @@ def redeem_approval(connection: sqlite3.Connection, oldest: float, owner: str, f
     return found is not None
 
 
-class _Wanted(NamedTuple):
-    """Rows that fulfil a condition, the last part of which takes some of these keys. `newest_of`: of those that have
-    the same in this column the newest alone."""
+class _RowFilter(NamedTuple):
+    """Rows that satisfy a condition, the last part of which takes some of these keys. `newest_of`: of those with the
+    same value in this column only the newest."""
 
     where: str
     whose: tuple[str, ...]
@@ -182,12 +182,12 @@ def _rows(
     connection: sqlite3.Connection,
     table: str,
     columns: str,
-    wanted: Iterable[_Wanted],
+    wanted: Iterable[_RowFilter],
     oldest: float,
     fresh: float,
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """These columns of the rows under some keys, the newest of each first, with the bytes `value` as the last; and the
-    threads among theirs that are used again only now."""
+    """Return these columns of the rows for some keys, the newest of each first, with the bytes `value` as the last; and
+    those of their threads whose last use must be updated."""
     rows: list[tuple[Any, ...]] = []
     stale: list[str] = []
     size = 0
@@ -211,11 +211,11 @@ def _rows(
                 if used < fresh:
                     stale.append(thread)
                 size += len(rows[-1][-1])
-                if size > MOST_READ:
+                if size > MAX_READ_BYTES:
                     return rows, stale
     return rows, stale
 
 
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     """SQLite takes some hundred values at a time."""
-    return (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
+    return (keys[start : start + KEYS_PER_STATEMENT] for start in range(0, len(keys), KEYS_PER_STATEMENT))

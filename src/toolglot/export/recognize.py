@@ -1,4 +1,4 @@
-"""Whose messages are these? Told by the marks of the dialects (`marks.py`)."""
+"""Recognize the dialect of messages by the marks of the dialects (`marks.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["UNMARKED", "dialect_of_body", "dialect_of_message", "dialect_of_mess
 
 
 def marks_of(dialect: str) -> Marks:
-    """The marks of a dialect; none where it has not listed any."""
+    """Return the marks of a dialect; empty if it has none."""
     manifest = DIALECTS.manifest(dialect)
     reference = manifest.marks if manifest is not None else ""
     marks: Marks = load(reference) if reference else Marks()
@@ -22,12 +22,12 @@ def marks_of(dialect: str) -> Marks:
 
 
 def marks_by_dialect(kind: str) -> dict[str, frozenset[str]]:
-    """The marks of each dialect for a kind of document, by the name of a field of `Marks`."""
+    """Return the marks of each dialect for a kind of document, by the name of a field of `Marks`."""
     return {name: getattr(marks_of(name), kind) for name in DIALECTS}
 
 
 def nearest_dialect(value: Any, kind: str, depth: int) -> str | None:
-    """The dialect whose marks a document has; None where it has none, or as many of a rival."""
+    """Return the dialect whose marks a document has; None if it has none, or as many of another dialect."""
     found = set(marks_in(value, depth))
     proven = [name for name in DIALECTS if found & marks_of(name).decisive]
     return proven[0] if len(proven) == 1 else nearest(found, marks_by_dialect(kind))
@@ -45,5 +45,5 @@ def dialect_of_body(body: Any) -> str | None:
 
 
 def dialect_of_messages(messages: Iterable[Any]) -> str | None:
-    """The dialect that the first message with a mark has."""
+    """Return the dialect of the first message with a mark."""
     return next((found for message in messages if (found := dialect_of_message(message)) is not None), None)

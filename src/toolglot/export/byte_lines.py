@@ -1,4 +1,4 @@
-"""Lines of bytes that come in pieces: none is longer than a limit, and no more is held than the line at hand."""
+"""Split bytes that arrive in pieces into lines of limited length; only the current line is buffered."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from toolglot.wire.json import MAX_DOCUMENT_BYTES
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def lines_of(chunks: Iterable[bytes], limit: int = MAX_DOCUMENT_BYTES) -> Iterator[bytes]:
-    """The lines, without their ends. Lines of JSON end with LF, so that one with CRs or odd separators in it stays one.
+def split_lines(chunks: Iterable[bytes], limit: int = MAX_DOCUMENT_BYTES) -> Iterator[bytes]:
+    """Yield the lines, without line ends. Lines of JSON end with LF, so one with CRs or other separators in it stays
+    one.
 
     Raises:
-        DecodeError: one is longer than the limit.
+        DecodeError: a line is longer than the limit.
     """
     held: list[bytes] = []
     size = number = 0
@@ -25,7 +26,7 @@ def lines_of(chunks: Iterable[bytes], limit: int = MAX_DOCUMENT_BYTES) -> Iterat
             held.append(line)
             if size + len(line) > limit:
                 raise _too_long(number, limit)
-            yield _clean(b"".join(held), number)
+            yield _check_line(b"".join(held), number)
             held, size = [], 0
         if tail:
             held.append(tail)
@@ -33,10 +34,10 @@ def lines_of(chunks: Iterable[bytes], limit: int = MAX_DOCUMENT_BYTES) -> Iterat
             if size > limit:
                 raise _too_long(number + 1, limit)
     if held:
-        yield _clean(b"".join(held), number + 1)
+        yield _check_line(b"".join(held), number + 1)
 
 
-def _clean(line: bytes, number: int) -> bytes:
+def _check_line(line: bytes, number: int) -> bytes:
     line = line.removesuffix(b"\r")
     return line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 

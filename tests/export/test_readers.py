@@ -15,8 +15,8 @@ from tests.recordings.made import as_recording, exchange, lines_of
 from tests.warp_server.messages import encode
 from toolglot.dialect import Dialect
 from toolglot.errors import DecodeError, MissingExtraError
-from toolglot.export.lines import lines_of as split
-from toolglot.export.sources import Conversation, conversation_of, read_conversation
+from toolglot.export.byte_lines import split_lines as split
+from toolglot.export.readers import SourceConversation, read_conversation, read_recordings
 from toolglot.ir import Message, Text, ToolCall, ToolResult
 from toolglot.recordings.format import AnyLine, ClientData, RecordedClientRequest, RecordingEnd
 from toolglot.recordings.read import Recording, read_recording
@@ -26,13 +26,13 @@ STREAM = (Path(__file__).parent.parent / "cases/openai_chat/text_and_two_calls/s
 ASKED = {"model": "claude", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Weather?"}]}
 
 
-def read(data: bytes, dialect: str | None = None) -> Conversation:
+def read(data: bytes, dialect: str | None = None) -> SourceConversation:
     conversation = read_conversation([data], dialect)
     conversation.messages = list(conversation.messages)
     return conversation
 
 
-def said(conversation: Conversation) -> list[tuple[str, str]]:
+def said(conversation: SourceConversation) -> list[tuple[str, str]]:
     return [(message.role, _shown(message)) for message in conversation.messages]
 
 
@@ -161,14 +161,14 @@ def test_of_several_recordings_the_longest_conversation_is_taken() -> None:
     second: list[dict[str, Any]] = [*first, answered, {"role": "user", "content": "Two"}]
     other: list[dict[str, Any]] = [{"role": "user", "content": "Somebody else"}]
     named = [(str(number), as_recording(_turn(each, number))) for number, each in enumerate((other, first, second))]
-    conversation = conversation_of(named)
+    conversation = read_recordings(named)
     wanted = [("user", "One"), ("assistant", "Answer 1"), ("user", "Two"), ("assistant", "Answer 2")]
     assert said(conversation) == wanted
     assert (conversation.name, conversation.all, conversation.lines) == ("2", ("0", "2"), [])
-    assert said(conversation_of(named, "0")) == [("user", "Somebody else"), ("assistant", "Answer 0")]
-    assert said(conversation_of(named, "1")) == wanted[:2]
+    assert said(read_recordings(named, "0")) == [("user", "Somebody else"), ("assistant", "Answer 0")]
+    assert said(read_recordings(named, "1")) == wanted[:2]
     with pytest.raises(DecodeError):
-        conversation_of([])
+        read_recordings([])
 
 
 def test_what_a_server_keeps_is_found_in_the_recordings_before() -> None:
@@ -181,9 +181,9 @@ def test_what_a_server_keeps_is_found_in_the_recordings_before() -> None:
         return exchange("openai_responses", "openai_responses", request, json.dumps(answer).encode())
 
     first, second = turn("One", None, "resp_1"), turn("Two", "resp_1", "resp_2")
-    alone = conversation_of([("b", as_recording(second))])
+    alone = read_recordings([("b", as_recording(second))])
     assert [line.where for line in alone.lines] == ["previous_response_id"]
-    both = conversation_of([("a", as_recording(first)), ("b", as_recording(second))])
+    both = read_recordings([("a", as_recording(first)), ("b", as_recording(second))])
     wanted = ["Be brief.", "One", "Re: One", "Two", "Re: Two"]
     assert [text for _, text in said(both)] == wanted
     assert both.lines == []
@@ -193,11 +193,11 @@ def test_a_recording_that_cannot_be_read_does_not_hide_the_others() -> None:
     bad = as_recording(_turn([{"role": "user", "content": "One"}], 1))
     bad.request = RecordedClientRequest(text="{}")
     good = as_recording(_turn([{"role": "user", "content": "Two"}], 2))
-    conversation = conversation_of([("bad", bad), ("good", good)])
+    conversation = read_recordings([("bad", bad), ("good", good)])
     assert said(conversation)[0] == ("user", "Two")
     assert [line.where for line in conversation.lines] == ["bad"]
     with pytest.raises(DecodeError, match="cannot be read"):
-        conversation_of([("bad", bad)])
+        read_recordings([("bad", bad)])
 
 
 def test_of_conversations_that_differ_in_reasoning_or_system_text_the_richer_is_taken_and_each_is_one() -> None:
@@ -215,12 +215,12 @@ def test_of_conversations_that_differ_in_reasoning_or_system_text_the_richer_is_
     thinking: dict[str, Any] = {"type": "thinking", "thinking": "They say hi.", "signature": "s"}
     text: dict[str, Any] = {"type": "text", "text": "Hello."}
     rich, poor = turn([thinking, text], "Be brief."), turn([text], "Be brief.")
-    conversation = conversation_of([("rich", rich), ("poor", poor)])
+    conversation = read_recordings([("rich", rich), ("poor", poor)])
     assert (conversation.name, conversation.all) == ("rich", ("rich", "poor"))
-    assert conversation_of([("poor", poor), ("rich", rich)]).name == "rich"
-    other = conversation_of([("brief", poor), ("other", turn([text], "Be as long-winded as you can."))])
+    assert read_recordings([("poor", poor), ("rich", rich)]).name == "rich"
+    other = read_recordings([("brief", poor), ("other", turn([text], "Be as long-winded as you can."))])
     assert (other.name, other.all) == ("other", ("brief", "other"))
-    assert conversation_of([("first", poor), ("again", poor)]).all == ("again",)
+    assert read_recordings([("first", poor), ("again", poor)]).all == ("again",)
 
 
 def test_a_branch_is_a_conversation_and_a_repeated_question_is_none() -> None:
@@ -232,7 +232,7 @@ def test_a_branch_is_a_conversation_and_a_repeated_question_is_none() -> None:
 
     turns = [talk("One"), talk("One"), talk("One", "Answer 1", "Two"), talk("One", "Answer 1", "Three")]
     named = [(str(number), as_recording(_turn(each, number))) for number, each in enumerate(turns)]
-    conversation = conversation_of(named)
+    conversation = read_recordings(named)
     assert (conversation.name, conversation.all) == ("3", ("2", "3"))
 
 
@@ -264,7 +264,7 @@ def test_where_a_package_is_missing_any_bytes_are_not_taken_for_what_needs_it(mo
     def missing(name: str) -> Dialect:
         raise MissingExtraError(f"the dialect {name}", "protobuf", "warp")
 
-    monkeypatch.setattr("toolglot.export.sources.find", missing)
+    monkeypatch.setattr("toolglot.export.readers.find", missing)
     with pytest.raises(DecodeError, match="this is no text; if it is a request of Warp: the dialect warp"):
         read_conversation([b"SQLite format 3\0"])
     with pytest.raises(MissingExtraError):
@@ -285,12 +285,12 @@ def test_conversations_of_different_lengths_that_differ_in_their_system_text_are
     brief = turn("Be brief.", 1, "One"), turn("Be brief.", 2, "One", "Answer 1", "Two")
     rude = turn("Be rude.", 3, "One")
     for order in ([*brief, rude], [rude, *brief]):
-        assert set(conversation_of(order).all) == {"2", "3"}
+        assert set(read_recordings(order).all) == {"2", "3"}
     again = turn("Be rude.", 4, "One", "Answer 1", "Two")
-    assert conversation_of([*brief, rude, again]).all == ("2", "4")
+    assert read_recordings([*brief, rude, again]).all == ("2", "4")
     dated = turn("It is 2026-01-02.", 5, "One"), turn("It is 2026-01-03.", 6, "One", "Answer 1", "Two")
-    assert conversation_of(dated).all == ("6",)
+    assert read_recordings(dated).all == ("6",)
     growing = turn("You know nothing.", 7, "One"), turn("You know: One.", 8, "One", "Answer 1", "Two")
-    assert conversation_of(growing).all == ("8",), "one of which each turn was recorded once"
+    assert read_recordings(growing).all == ("8",), "one of which each turn was recorded once"
     answered_otherwise = turn("You know: One.", 9, "One", "Another answer", "Two")
-    assert conversation_of([growing[0], answered_otherwise]).all == ("7", "9")
+    assert read_recordings([growing[0], answered_otherwise]).all == ("7", "9")

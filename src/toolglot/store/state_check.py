@@ -1,9 +1,9 @@
-"""One question to the store that comes with every request and is answered at once: is any state kept there at all?
+"""A fast check that every request makes: does the store have any state at all?
 
-A connection of its own looks one entry up in an index. In WAL mode a reader waits for nobody, but even that takes some
-system calls; so an answer is kept for as long as nobody has written. That is seen in the first bytes of the file's
-`-shm`, the header of the WAL index, which every commit changes (sqlite.org/walformat.html, section 2.1) and which all
-processes have in common. What cannot be told is told as yes: whoever asks then looks properly.
+A separate connection looks up one entry in an index. In WAL mode a reader waits for nobody, but even that takes some
+system calls, so the result is cached as long as nothing was written. Writes are visible in the first bytes of the
+file's `-shm`, the header of the WAL index, which every commit changes (sqlite.org/walformat.html, section 2.1) and
+which all processes share. If in doubt the result is True: the caller then looks properly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HEADER = 48
 _QUERY = "SELECT 1 FROM states WHERE issuer = ? AND owner = ? LIMIT 1"
 
 
-class Glance:
+class StateCheck:
     def __init__(self, path: str) -> None:
         self._connection: sqlite3.Connection | None = None
         self._index: mmap.mmap | None = None
@@ -26,7 +26,7 @@ class Glance:
         with suppress(Exception):  # a damaged file fails in many ways
             self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA query_only = ON")
-            self._connection.execute("SELECT 1 FROM states LIMIT 1").fetchall()  # makes sure that there is an index
+            self._connection.execute("SELECT 1 FROM states LIMIT 1").fetchall()  # ensures that there is an index
         with suppress(OSError, ValueError), open(f"{path}-shm", "rb") as file:
             self._index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -49,7 +49,7 @@ class Glance:
             assert self._connection is not None
             return self._connection.execute(_QUERY, (issuer, owner)).fetchone() is not None
         except Exception:
-            return True  # there may be some: whoever asks the store itself is told what is wrong with it
+            return True  # there may be some: a call of the store itself will report what is wrong with it
 
     def close(self) -> None:
         if self._index is not None:

@@ -1,4 +1,4 @@
-"""Text of models and tools on a page: what would act on a terminal, or hide in a text, is made visible."""
+"""Make visible what would control a terminal, or hide, in texts of models and tools on a page."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _JOINERS = frozenset("\u200c\u200d")
 """Parts of words and of emoji."""
 
 
-def shown(text: str) -> str:
-    """The text with its lines and tabs; other controls, and what changes the direction of writing, as escapes."""
+def make_visible(text: str) -> str:
+    """Return the text with its lines and tabs; other control and direction characters as escapes."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNUSUAL.sub(_shown, text.replace("\r\n", "\n"))
+    return _UNUSUAL.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The same in one line."""
-    return " ".join(shown(text).split())
+    """Same, in one line."""
+    return " ".join(make_visible(text).split())
 
 
-def _shown(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     character = match[0]
     if character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
         return character

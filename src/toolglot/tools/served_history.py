@@ -1,7 +1,7 @@
-"""What dialects share that tell of served calls, and read of them again in a client's history.
+"""Shared by dialects that report served calls and read them again from a client's history.
 
-An id that is told is the call's own with the prefix that clients of the API expect. So it comes back as it was, and the
-model is told the same history in every turn, which its prompt cache lives on.
+A reported id is the call's own with the prefix that clients of the API expect. So it comes back unchanged, and the
+model gets the same history in every turn, which its prompt cache depends on.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from toolglot.wire import json
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
 
 MAX_ID = 64
-"""Characters of an id that every API takes."""
+"""Characters of an id that every API accepts."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def told_id(prefix: str, call_id: str) -> str:
-    """The id under which a client knows a call. One that would not fit is replaced by a digest of it, never cut."""
+def client_call_id(prefix: str, call_id: str) -> str:
+    """Return the client's id of a call. One that is too long is replaced by a digest of it, never cut."""
     if _SAFE.fullmatch(call_id) and len(prefix) + len(call_id) <= MAX_ID:
         return prefix + call_id
     return prefix + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class CallIds:
-    """Ids for calls that a history tells of: their own again, made unique, since some providers count them anew in
-    each answer."""
+class HistoryCallIds:
+    """Ids for calls in a history: their own again, made unique, because some providers restart numbering in each
+    answer."""
 
     def __init__(self, request: Request, prefixes: tuple[str, ...]) -> None:
-        """The longer of two prefixes stands first where one begins with the other."""
+        """The longer of two prefixes comes first if one begins with the other."""
         self._prefixes = prefixes
         self._counts: dict[str, int] = {}
         self._used = {
@@ -50,21 +50,21 @@ class CallIds:
         return call_id
 
 
-def interrupted(call: ToolCall) -> ToolResult:
-    """The result of a call whose own has not been told."""
-    return failed(call, INTERRUPTED)
+def interrupted_result(call: ToolCall) -> ToolResult:
+    """Return the result of a call whose own was not sent."""
+    return failed_result(call, INTERRUPTED)
 
 
-def failed(call: ToolCall, why: str) -> ToolResult:
+def failed_result(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, content=(Text(text=why),) if why else (), is_error=True)
 
 
-def texts_of(blocks: Iterable[Block]) -> list[str]:
-    """What a result says, as the texts that an API has a place for: of media only that it was there."""
-    return [text for text in map(_text_of, blocks) if text]
+def result_texts(blocks: Iterable[Block]) -> list[str]:
+    """Return a result as texts for an API: for media only that there was some."""
+    return [text for text in map(_block_text, blocks) if text]
 
 
-def _text_of(block: Block) -> str:
+def _block_text(block: Block) -> str:
     match block:
         case Text(text=text) | Refusal(text=text) | Thinking(text=text):
             return text
