@@ -24,7 +24,7 @@ ALLOWED = {
     "config/schema.py": "names of settings",
     "config/template.py": "variables and models in examples",
     "demo.py": "the walk through three clients",
-    "chat/starting.py": "models of the demo",
+    "chat/startup.py": "models of the demo",
     "doctor/probes.py": "advice for a vendor",
     "recordings/redact.py": "names of headers",
     "server/tracing.py": "vendors by their names in OpenTelemetry",

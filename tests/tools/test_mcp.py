@@ -137,9 +137,9 @@ def test_a_tool_has_the_first_of_its_names_for_people() -> None:
         {"name": "t", "title": "", "annotations": {"title": "A"}},
         {"name": "t", "annotations": {"title": 3}},
     ]
-    assert [mcp.tool_title(tool) for tool in mcp.read_tools(named)] == ["T", "A", "t"]
+    assert [mcp.title_of(tool) for tool in mcp.read_tools(named)] == ["T", "A", "t"]
     (full,) = mcp.read_tools([json.loads(json.dumps(FULL))])
-    assert mcp.tool_output_schema(full) == FULL["outputSchema"]
+    assert mcp.output_schema_of(full) == FULL["outputSchema"]
 
 
 def test_a_tool_of_another_api_gets_the_schema_that_mcp_requires() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from msgspec.structs import asdict
 
-from toolglot.cli.layout import laid_out
+from toolglot.cli.pretty_json import pretty_json
 from toolglot.doctor.finding import Finding
 from toolglot.lint.report import visible
 from toolglot.server.starting import Wishes
@@ -69,7 +69,7 @@ def doctor(
     asyncio.run(run())
     failed = sum(finding.status == "fail" for finding in findings)
     if as_json:
-        click.echo(laid_out(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
+        click.echo(pretty_json(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
     else:
         warned = sum(finding.status == "warn" for finding in findings)
         click.echo(f"{failed} to mend, {warned} to know, {len(findings) - failed - warned} fine")

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from toolglot.cli.parameters import UNREADABLE, counted, known_dialect
+from toolglot.cli.parameters import UNREADABLE, count_noun, known_dialect
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
@@ -121,7 +121,7 @@ def quietly() -> Iterator[None]:
 
 
 def _summary(summary: dict[str, int]) -> str:
-    files = counted(sum(summary.values()), "recording")
+    files = count_noun(sum(summary.values()), "recording")
     cut = f", {summary['incomplete']} without their end" if summary["incomplete"] else ""
     refused = f", {summary['refused']} with nothing to replay" if summary["refused"] else ""
     compared = f"{summary['same']} the same, {summary['different']} different{cut}{refused}"
@@ -189,9 +189,9 @@ def _counted(made: Rerun) -> str:
         "the answer": len(comparison.answer),
         "the receipt": len(comparison.receipt),
     }
-    parts = [f"{counted(number, 'difference')} in {where}" for where, number in numbers.items() if number]
+    parts = [f"{count_noun(number, 'difference')} in {where}" for where, number in numbers.items() if number]
     if comparison.breaches:
-        parts.append(counted(len(comparison.breaches), "breach", "breaches"))
+        parts.append(count_noun(len(comparison.breaches), "breach", "breaches"))
     return ", ".join(parts)
 
 

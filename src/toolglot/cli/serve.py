@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from toolglot.cli.parameters import refuse_config
+from toolglot.cli.parameters import exit_bad_config
 from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.dialects import DIALECTS
@@ -106,7 +106,7 @@ def serve(
     try:
         run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
     except ConfigError as error:
-        refuse_config(error.problems)
+        exit_bad_config(error.problems)
     except (UnsafeServerError, PortInUseError) as error:
         click.echo(f"toolglot: {error}", err=True)
         sys.exit(2)

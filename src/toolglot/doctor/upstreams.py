@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.cli.parameters import counted
+from toolglot.cli.parameters import count_noun
 from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import did_you_mean
 from toolglot.config.schema import Config
@@ -54,7 +54,7 @@ async def check_upstream(upstream: Upstream) -> UpstreamCheck:
         return UpstreamCheck((ok("upstream", "inside toolglot: always there", name),), ("demo",))
     if upstream.listed:
         place = f"{upstream.dialect.name} at {upstream.base_url}"
-        told = f"{place}: not asked, as it has no list of models; {counted(len(upstream.listed), 'model')} known"
+        told = f"{place}: not asked, as it has no list of models; {count_noun(len(upstream.listed), 'model')} known"
         return UpstreamCheck((ok("upstream", told, upstream.name),), upstream.listed)
     call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=CHECK_TIMEOUT)
     try:
@@ -80,7 +80,7 @@ def _list_check(upstream: Upstream, body: bytes) -> UpstreamCheck:
     except DecodeError:
         advice = f"does it speak {upstream.dialect.title}? `toolglot dialects` tells the others"
         return UpstreamCheck((warn("upstream", f"{place} answers, but not with a list of models", advice, name),))
-    return UpstreamCheck((ok("upstream", f"{place}: {counted(len(models), 'model')}", name),), models)
+    return UpstreamCheck((ok("upstream", f"{place}: {count_noun(len(models), 'model')}", name),), models)
 
 
 def _refusal_finding(upstream: Upstream, status: int, error: ApiError) -> Finding:

@@ -144,13 +144,13 @@ def is_destructive(tool: Tool) -> bool:
     return not is_read_only(tool) and _hints(tool).get("destructiveHint") is not False
 
 
-def tool_title(tool: Tool) -> str:
+def title_of(tool: Tool) -> str:
     """Return the tool's display name."""
     named = (native_of(tool, NAME).get("title"), _hints(tool).get("title"))
     return next((title for title in named if isinstance(title, str) and title), tool.name)
 
 
-def tool_output_schema(tool: Tool) -> Json:
+def output_schema_of(tool: Tool) -> Json:
     """Return the schema of the tool's structured content; None if it has none."""
     return native_of(tool, NAME).get("outputSchema")
 

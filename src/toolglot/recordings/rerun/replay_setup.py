@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.config.addresses import DEMO_URL
-from toolglot.config.assemble import assemble, router
+from toolglot.config.assemble import assemble, make_router
 from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.dialects import STORED
@@ -216,7 +216,7 @@ def _make_gateway(tape: _RecordedAnswers, settings: ReplaySettings) -> Gateway:
         )
         for name, upstream in made.upstreams.items()
     }
-    return Gateway(config, behind, router(config))
+    return Gateway(config, behind, make_router(config))
 
 
 def _model_configs(

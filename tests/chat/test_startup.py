@@ -10,22 +10,22 @@ import pytest
 from msgspec.structs import replace
 
 from tests.chat.scripted import Nowhere
-from toolglot.chat import starting
-from toolglot.chat.starting import Begun, Options, begin
+from toolglot.chat import startup
+from toolglot.chat.startup import ChatOptions, ChatSetup, prepare_chat
 from toolglot.config.problems import ConfigError
 from toolglot.server.starting import Wishes
 
-ALONE = Options(wishes=Wishes(discover=False))
+ALONE = ChatOptions(wishes=Wishes(discover=False))
 
 
-def begun(options: Options) -> Begun:
-    return asyncio.run(begin(options, {}, Nowhere()))
+def begun(options: ChatOptions) -> ChatSetup:
+    return asyncio.run(prepare_chat(options, {}, Nowhere()))
 
 
-def configured(folder: Path, text: str) -> Options:
+def configured(folder: Path, text: str) -> ChatOptions:
     file = folder / "toolglot.toml"
     file.write_text(text)
-    return Options(wishes=Wishes(discover=False, file=file))
+    return ChatOptions(wishes=Wishes(discover=False, file=file))
 
 
 LOCAL = """
@@ -52,7 +52,7 @@ def test_without_anything_the_demo_answers_with_the_bundled_tools() -> None:
     start = begun(ALONE)
     assert (start.model, list(start.servers)) == ("demo", ["example"])
     assert start.told[0].startswith("This is the demo")
-    assert {"demo", *starting.DEMOS} <= set(start.gateway.router.names())
+    assert {"demo", *startup.DEMO_MODELS} <= set(start.gateway.router.names())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_without_anything_the_demo_answers_with_the_bundled_tools() -> None:
         (replace(ALONE, mcp=("example",)), ["example"]),
     ],
 )
-def test_the_bundled_tools_can_be_left_out(options: Options, servers: list[str]) -> None:
+def test_the_bundled_tools_can_be_left_out(options: ChatOptions, servers: list[str]) -> None:
     assert list(begun(options).servers) == servers
 
 
@@ -104,7 +104,7 @@ def test_servers_of_other_programs_files_are_attached(tmp_path: Path) -> None:
         (replace(ALONE, mcp=("exampel",)), "--mcp: there is no MCP server `exampel`"),
     ],
 )
-def test_what_does_not_exist_is_refused(options: Options, why: str) -> None:
+def test_what_does_not_exist_is_refused(options: ChatOptions, why: str) -> None:
     with pytest.raises(ConfigError) as told:
         begun(options)
     assert str(told.value).startswith(why)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from toolglot.chat.backstage import Backstage, LeaveError, StoppedError
+from toolglot.chat.background import BackgroundLoop, LeaveError, UserStoppedError
 
 
 async def _value() -> int:
@@ -21,14 +21,14 @@ async def _failing() -> None:
 
 
 def test_work_is_done_in_the_loop_and_its_errors_come_out() -> None:
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         assert backstage.run(_value()) == 42
         with pytest.raises(ValueError, match="no"):
             backstage.run(_failing())
 
 
 def test_a_question_of_the_loop_is_asked_in_the_main_thread() -> None:
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         assert backstage.run(backstage.ask(lambda: "an answer")) == "an answer"
 
 
@@ -47,8 +47,8 @@ def test_ctrl_c_stops_what_is_being_done_and_waits_until_it_has_ended() -> None:
             await asyncio.sleep(0)
             ended.append("tidied")
 
-    with Backstage() as backstage:
-        with pytest.raises(StoppedError):
+    with BackgroundLoop() as backstage:
+        with pytest.raises(UserStoppedError):
             backstage.run(work())
         assert ended == ["tidied"]
         assert backstage.run(_value()) == 42
@@ -64,25 +64,25 @@ def test_ctrl_c_twice_leaves_even_if_it_does_not_end() -> None:
             loop.call_soon(interrupting())
             await asyncio.Event().wait()
 
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         with pytest.raises(LeaveError) as left:
             backstage.run(work())
         assert left.value.status == 130
 
 
 def test_ctrl_c_at_a_question_stops_what_asks() -> None:
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
 
         def typed() -> str:
-            return backstage.typed(lambda: str(interrupting()()))
+            return backstage.read_keyboard(lambda: str(interrupting()()))
 
-        with pytest.raises(StoppedError):
+        with pytest.raises(UserStoppedError):
             backstage.run(backstage.ask(typed))
 
 
 def test_ctrl_c_at_the_keyboard_interrupts_the_typing() -> None:
-    with Backstage() as backstage, pytest.raises(KeyboardInterrupt):
-        backstage.typed(lambda: str(interrupting()()))
+    with BackgroundLoop() as backstage, pytest.raises(KeyboardInterrupt):
+        backstage.read_keyboard(lambda: str(interrupting()()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -91,27 +91,27 @@ def test_other_signals_leave(number: int) -> None:
         asyncio.get_running_loop().call_soon(interrupting(number))
         await asyncio.Event().wait()
 
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         with pytest.raises(LeaveError) as left:
             backstage.run(work())
         assert left.value.status == 128 + number
         with pytest.raises(LeaveError):
-            backstage.typed(lambda: str(interrupting(number)()))
+            backstage.read_keyboard(lambda: str(interrupting(number)()))
 
 
 def test_a_signal_that_comes_too_late_stops_nothing_else() -> None:
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         backstage.run(_value())
         os.kill(os.getpid(), signal.SIGINT)
         assert backstage.run(_value()) == 42
 
 
 def test_a_wish_to_end_is_not_lost_between_two_lines() -> None:
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         backstage.run(_value())
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(LeaveError):
-            backstage.typed(lambda: "typed")
+            backstage.read_keyboard(lambda: "typed")
 
 
 def test_what_must_be_finished_is_not_stopped() -> None:
@@ -124,6 +124,6 @@ def test_what_must_be_finished_is_not_stopped() -> None:
         await turn.wait()
         done.append("all")
 
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         backstage.finish(work())
     assert done == ["all"]

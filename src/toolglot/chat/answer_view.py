@@ -1,12 +1,12 @@
-"""An answer as it is seen: the events of the loop on the screen, and the calls that are run between them."""
+"""Show an answer: the loop's events on the screen, and the calls that are run between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolglot.chat import telling
-from toolglot.chat.render import Renderer
-from toolglot.chat.safe import SafeStream
+from toolglot.chat import render_events
+from toolglot.chat.render import MarkdownRenderer
+from toolglot.chat.safe_text import SafeStream
 from toolglot.chat.screen import Screen
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
@@ -14,14 +14,14 @@ from toolglot.ir import Media, Refusal, Stop, Text, Thinking, ToolResult
 from toolglot.tools.served import ReportPiece, ServedCall
 
 
-class View:
-    """Shows one answer. `rest` is the text of the round that has not ended."""
+class AnswerView:
+    """Shows one answer. `rest` is the text of the unfinished round."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self.error: ApiError | None = None
         self.stop: Stop | None = None
-        self._renderers: dict[int, Renderer] = {}
+        self._renderers: dict[int, MarkdownRenderer] = {}
         self._thoughts: dict[int, SafeStream] = {}
         self._pieces: list[str] = []
 
@@ -40,7 +40,7 @@ class View:
             case Open(index=index, block=Thinking()):
                 self._thoughts[index] = SafeStream()
             case Open(block=Media(kind=kind, source=source)):
-                self.screen.tell(f"[{kind}: {source.media_type or source.kind}]")
+                self.screen.print_lines(f"[{kind}: {source.media_type or source.kind}]")
             case Delta(index=index, text=text) if index in self._renderers:
                 self._pieces.append(text)
                 self.screen.answer(self._renderers[index].feed(text))
@@ -57,11 +57,11 @@ class View:
                 self.error = error
 
     def end_round(self) -> None:
-        """What the model said is whole, and kept elsewhere from now on."""
+        """The model's round is complete, and kept elsewhere from now on."""
         self._pieces.clear()
 
     def break_off(self) -> None:
-        """Nothing more comes: what was held back is shown, and the line ends."""
+        """Nothing more comes: show what was held back, and end the line."""
         for renderer in self._renderers.values():
             self.screen.answer(renderer.close())
         for thought in self._thoughts.values():
@@ -70,23 +70,23 @@ class View:
         self._thoughts.clear()
 
 
-class ScreenTeller:
-    """Tells of the calls of one round as they are run. They are no part of the answer, and no pieces of it."""
+class ScreenReporter:
+    """Shows the calls of one round as they are run. They are not part of the answer."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: AnswerView) -> None:
         self._view = view
         self._waiting: list[ServedCall] = []
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
         self._view.end_round()
         self._waiting = list(calls)
-        self._view.screen.tell(*map(telling.called, calls))
+        self._view.screen.print_lines(*map(render_events.call_line, calls))
         return []
 
     def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
-        self._view.screen.tell(telling.progressed(call, message))
+        self._view.screen.print_lines(render_events.progress_line(call, message))
         return []
 
     def done(self, result: ToolResult) -> list[ReportPiece]:
-        self._view.screen.tell(telling.returned(self._waiting.pop(0), result))
+        self._view.screen.print_lines(render_events.result_line(self._waiting.pop(0), result))
         return []

@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, so that it never waits for the keyboard, which the main thread has.
+"""An event loop in a separate thread, so that it never waits for the keyboard, which belongs to the main thread.
 
-The main thread waits for the end of what it has given the loop to do, and meanwhile for questions that come from there
-and for Ctrl-C.
+The main thread waits for the end of the work that it gave the loop, and meanwhile handles questions from the loop and
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ from msgspec import Struct
 
 T = TypeVar("T")
 
-PATIENCE = 2.0
+STOP_TIMEOUT = 2.0
 """Seconds."""
-NUDGES = (0.02, 0.1, 0.5)
+WAKE_DELAYS = (0.02, 0.1, 0.5)
 """Seconds after a signal at which the main thread is woken."""
 
 
-def _heed_not(number: int, frame: FrameType | None) -> None:
-    """To be woken is all."""
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
+    """Does nothing: waking up is the purpose."""
 
 
-class StoppedError(Exception):
-    """The user has stopped what was being done."""
+class UserStoppedError(Exception):
+    """The user has stopped the current work."""
 
 
 class LeaveError(BaseException):
-    """The user wants to leave, or the system wants us to. No `except Exception` on the way may keep them."""
+    """The user wants to leave, or the system wants us to. A `BaseException`, so that no `except Exception` catches
+    it."""
 
     def __init__(self, status: int = 0) -> None:
         super().__init__(status)
         self.status = status
 
 
-class Question(Generic[T]):
-    """Something that the loop wants to know of the user."""
+class LoopQuestion(Generic[T]):
+    """A question of the loop to the user."""
 
     def __init__(self, put: Callable[[], T]) -> None:
         self.put = put
@@ -51,20 +52,20 @@ class Question(Generic[T]):
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
 
-class Ended(Struct, frozen=True):
+class WorkEnded(Struct, frozen=True):
     task: asyncio.Task[Any]
 
 
-class Signalled(Struct, frozen=True):
+class SignalReceived(Struct, frozen=True):
     number: int
 
 
-class Backstage:
-    """`with Backstage() as backstage: backstage.run(…)`, in the main thread."""
+class BackgroundLoop:
+    """`with BackgroundLoop() as background: background.run(…)`, in the main thread."""
 
     def __init__(self) -> None:
-        # Reentrant, so that a signal may come while something is put in or taken out.
-        self._inbox: SimpleQueue[Question[Any] | Ended | Signalled] = SimpleQueue()
+        # Reentrant, because a signal may arrive during a put or get.
+        self._inbox: SimpleQueue[LoopQuestion[Any] | WorkEnded | SignalReceived] = SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="toolglot chat", daemon=True)
         self._task: asyncio.Task[Any] | None = None
@@ -73,25 +74,25 @@ class Backstage:
         self._told, self._telling = socket.socketpair()
         self._wakes = -1
         self.typing = False
-        """The main thread waits for the keyboard: only an exception gets it away from there."""
+        """The main thread waits for the keyboard: only an exception interrupts that."""
 
-    def __enter__(self) -> Backstage:
+    def __enter__(self) -> BackgroundLoop:
         self._thread.start()
         if (nudge := getattr(signal, "SIGURG", None)) is not None:
-            self._before[nudge] = signal.signal(nudge, _heed_not)
+            self._before[nudge] = signal.signal(nudge, _ignore_signal)
             self._told.setblocking(False)
             self._telling.setblocking(False)
             self._wakes = signal.set_wakeup_fd(self._telling.fileno(), warn_on_full_buffer=False)
-            self._loop.call_soon_threadsafe(self._loop.add_reader, self._told, self._nudge, nudge)
+            self._loop.call_soon_threadsafe(self._loop.add_reader, self._told, self._wake_main_thread, nudge)
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if (number := getattr(signal, name, None)) is not None:
-                self._before[number] = signal.signal(number, self._signalled)
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(_abandon(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(_cancel_remaining(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -101,28 +102,28 @@ class Backstage:
         self._told.close()
         self._telling.close()
 
-    def _nudge(self, nudge: int) -> None:
-        """A signal has come. Python sees to it before its next step, and one that comes right before the main thread
-        waits for a key would be seen to with that key: so it is woken, until it must have been waiting."""
+    def _wake_main_thread(self, nudge: int) -> None:
+        """A signal has arrived. Python handles it before its next step. One that arrives just before the main thread
+        waits for a key would be handled only with that key, so the thread is woken until it must have been waiting."""
         if any(number != nudge for number in self._told.recv(4096)):
             main = threading.main_thread().ident
             assert main is not None
-            for seconds in NUDGES:
+            for seconds in WAKE_DELAYS:
                 self._loop.call_later(seconds, signal.pthread_kill, main, nudge)
 
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGINT:
-            self._leaving = number  # whatever the main thread is at, it gets there
+            self._leaving = number  # handled whatever the main thread is doing
         if not self.typing:
-            self._inbox.put(Signalled(number))
+            self._inbox.put(SignalReceived(number))
             return
         self.typing = False
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise LeaveError(128 + number)
 
-    def typed(self, read: Callable[[], str]) -> str:
-        """What the keyboard says. Raises `KeyboardInterrupt`, `EOFError` and `LeaveError`."""
+    def read_keyboard(self, read: Callable[[], str]) -> str:
+        """Return what the user types. Raises `KeyboardInterrupt`, `EOFError` and `LeaveError`."""
         self.typing = True
         try:
             if self._leaving:
@@ -132,17 +133,17 @@ class Backstage:
             self.typing = False
 
     async def ask(self, put: Callable[[], T]) -> T:
-        """From the loop: have something asked in the main thread, and wait for the answer."""
-        question = Question(put)
+        """Called in the loop: ask something in the main thread, and wait for the answer."""
+        question = LoopQuestion(put)
         self._inbox.put(question)
         return await question.answer
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have the loop do this, and wait for it.
+        """Run this in the loop, and wait for it.
 
         Raises:
-            StoppedError: Ctrl-C; what was being done has ended.
-            LeaveError: Ctrl-C once more while it was ending, or another signal.
+            UserStoppedError: Ctrl-C; the work has ended.
+            LeaveError: Ctrl-C again while it was ending, or another signal.
         """
         with suppress(Empty):
             while True:
@@ -151,39 +152,39 @@ class Backstage:
         stopping = 0
         while True:
             news = self._inbox.get()
-            if isinstance(news, Ended):
+            if isinstance(news, WorkEnded):
                 break
-            signalled = self._asked(news) if isinstance(news, Question) else news
+            signalled = self._answer_question(news) if isinstance(news, LoopQuestion) else news
             if signalled is not None:
                 stopping += 1
                 self._cancel()
                 if stopping > 1 or signalled.number != signal.SIGINT:
                     raise LeaveError(128 + signalled.number)
         if news.task.cancelled():
-            raise StoppedError
+            raise UserStoppedError
         result: T = news.task.result()
         return result
 
     def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have the loop do this to its end, which must be near: no signal stops it."""
+        """Run this in the loop to its end, which must be near: no signal stops it."""
         self._loop.call_soon_threadsafe(self._start, work)
         while True:
             news = self._inbox.get()
-            if isinstance(news, Ended) and news.task is self._task:
+            if isinstance(news, WorkEnded) and news.task is self._task:
                 news.task.result()
                 return
 
-    def _asked(self, question: Question[Any]) -> Signalled | None:
+    def _answer_question(self, question: LoopQuestion[Any]) -> SignalReceived | None:
         try:
             answer = question.put()
         except KeyboardInterrupt:
-            return Signalled(signal.SIGINT)
-        self._loop.call_soon_threadsafe(_set, question.answer, answer)
+            return SignalReceived(signal.SIGINT)
+        self._loop.call_soon_threadsafe(_set_answer, question.answer, answer)
         return None
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> None:
         self._task = self._loop.create_task(work)
-        self._task.add_done_callback(lambda task: self._inbox.put(Ended(task)))
+        self._task.add_done_callback(lambda task: self._inbox.put(WorkEnded(task)))
 
     def _cancel(self) -> None:
         def cancel() -> None:
@@ -193,16 +194,16 @@ class Backstage:
         self._loop.call_soon_threadsafe(cancel)
 
 
-async def _abandon() -> None:
-    """End what is left to do, and wait for it no longer than one who leaves will wait."""
+async def _cancel_remaining() -> None:
+    """Cancel the remaining work, and wait for it only for a short time."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=PATIENCE)
+        await asyncio.wait(left, timeout=STOP_TIMEOUT)
     await asyncio.get_running_loop().shutdown_asyncgens()
 
 
-def _set(future: asyncio.Future[T], answer: T) -> None:
+def _set_answer(future: asyncio.Future[T], answer: T) -> None:
     if not future.done():
         future.set_result(answer)

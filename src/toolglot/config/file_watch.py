@@ -1,4 +1,4 @@
-"""Whether files say something else than before. Asked now and then; it keeps no thread and no handle."""
+"""Detect changes of files by polling; without a thread or a handle."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-_Look: TypeAlias = tuple[int, int, int]
-"""Time of the last change, size, inode: an editor may write another file in its place."""
+_FileStamp: TypeAlias = tuple[int, int, int]
+"""Modification time, size, inode: an editor may replace the file."""
 
 
-class Watch:
-    """Files, from now on."""
+class FileWatch:
+    """Watches files from now on."""
 
     def __init__(self, *paths: Path) -> None:
-        self._files = {path: _File(path) for path in paths}
+        self._files = {path: _WatchedFile(path) for path in paths}
 
     def changed(self) -> bool:
-        """True once for each change of what a file says. A file that is away for a moment has not changed."""
+        """Return True once for each change of content. A file that is missing for a moment has not changed."""
         changed = [file.changed() for file in self._files.values()]  # all of them are looked at
         return any(changed)
 
     def follow(self, paths: Iterable[Path]) -> None:
-        """Watch these from now on, and no others; what is known of those among them stays known."""
-        self._files = {path: self._files.get(path) or _File(path) for path in paths}
+        """Watch only these from now on; known content of those among them is kept."""
+        self._files = {path: self._files.get(path) or _WatchedFile(path) for path in paths}
 
 
-class _File:
+class _WatchedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._look = self._look_at()
@@ -44,7 +44,7 @@ class _File:
         changed, self._digest = digest != self._digest, digest
         return changed
 
-    def _look_at(self) -> _Look | None:
+    def _look_at(self) -> _FileStamp | None:
         try:
             status = self.path.stat()
         except OSError:

@@ -1,9 +1,9 @@
-"""Text of models, tools and servers, without power over the terminal that shows it.
+"""Make text of models, tools and servers safe for the terminal that shows it.
 
-Escape sequences go as a whole, so that no rest of them is left to read; what is left of other control characters and
-of characters that change the direction of writing (which make text read otherwise than it is) goes as well.
+Escape sequences are removed completely; so are other control characters and characters that change the writing
+direction (which make text look different from what it is).
 
-Where somebody is to agree to a text, nothing of it may go: there, `revealed` spells out what would not be seen.
+For a text that somebody must approve, nothing may be removed: `reveal_all` spells out what would be invisible.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import unicodedata
 from json import dumps
 
 TAB = 4
-LONGEST_ESCAPE = 4096
-"""Characters of a sequence (a title, a link) that are waited for; one that is longer is cut there."""
+MAX_ESCAPE = 4096
+"""Characters of a sequence (a title, a link) to wait for; a longer one is cut there."""
 
 # What begins a string (a title, a link, the clipboard), and what it may be made of. To a terminal, one that begins
 # inside of another ends that; besides, no character is looked at from more than one beginning then.
@@ -39,33 +39,33 @@ _UNSEEN = frozenset(
 Default_Ignorable_Code_Point), the empty pattern of Braille."""
 
 
-def safe(text: str) -> str:
-    """The text with its lines and nothing else that moves a cursor. Tabs are spaces."""
+def make_safe(text: str) -> str:
+    """Return the text with its lines and nothing else that moves a cursor. Tabs become spaces."""
     if text.isascii() and text.isprintable():
         return text
     text = _ESCAPES.sub("", text.replace("\r\n", "\n")).expandtabs(TAB)
-    return "".join(filter(_is_shown, text))
+    return "".join(filter(_is_visible, text))
 
 
 def one_line(text: str, longest: int = 0) -> str:
-    """The same in one line, of so many characters at most."""
-    line = " ".join(safe(text[: 4 * longest] if longest else text).split())
+    """Same, in one line, of at most this many characters."""
+    line = " ".join(make_safe(text[: 4 * longest] if longest else text).split())
     return line if not longest or len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def revealed(text: str) -> str:
-    """All of the text in one line: what does not print, or shows nothing, is spelled as JSON spells it."""
+def reveal_all(text: str) -> str:
+    """Return all of the text in one line: what does not print, or is invisible, is spelled as in JSON."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_spelled, text))
+    return "".join(map(_spell, text))
 
 
-def _spelled(character: str) -> str:
+def _spell(character: str) -> str:
     is_seen = character.isprintable() and character not in _UNSEEN
     return character if is_seen else dumps(character)[1:-1]
 
 
-def _is_shown(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     if character in _KEPT or character in _JOINERS:
         return True
     category = unicodedata.category(character)
@@ -73,20 +73,20 @@ def _is_shown(character: str) -> bool:
 
 
 class SafeStream:
-    """The same for text that comes in pieces: a sequence that is not whole yet is held back."""
+    """Same, for text that arrives in pieces: an incomplete sequence is held back."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, text: str) -> str:
         text = self._held + text
-        unfinished = _UNFINISHED.search(text, max(len(text) - LONGEST_ESCAPE, 0))
+        unfinished = _UNFINISHED.search(text, max(len(text) - MAX_ESCAPE, 0))
         end = len(text) if unfinished is None else unfinished.start()
         if text[end - 1 : end] == "\r" and end == len(text):
             end -= 1
         self._held = text[end:]
-        return safe(text[:end])
+        return make_safe(text[:end])
 
     def close(self) -> str:
         held, self._held = self._held, ""
-        return safe(held)
+        return make_safe(held)

@@ -20,7 +20,7 @@ from toolglot.fragments import read_tools, translate_messages, translate_tools
 from toolglot.ir import Tool
 from toolglot.receipt import Receipt
 from toolglot.textcalls.settings import TextCalls
-from toolglot.tool_server.arguments import MAX_DOCUMENT, CallError, Document, Line, Translate, Translation
+from toolglot.tool_server.arguments import MAX_DOCUMENT, CallError, Document, ReceiptLine, Translate, TranslateResult
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.translate import Exchange
 from toolglot.wire import json
@@ -28,25 +28,25 @@ from toolglot.wire import json
 MAX_LINES = 1000
 """Lines of a receipt."""
 MAX_DEPTH = 150
-"""How deep a result may be nested: readers of JSON-RPC give up at some two hundred levels."""
+"""Maximum nesting of a result: JSON-RPC readers fail at about two hundred levels."""
 
 _SPOILT = ("upstream_truncated", "upstream_unreadable")
 _ANSWERS = ("response", "stream")
 _TOLD_CHARACTERS = 2000
 
 
-class _Done(Struct, frozen=True):
+class _TranslatedDocument(Struct, frozen=True):
     written: bytes
     receipt: Receipt
     path: str = ""
     prose: bool = False
-    """It is text, and not JSON."""
+    """It is text instead of JSON."""
     cut_at: bytes = b"\n\n"
-    """Behind what prose may be cut off."""
+    """Prose may be cut after this."""
 
 
 def known_dialect(name: str, argument: str, names: tuple[str, ...] = tuple(DIALECTS)) -> str:
-    """The dialect's own name. Raises `CallError`."""
+    """Return the dialect's own name. Raises `CallError`."""
     plain = name.lower().replace("-", "_")
     if plain not in names:
         raise CallError(f"{argument}: there is no dialect {name!r}; there are {', '.join(names)}")
@@ -54,7 +54,7 @@ def known_dialect(name: str, argument: str, names: tuple[str, ...] = tuple(DIALE
 
 
 def bytes_of(document: Document, argument: str = "document") -> bytes:
-    """A document as bytes. Raises `CallError` for one that is empty or too large."""
+    """Return a document as bytes. Raises `CallError` for one that is empty or too large."""
     try:
         data = document.encode() if isinstance(document, str) else json.encode(document)
     except (OverflowError, ValueError) as error:  # a number of thousands of digits, half a character
@@ -66,8 +66,8 @@ def bytes_of(document: Document, argument: str = "document") -> bytes:
     return data
 
 
-def translate(call: Translate) -> Translation:
-    """The document in the other dialect. Raises `CallError`, which says what is wrong and where."""
+def translate(call: Translate) -> TranslateResult:
+    """Translate the document. Raises `CallError`, which says what is wrong and where."""
     sides = (*DIALECTS, MCP)
     call.source, call.target = known_dialect(call.source, "from", sides), known_dialect(call.target, "to", sides)
     if MCP in (call.source, call.target) and call.kind != "tools":
@@ -80,34 +80,34 @@ def translate(call: Translate) -> Translation:
     if call.kind != "stream" and is_stream(data):
         raise CallError("document: this is a stream of server-sent events: kind must be `stream`")
     try:
-        return _told(_KINDS[call.kind](data, call))
+        return _make_result(_KINDS[call.kind](data, call))
     except DecodeError as error:
         raise _unreadable(error, data, call) from None
     except LossError as error:
         raise CallError(f"strict: {error}") from None
     except UpstreamError as error:
-        raise CallError(f"document: this is an error and not a response: {short(str(error))}") from None
+        raise CallError(f"document: this is an error and not a response: {shorten(str(error))}") from None
     except (RefusedError, MissingExtraError) as error:
-        raise CallError(short(str(error))) from None
+        raise CallError(shorten(str(error))) from None
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= _TOLD_CHARACTERS else f"{text[:_TOLD_CHARACTERS]}…"
 
 
 def _unreadable(error: DecodeError, data: bytes, call: Translate) -> CallError:
     other = other_dialect(json_or_none(data), call.kind, call.source)
     hint = f"; this looks like {other}, not {call.source}" if other else ""
-    return CallError(f"document: {short(str(error))}{hint}")
+    return CallError(f"document: {shorten(str(error))}{hint}")
 
 
-def _told(done: _Done) -> Translation:
+def _make_result(done: _TranslatedDocument) -> TranslateResult:
     lines = list(done.receipt)
-    shown = [Line(line.severity, line.where, line.what, line.why) for line in lines[:MAX_LINES]]
-    told = Translation(None, shown, done.path)
+    shown = [ReceiptLine(line.severity, line.where, line.what, line.why) for line in lines[:MAX_LINES]]
+    told = TranslateResult(None, shown, done.path)
     cut = [f"the receipt has {len(lines)} lines, of which {MAX_LINES} are here"] if len(lines) > MAX_LINES else []
     if done.prose:
-        told.document, at = _fitting(done.written, done.cut_at)
+        told.document, at = _truncate(done.written, done.cut_at)
         cut += [f"the document has {len(done.written)} bytes, of which the first {at} are here"] if at else []
     elif len(done.written) > MAX_DOCUMENT:
         raise CallError(f"the result has {len(done.written)} bytes, more than the limit of {MAX_DOCUMENT}")
@@ -119,8 +119,9 @@ def _told(done: _Done) -> Translation:
     return told
 
 
-def _fitting(written: bytes, end: bytes) -> tuple[str, int]:
-    """As much of a text as may be told, up to the end of an event if it has any; and how much that is, if not all."""
+def _truncate(written: bytes, end: bytes) -> tuple[str, int]:
+    """Truncate text to the limit, at an event boundary if possible. Returns the text and the number of characters kept,
+    if not all."""
     if len(written) <= MAX_DOCUMENT:
         return written.decode(), 0
     last = written.rfind(end, 0, MAX_DOCUMENT)
@@ -129,7 +130,7 @@ def _fitting(written: bytes, end: bytes) -> tuple[str, int]:
 
 
 def is_deep(value: Any) -> bool:
-    """Is it nested deeper than a result may be?"""
+    """Tell whether it is nested deeper than a result may be."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         inner = (each.values() if isinstance(each, dict) else each for each in level)
@@ -157,21 +158,21 @@ def _text_calls(call: Translate) -> TextCalls | None:
         raise CallError(f"text_format: {error} (list_dialects tells them)") from None
 
 
-def _request(data: bytes, call: Translate) -> _Done:
+def _request(data: bytes, call: Translate) -> _TranslatedDocument:
     exchange = Exchange(call.source, call.target, strict=call.strict, text_calls=_text_calls(call))
     if exchange.client.request.model_in_path and not exchange.upstream.request.model_in_path and not call.model:
         raise CallError(f"model: a {call.source} request does not name its model, so this argument must")
     written = exchange.request(data, model=call.model or None)
     named = exchange.sent is not None and exchange.sent.model
-    return _Done(written, exchange.receipt, exchange.path if named else "")
+    return _TranslatedDocument(written, exchange.receipt, exchange.path if named else "")
 
 
-def _response(data: bytes, call: Translate) -> _Done:
+def _response(data: bytes, call: Translate) -> _TranslatedDocument:
     exchange = Exchange(call.target, call.source, strict=call.strict)
-    return _Done(exchange.response(data), exchange.receipt)
+    return _TranslatedDocument(exchange.response(data), exchange.receipt)
 
 
-def _stream(data: bytes, call: Translate) -> _Done:
+def _stream(data: bytes, call: Translate) -> _TranslatedDocument:
     exchange = Exchange(call.target, call.source, strict=call.strict)
     translation = exchange.stream()
     written = translation.feed(data) + translation.close()
@@ -180,18 +181,18 @@ def _stream(data: bytes, call: Translate) -> _Done:
     if why := not_this_stream(data, call.source, spoilt=spoilt):
         raise CallError(f"document: {why}")
     if fault is not None and spoilt:
-        raise CallError(f"document: {short(fault.message)}")
+        raise CallError(f"document: {shorten(fault.message)}")
     if call.strict and exchange.receipt.losses:
         raise LossError(exchange.receipt)
-    return _Done(written, exchange.receipt, prose=True, cut_at=exchange.client.stream.framing.end)
+    return _TranslatedDocument(written, exchange.receipt, prose=True, cut_at=exchange.client.stream.framing.end)
 
 
-def _tools(data: bytes, call: Translate) -> _Done:
+def _tools(data: bytes, call: Translate) -> _TranslatedDocument:
     _refuse_other(data, call)
     text_calls = _text_calls(call)
     if text_calls is None:
         translated = translate_tools(data, call.source, call.target, model=call.model, strict=call.strict)
-        return _Done(translated.data, translated.receipt)
+        return _TranslatedDocument(translated.data, translated.receipt)
     from toolglot.textcalls.prompts.render import tool_instructions
 
     receipt = Receipt()
@@ -202,15 +203,15 @@ def _tools(data: bytes, call: Translate) -> _Done:
     if call.strict and receipt.losses:
         raise LossError(receipt)
     told = tool_instructions(text_calls.format, [tool for tool in tools if isinstance(tool, Tool)])
-    return _Done(told.encode(), receipt, prose=True)
+    return _TranslatedDocument(told.encode(), receipt, prose=True)
 
 
-def _messages(data: bytes, call: Translate) -> _Done:
+def _messages(data: bytes, call: Translate) -> _TranslatedDocument:
     _refuse_other(data, call)
     translated = translate_messages(
         data, call.source, call.target, model=call.model, strict=call.strict, text_calls=_text_calls(call)
     )
-    return _Done(translated.data, translated.receipt)
+    return _TranslatedDocument(translated.data, translated.receipt)
 
 
 def _refuse_other(data: bytes, call: Translate) -> None:
@@ -219,7 +220,7 @@ def _refuse_other(data: bytes, call: Translate) -> None:
         raise CallError(f"document: this looks like {other}, not {call.source}")
 
 
-_KINDS: dict[str, Callable[[bytes, Translate], _Done]] = {
+_KINDS: dict[str, Callable[[bytes, Translate], _TranslatedDocument]] = {
     "request": _request,
     "response": _response,
     "stream": _stream,

@@ -1,4 +1,4 @@
-"""What the sections of a configuration say of histories: the general ones first, each with the place that it has."""
+"""The history policies of a configuration's sections, the most general first, each with its position."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import CUT_TO, HistoryPolicy, Layer, settle
 from toolglot.routing import Target
 
-OLDER = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
-"""Limits that stand with the upstream itself, and what they are called in its section. They are older than steps, and
-cut to the brim."""
+OLDER_LIMITS = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
+"""Limits on the upstream itself, and their names in its section. They are older than steps, and are exact."""
 
 
-class Section(NamedTuple):
+class HistorySection(NamedTuple):
     where: str
     layer: Layer
 
 
-def upstream_sections(name: str, upstream: UpstreamConfig, for_all: HistoryPolicy) -> list[Section]:
-    """What is said of all conversations with an upstream."""
+def upstream_sections(name: str, upstream: UpstreamConfig, for_all: HistoryPolicy) -> list[HistorySection]:
+    """Return the sections that apply to all conversations with an upstream."""
     own = ("upstreams", name)
     dialect = DIALECTS.get(upstream.dialect or "")
     usual = HistoryPolicy() if dialect is None else HistoryPolicy(**dialect.upstream.usual_history)
     older = [
-        Section(field_name((*own, field)), Layer(HistoryPolicy(**{limit: value}), exact=True))
-        for field, limit in OLDER.items()
+        HistorySection(field_name((*own, field)), Layer(HistoryPolicy(**{limit: value}), exact=True))
+        for field, limit in OLDER_LIMITS.items()
         if (value := getattr(upstream, field)) is not None
     ]
     return [
-        Section(f"the default for {upstream.dialect}", Layer(usual, exact=True)),
-        Section("history", Layer(for_all)),
+        HistorySection(f"the default for {upstream.dialect}", Layer(usual, exact=True)),
+        HistorySection("history", Layer(for_all)),
         *older,
-        Section(field_name((*own, "history")), Layer(upstream.history)),
+        HistorySection(field_name((*own, "history")), Layer(upstream.history)),
     ]
 
 
-def explained(config: Config, target: Target) -> Iterator[str]:
-    """What is kept to where a request goes there, a line for each setting, with the place that it comes from."""
+def explain_history(config: Config, target: Target) -> Iterator[str]:
+    """Yield the settings in effect for a target, a line each, with the section that each comes from."""
     sections = upstream_sections(target.upstream, config.upstreams[target.upstream], config.history)
     if target.history is not None:
         own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
-        sections.append(Section(field_name(("models", _model_of(config, target), "history")), Layer(own)))
+        sections.append(HistorySection(field_name(("models", _model_of(config, target), "history")), Layer(own)))
     settled = settle(tuple(section.layer for section in sections))
     shares = {limit.name: limit.share for limit in settled.limits}
     for field, value in asdict(settled.said).items():
@@ -59,7 +58,7 @@ def explained(config: Config, target: Target) -> Iterator[str]:
 
 
 def _model_of(config: Config, target: Target) -> str:
-    """The section of a model; where it was asked for by its own name, that of the alias that stands for it."""
+    """Return the section of a model; if it was requested by its own name, that of the alias for it."""
     if target.alias is not None:
         return target.alias
     return next(

@@ -1,6 +1,6 @@
-"""How JSON is shown to people: indented, but what fits on a line stays on one.
+"""Format JSON for people: indented, with short values on one line.
 
-The text of every number and string is the one that came: it is cut into lines here, never read and written again.
+The text of every number and string is kept: it is only split into lines, never decoded and encoded again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _members = msgspec.json.Decoder(dict[str, Raw])
 _elements = msgspec.json.Decoder(list[Raw])
 
 
-def laid_out(data: bytes, width: int = WIDTH) -> str:
-    """A JSON document in lines of this width, where its strings allow it."""
+def pretty_json(data: bytes, width: int = WIDTH) -> str:
+    """Format a JSON document in lines of this width, as far as its strings allow it."""
     try:
         return _value(msgspec.json.format(data, indent=0), 0, 0, width)
-    except RecursionError:  # nobody reads what is nested so deeply
+    except RecursionError:  # too deeply nested to be readable
         return msgspec.json.format(data, indent=0).decode()
 
 
 def _value(line: bytes, depth: int, used: int, width: int) -> str:
-    """A value as text; `used` columns of its first line are taken already, by its name and the comma behind it."""
+    """Format a value; `used` columns of its first line are taken by its name and the comma after it."""
     text = line.decode()
     if used + len(text) <= width or text[0] not in "{[":
         return text

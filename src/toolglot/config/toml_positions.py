@@ -1,4 +1,4 @@
-"""Where the keys of a TOML document stand, which the standard library's parser does not tell.
+"""Find the positions of the keys of a TOML document, which the standard library's parser does not report.
 
 It reads text that `tomllib` has accepted, so nothing is checked again: it follows keys, skips values, and looks into
 arrays and inline tables.
@@ -19,7 +19,7 @@ _STRING = re.compile(r'"""(?:\\[\s\S]|[^\\])*?"{3,5}|' + r"'''[\s\S]*?'{3,5}|" +
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
-def places(text: str) -> dict[Path, tuple[int, int]]:
+def find_positions(text: str) -> dict[Path, tuple[int, int]]:
     """The line and column of every key and of every element of an array."""
     return _Finder(text).find()
 

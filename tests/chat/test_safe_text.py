@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.measure import seconds
-from toolglot.chat.safe import SafeStream, one_line, safe
+from toolglot.chat.safe_text import SafeStream, make_safe, one_line
 from toolglot.columns import width_of
 
 CASES = {
@@ -38,7 +38,7 @@ CASES = {
 
 @pytest.mark.parametrize(("text", "shown"), CASES.values(), ids=CASES)
 def test_what_is_left_of_a_text(text: str, shown: str) -> None:
-    assert safe(text) == shown
+    assert make_safe(text) == shown
 
 
 def test_a_sequence_that_comes_in_pieces_goes_as_well() -> None:
@@ -85,7 +85,7 @@ def test_sequences_without_an_end_take_linear_time(text: str) -> None:
         pieces = SafeStream()
         return "".join(pieces.feed(text[at : at + 4_000]) for at in range(0, len(text), 4_000)) + pieces.close()
 
-    assert seconds(lambda: safe(text), 1) < 2
+    assert seconds(lambda: make_safe(text), 1) < 2
     assert seconds(stream, 1) < 2
 
 

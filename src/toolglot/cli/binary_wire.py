@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, json_or_none, other_dialect
-from toolglot.cli.parameters import refuse, tell
+from toolglot.cli.parameters import exit_unreadable, print_note
 from toolglot.dialect import JsonForm
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.json_forms import JSON_FORMS, find_json_form
@@ -22,18 +22,18 @@ def is_binary(dialect: str, kind: str) -> bool:
     return dialect in JSON_FORMS and kind == REQUEST
 
 
-def is_no_json(dialect: str, kind: str) -> bool:
+def is_not_json(dialect: str, kind: str) -> bool:
     return dialect in JSON_FORMS and kind in (REQUEST, _STREAMED)
 
 
-def request_in(data: bytes, path: Path, dialect: str) -> bytes:
+def read_binary_request(data: bytes, path: Path, dialect: str) -> bytes:
     """The request as it stands on the wire, from its bytes, base64 of them or its JSON form.
 
     The program ends where it is none of them.
     """
     form = _form(dialect)
     if not data:
-        refuse(path, "the input is empty")
+        exit_unreadable(path, "the input is empty")
     value = json_or_none(data.removeprefix(BYTE_ORDER_MARK))
     rounded: list[str] = []
     try:
@@ -42,9 +42,9 @@ def request_in(data: bytes, path: Path, dialect: str) -> bytes:
         else:
             written = form.unwrap_request(data)
     except DecodeError as error:
-        refuse(path, _why(value, dialect, form, error))
+        exit_unreadable(path, _why(value, dialect, form, error))
     for place in rounded:
-        tell(path, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
+        print_note(path, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
     return written
 
 
@@ -55,7 +55,7 @@ def _why(value: Any, dialect: str, form: JsonForm, error: DecodeError) -> str:
     return f"neither {form.noun} nor its JSON form (as `{form.command}` prints it): {error}"
 
 
-def shown(data: bytes, dialect: str) -> bytes:
+def as_json_form(data: bytes, dialect: str) -> bytes:
     """A request as the JSON form of it."""
     return json.encode(_form(dialect).decode_request(data))
 

@@ -17,10 +17,10 @@ from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.server.record import Record
 from toolglot.server.starting import build
-from toolglot.tool_server import asking
+from toolglot.tool_server import ask_model
 from toolglot.tool_server.arguments import CallError
-from toolglot.tool_server.asking import Asking
-from toolglot.tool_server.tools import Told
+from toolglot.tool_server.ask_model import ModelAsker
+from toolglot.tool_server.tools import ToolOutput
 from toolglot.upstream.http_client import HttpTransport
 
 T = TypeVar("T")
@@ -46,18 +46,20 @@ class Asked:
         self.progress: list[tuple[float, str]] = []
         self.records: list[Record] = []
 
-    def ask(self, arguments: Mapping[str, Any], upstream: UpstreamConfig | None = None, timeout: float = 20.0) -> Told:
+    def ask(
+        self, arguments: Mapping[str, Any], upstream: UpstreamConfig | None = None, timeout: float = 20.0
+    ) -> ToolOutput:
         async def progress(done: float, message: str) -> None:
             self.progress.append((done, message))
 
-        async def question(asking: Asking) -> Told:
+        async def question(asking: ModelAsker) -> ToolOutput:
             return await asking.ask(arguments, progress)
 
         return asyncio.run(with_asking(question, upstream, timeout, self.records.append))
 
 
 async def with_asking(
-    use: Callable[[Asking], Awaitable[T]],
+    use: Callable[[ModelAsker], Awaitable[T]],
     upstream: UpstreamConfig | None,
     timeout: float,
     observe: Callable[[Record], None] = lambda record: None,
@@ -66,7 +68,7 @@ async def with_asking(
     config = assemble(Config(upstreams=upstreams, discover=False), {}).config
     transport = HttpTransport(10)
     try:
-        return await use(Asking(build(config, transport), timeout, observe))
+        return await use(ModelAsker(build(config, transport), timeout, observe))
     finally:
         await transport.close()
 
@@ -113,7 +115,7 @@ def test_an_answer_that_was_cut_says_so() -> None:
 
 
 def test_progress_is_told_while_the_answer_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "TELLS", 0.0)
+    monkeypatch.setattr(ask_model, "PROGRESS_INTERVAL", 0.0)
     asked = Asked()
     with BadServer([expect(), stream(*FINE)]) as server:
         asked.ask(QUESTION, at("openai_chat", server.url))
@@ -123,7 +125,7 @@ def test_progress_is_told_while_the_answer_comes(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_answer_without_end_is_cut_off_and_the_upstream_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MAX_ANSWER", 5000)
+    monkeypatch.setattr(ask_model, "MAX_ANSWER", 5000)
     piece = framed(chunk("x" * 100))
     start = send(begun(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
     with BadServer([expect(), start, send_for_ever(piece)]) as server:
@@ -142,7 +144,7 @@ def test_the_time_of_an_answer_is_bounded() -> None:
 def test_a_cancelled_question_leaves_the_upstream() -> None:
     seen, left = Gate(), Gate()
 
-    async def cancelled(asking: Asking) -> None:
+    async def cancelled(asking: ModelAsker) -> None:
         async def progress(done: float, message: str) -> None:
             raise AssertionError
 
@@ -194,7 +196,7 @@ def test_a_question_that_cannot_be_asked_is_told_why(arguments: dict[str, Any], 
 def test_a_model_that_nobody_serves_is_told_with_the_nearest() -> None:
     two = {"a": at("openai_chat", "http://127.0.0.1:9", models=("alpha",)), "b": at("gemini", "http://127.0.0.1:9")}
 
-    async def ask(asking: Asking) -> None:
+    async def ask(asking: ModelAsker) -> None:
         async def progress(done: float, message: str) -> None:
             raise AssertionError
 
@@ -204,7 +206,7 @@ def test_a_model_that_nobody_serves_is_told_with_the_nearest() -> None:
         config = assemble(Config(upstreams=two, discover=False), {}).config
         transport = HttpTransport(10)
         try:
-            asking = Asking(build(config, transport), 5.0)
+            asking = ModelAsker(build(config, transport), 5.0)
             assert "alpha" in asking.description
             await ask(asking)
         finally:

@@ -1,6 +1,6 @@
-"""The patterns of model names, as people write them: `claude-*-4-6+` for what a regular expression says at length.
+"""Convert patterns of model names to a readable form: `claude-*-4-6+` for a longer regular expression.
 
-A plus behind a number is that version and the later ones; a star is anything, and stands where a name may go on.
+A plus after a number means that version and later ones; a star is anything, where a name may continue.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _NOT = re.compile("!(.*)!")
 _NOTHING = ("^", "$", r"\b", r"\S", "/", "?")
 
 
-def models_of(pattern: str) -> list[str]:
-    """The names that a pattern matches."""
+def readable_patterns(pattern: str) -> list[str]:
+    """Return the names that a pattern matches, in readable form."""
     names = _without_later(_alternatives(_TOKEN.findall(pattern)))
     shown = list(dict.fromkeys(_tidy(name) for name in names))
     return [name for name in shown if not any(name != other and name.startswith(f"{other}-") for other in shown)]

@@ -1,4 +1,4 @@
-"""The tool `ask_model`: a question to any model that the gateway's configuration knows. No tools, bounded in time."""
+"""The tool `ask_model`: ask any model in the gateway's configuration. No tools, limited time."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.tool_server import arguments as forms
 from toolglot.tool_server.arguments import AskModel, CallError
-from toolglot.tool_server.tools import Told, cut
-from toolglot.tool_server.translating import bytes_of, short
+from toolglot.tool_server.tools import ToolOutput, cut_text
+from toolglot.tool_server.translate_tool import bytes_of, shorten
 
 NAME = "ask_model"
 CLIENT = DEFAULT
-"""The dialect that stands for whoever asks; it has no forms of its own in plain text."""
-AT_ONCE = 8
-"""Questions that are asked at the same time; the others wait, within their own time."""
+"""The client dialect of the exchanges; it adds nothing of its own to plain text."""
+MAX_CONCURRENT = 8
+"""Concurrent questions; others wait, within their own time limit."""
 MAX_ANSWER = 1_000_000
 """Characters of an answer."""
-TELLS = 0.5
-"""Seconds between two words on how far an answer is."""
+PROGRESS_INTERVAL = 0.5
+"""Seconds between two progress reports."""
 MAX_NAMES = 50
-"""Models that the description of the tool names."""
+"""Models that the tool's description names."""
 
 Progress = Callable[[float, str], Awaitable[None]]
 
 
-class Asking:
-    """Questions to the models of one gateway. `observe` is told of each when it is over."""
+class ModelAsker:
+    """Questions to the models of one gateway. `observe` is called with each when it is over."""
 
     def __init__(
         self, gateway: Gateway, timeout: float, observe: Callable[[Record], None] = lambda record: None
@@ -49,7 +49,7 @@ class Asking:
         self._gateway = gateway
         self._timeout = timeout
         self._observe = observe
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._places = asyncio.Semaphore(MAX_CONCURRENT)
 
     @property
     def description(self) -> str:
@@ -61,9 +61,9 @@ class Asking:
             "configuration routes will do."
         )
 
-    async def ask(self, arguments: Mapping[str, Any], progress: Progress) -> Told:
-        """The model's answer. Raises `CallError`."""
-        call = forms.read(arguments, AskModel)
+    async def ask(self, arguments: Mapping[str, Any], progress: Progress) -> ToolOutput:
+        """Return the model's answer. Raises `CallError`."""
+        call = forms.read_arguments(arguments, AskModel)
         request = _request(call)
         loop = asyncio.get_running_loop()
         record = Record(id=f"req_{token_hex(12)}", method="MCP", path=NAME, route=NAME, started=loop.time())
@@ -89,16 +89,16 @@ class Asking:
             self._observe(record)
 
     def _failed(self, record: Record, kind: str, message: str) -> CallError:
-        """What went wrong, without a secret that somebody may have repeated."""
-        message = short(redact(message, self._gateway.secrets))
+        """Return what went wrong, without a secret that may have been repeated."""
+        message = shorten(redact(message, self._gateway.secrets))
         record.error, record.message = kind, message
         return CallError(message)
 
-    async def _answer(self, request: Request, record: Record, progress: Progress) -> Told:
+    async def _answer(self, request: Request, record: Record, progress: Progress) -> ToolOutput:
         model = GatewayModel(self._gateway, find(CLIENT), record)
-        heard = Heard()
+        heard = AnswerCollector()
         loop = asyncio.get_running_loop()
-        next_word = loop.time() + TELLS
+        next_word = loop.time() + PROGRESS_INTERVAL
         async with aclosing(model.ask(request)) as answer:
             async for events in answer:
                 heard.add(events)
@@ -106,19 +106,19 @@ class Asking:
                     heard.cut()
                     break
                 if loop.time() >= next_word:
-                    next_word = loop.time() + TELLS
+                    next_word = loop.time() + PROGRESS_INTERVAL
                     await progress(float(heard.length), f"{heard.length} characters so far")
         response = heard.response()
         record.usage, record.stop = response.usage, response.stop.reason
-        return _told(response, record.upstream_model or request.model, heard.cut_off)
+        return _make_result(response, record.upstream_model or request.model, heard.cut_off)
 
 
-class Heard:
-    """An answer as it comes, up to a length."""
+class AnswerCollector:
+    """Collects an answer as it arrives, up to a length."""
 
     def __init__(self) -> None:
         self.length = 0
-        """Characters, those of reasoning too."""
+        """Characters, including those of reasoning."""
         self.cut_off = ""
         self._fold = Fold()
         self._open: dict[int, None] = {}
@@ -135,14 +135,14 @@ class Heard:
                     self.length += len(text)
 
     def cut(self) -> None:
-        """What follows is not listened to."""
+        """Ignore what follows."""
         self.cut_off = f"the answer had more than {MAX_ANSWER} characters, and was not read to its end"
         for index in self._open:
             self._fold.add(Close(index=index))
         self._fold.add(Finish(stop=Stop("length")))
 
     def response(self) -> Response:
-        """Raises `FailedError` for an answer that has ended in an error."""
+        """Raises `FailedError` for an answer that ended with an error."""
         if self._fold.fault is not None:
             raise FailedError(self._fold.fault)
         return self._fold.response()
@@ -161,16 +161,18 @@ def _request(call: AskModel) -> Request:
     return Request(model=call.model, messages=messages, max_output_tokens=call.max_output_tokens or None, stream=True)
 
 
-def _told(response: Response, model: str, cut_off: str) -> Told:
+def _make_result(response: Response, model: str, cut_off: str) -> ToolOutput:
     text = "".join(block.text for block in response.content if isinstance(block, (Text, Refusal)))
-    result = forms.Answered(text, response.stop.reason, response.model or model, _spent(response.usage), cut_off)
+    result = forms.ModelAnswer(
+        text, response.stop.reason, response.model or model, _token_usage(response.usage), cut_off
+    )
     ended = () if response.stop.reason == "end" else (f"Stop reason: {response.stop.reason}.",)
     missing = (f"Cut off: {cut_off}.",) if cut_off else ()
-    return Told(result, (cut(text), *ended, *missing))
+    return ToolOutput(result, (cut_text(text), *ended, *missing))
 
 
-def _spent(usage: Usage | None) -> forms.Spent | UnsetType:
+def _token_usage(usage: Usage | None) -> forms.TokenUsage | UnsetType:
     if usage is None:
         return UNSET
-    counts = {name: getattr(usage, name) for name in forms.Spent.__struct_fields__}
-    return forms.Spent(**{name: count for name, count in counts.items() if count is not None})
+    counts = {name: getattr(usage, name) for name in forms.TokenUsage.__struct_fields__}
+    return forms.TokenUsage(**{name: count for name, count in counts.items() if count is not None})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.agent.server_records import ServerState, server_tools
-from toolglot.chat import telling
+from toolglot.chat import render_events
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Media, Source, Text, ToolResult, Usage
 from toolglot.receipt import Loss
@@ -20,10 +20,10 @@ EVIL = ServedCall(id="c", server="no\x1b[2Jtes", name="a\u202edd", arguments='{"
 
 
 def test_a_call_is_one_safe_line() -> None:
-    assert telling.called(CALL).text == '▸ notes: add {"text": "milk"}'
-    assert telling.called(EVIL).text == r'▸ no\u001b[2Jtes: a\u202edd {"x":"\u001b[31m"}'
-    assert telling.wanted(EVIL).text == r'? no\u001b[2Jtes: a\u202edd {"x":"\u001b[31m"}'
-    assert telling.question(EVIL).startswith(r"  Run a\u202edd? yes")
+    assert render_events.call_line(CALL).text == '▸ notes: add {"text": "milk"}'
+    assert render_events.call_line(EVIL).text == r'▸ no\u001b[2Jtes: a\u202edd {"x":"\u001b[31m"}'
+    assert render_events.approval_line(EVIL).text == r'? no\u001b[2Jtes: a\u202edd {"x":"\u001b[31m"}'
+    assert render_events.approval_question(EVIL).startswith(r"  Run a\u202edd? yes")
 
 
 HIDING = {
@@ -46,8 +46,8 @@ HIDING = {
 @pytest.mark.parametrize(("text", "shown"), HIDING.values(), ids=HIDING)
 def test_nothing_of_the_arguments_hides_from_whoever_is_to_agree(text: str, shown: str) -> None:
     call = ServedCall(id="c", server="s", name="t", arguments=f'{{"cmd":"ls {text}"}}')
-    assert telling.wanted(call).text == f'? s: t {{"cmd":"ls {shown}"}}'
-    assert telling.called(call).text == f'▸ s: t {{"cmd":"ls {shown}"}}'
+    assert render_events.approval_line(call).text == f'? s: t {{"cmd":"ls {shown}"}}'
+    assert render_events.call_line(call).text == f'▸ s: t {{"cmd":"ls {shown}"}}'
 
 
 values = st.recursive(
@@ -60,7 +60,7 @@ values = st.recursive(
 @given(st.dictionaries(st.text(max_size=10), values, max_size=3), st.sampled_from([None, 2]))
 def test_what_is_asked_means_what_is_run(arguments: dict[str, object], indent: int | None) -> None:
     text = json.dumps(arguments, ensure_ascii=False, indent=indent)
-    asked = telling.wanted(ServedCall(id="c", server="s", name="t", arguments=text)).text
+    asked = render_events.approval_line(ServedCall(id="c", server="s", name="t", arguments=text)).text
     assert asked.isprintable()
     assert json.loads(asked.removeprefix("? s: t ")) == arguments
 
@@ -68,29 +68,36 @@ def test_what_is_asked_means_what_is_run(arguments: dict[str, object], indent: i
 def test_of_long_arguments_the_ends_are_shown_and_the_rest_before_anybody_can_agree() -> None:
     text = "a" * 3_000 + "b" * 1_000 + "c" * 1_000
     long = ServedCall(id="c", server="s", name="t", arguments=text)
-    shown = telling.wanted(long).text
+    shown = render_events.approval_line(long).text
     assert shown == f"? s: t {'a' * 3_000} [… 1000 characters that are not shown yet …] {'c' * 1_000}"
-    unseen = telling.rest(long)
+    unseen = render_events.hidden_arguments_line(long)
     assert unseen is not None
     assert unseen.text == "b" * 1_000
-    assert telling.question(long, unseen) == "  Run t? show (the other 1000 characters, then decide) / no: "
-    assert telling.called(long).text.endswith("a…")
-    assert telling.rest(ServedCall(id="c", server="s", name="t", arguments=text[: telling.WHOLE])) is None
+    assert (
+        render_events.approval_question(long, unseen) == "  Run t? show (the other 1000 characters, then decide) / no: "
+    )
+    assert render_events.call_line(long).text.endswith("a…")
+    assert (
+        render_events.hidden_arguments_line(
+            ServedCall(id="c", server="s", name="t", arguments=text[: render_events.MAX_APPROVAL_ARGUMENTS])
+        )
+        is None
+    )
 
 
 def test_the_first_lines_of_a_result_are_shown_and_errors_are_marked() -> None:
     text = "\n".join(f"line {number}\x1b[1A" for number in range(20))
     media = Media(kind="image", source=Source("base64", "AAAA", "image/png"))
-    shown = telling.returned(CALL, ToolResult(call_id="c", content=(media, Text(text=text)))).text.split("\n")
+    shown = render_events.result_line(CALL, ToolResult(call_id="c", content=(media, Text(text=text)))).text.split("\n")
     assert shown[0] == "  ✓ add: [image: image/png]"
     assert shown[1] == "    line 0"
     assert shown[-1] == "    … 14 more lines"
-    failed = telling.returned(CALL, ToolResult(call_id="c", content=(), is_error=True))
+    failed = render_events.result_line(CALL, ToolResult(call_id="c", content=(), is_error=True))
     assert (failed.text, failed.style) == ("  ✗ add: (nothing)", ("error",))
 
 
 def test_progress_is_one_safe_line() -> None:
-    assert telling.progressed(CALL, "1/2 half\r\n\x1b[Kdone").text == "  … add: 1/2 half done"
+    assert render_events.progress_line(CALL, "1/2 half\r\n\x1b[Kdone").text == "  … add: 1/2 half done"
 
 
 def test_servers_are_told_with_their_tools_and_policies() -> None:
@@ -105,7 +112,9 @@ def test_servers_are_told_with_their_tools_and_policies() -> None:
         ServerState(name="dead", state="waiting", why="it\x1b[2J ended"),
     ]
     configs = {"notes": McpServerConfig(command="x", tools={"drop": "never"}), "dead": McpServerConfig(command="y")}
-    lines = telling.servers(states, configs, {"notes": server_tools("notes", listed), "dead": ()}, {("notes", "write")})
+    lines = render_events.server_lines(
+        states, configs, {"notes": server_tools("notes", listed), "dead": ()}, {("notes", "write")}
+    )
     assert [line.text for line in lines] == [
         "notes: ready, 4 tools, MCP 2026-07-28",
         "  read   auto    Reads.",
@@ -114,20 +123,20 @@ def test_servers_are_told_with_their_tools_and_policies() -> None:
         "  send   ask",
         "dead: waiting: it ended, 0 tools",
     ]
-    assert "No MCP server" in telling.servers([], {}, {}, ())[0].text
+    assert "No MCP server" in render_events.server_lines([], {}, {}, ())[0].text
 
 
 def test_a_receipt_is_counted_and_its_losses_stand_out() -> None:
-    assert telling.receipt([], 0)[0].text == "Nothing has been asked yet."
-    assert telling.receipt([], 1)[0].text == "Nothing was lost, and nothing changed."
+    assert render_events.receipt_lines([], 0)[0].text == "Nothing has been asked yet."
+    assert render_events.receipt_lines([], 1)[0].text == "Nothing was lost, and nothing changed."
     lines = [Loss("messages[0]", "x", "no place"), Loss("tools", "y", "renamed", "note")]
-    told = telling.receipt(lines, 2)
+    told = render_events.receipt_lines(lines, 2)
     assert told[0].text == "1 lost, 1 changed in form:"
     assert [line.style for line in told[1:]] == [("error",), ()]
-    assert telling.receipt([Loss(f"m[{n}]", "x", "y") for n in range(150)], 1)[-1].text == "  … and 50 more"
+    assert render_events.receipt_lines([Loss(f"m[{n}]", "x", "y") for n in range(150)], 1)[-1].text == "  … and 50 more"
 
 
 def test_the_line_below_an_answer() -> None:
-    told = telling.ended("demo", Usage(input_tokens=10, output_tokens=5), 2, 1, 0.25)
+    told = render_events.end_line("demo", Usage(input_tokens=10, output_tokens=5), 2, 1, 0.25)
     assert told.text == "[demo · 10+5 tokens · 1 call · 0.2 s · 2 lost in translation: /receipt]"
-    assert telling.ended("demo", None, 0, 0, 1).text == "[demo · 1.0 s]"
+    assert render_events.end_line("demo", None, 0, 0, 1).text == "[demo · 1.0 s]"
