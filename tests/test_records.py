@@ -25,7 +25,7 @@ CHANGING = {
     "toolglot.dialects.gemini.frames.TextFrame",
     "toolglot.dialects.gemini.frames.TextPart",
     "toolglot.dialects.openai_responses.stream_state.Frame",
-    "toolglot.lint.report.Frame",
+    "toolglot.lint.report.LintFrame",
 }
 
 

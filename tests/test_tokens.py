@@ -29,7 +29,7 @@ from toolglot.ir import (
     ToolResult,
     replace,
 )
-from toolglot.tokens import by_area, by_crops, by_tiles, count_text, estimate, image_size
+from toolglot.tokens import count_text, estimate, image_size, tokens_by_area, tokens_by_crops, tokens_by_tiles
 from toolglot.tokens.text import SAMPLED_CHARACTERS
 
 # Text and its number of tokens in OpenAI's o200k_base, counted with its real vocabulary.
@@ -154,9 +154,13 @@ def test_what_does_not_tell_its_size_has_none(text: str) -> None:
 
 
 def test_images_cost_what_the_vendors_publish() -> None:
-    assert [by_area(200, 200), by_area(1092, 1092), by_area(4000, 3000)] == [54, 1590, 1600]
-    assert [by_tiles(1024, 1024), by_tiles(2048, 4096), by_tiles(4096, 8192, "low")] == [765, 1105, 85]
-    assert [by_crops(384, 384), by_crops(960, 540)] == [258, 258 * 6]
+    assert [tokens_by_area(200, 200), tokens_by_area(1092, 1092), tokens_by_area(4000, 3000)] == [54, 1590, 1600]
+    assert [tokens_by_tiles(1024, 1024), tokens_by_tiles(2048, 4096), tokens_by_tiles(4096, 8192, "low")] == [
+        765,
+        1105,
+        85,
+    ]
+    assert [tokens_by_crops(384, 384), tokens_by_crops(960, 540)] == [258, 258 * 6]
 
 
 def request(*blocks: Block, **fields: Any) -> Request:
@@ -207,7 +211,7 @@ def test_an_image_costs_what_its_upstream_says_and_a_url_what_images_usually_cos
         "warp": 410,
         "ollama": 410,
     }
-    assert estimate(request(link)) - base == by_area(1024, 1024)
+    assert estimate(request(link)) - base == tokens_by_area(1024, 1024)
 
 
 def test_documents_and_sound_are_counted_by_their_pages_and_seconds() -> None:

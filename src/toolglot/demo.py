@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolglot.cli.launch import own_gateway
-from toolglot.cli.layout import laid_out
+from toolglot.cli.pretty_json import pretty_json
 from toolglot.config.problems import field_name
 from toolglot.wire.sse import SseReader
 
@@ -241,7 +241,7 @@ def _title(text: str) -> None:
 
 def _show(head: str, body: Any) -> None:
     print(f"  {head}")
-    lines = laid_out(json.dumps(body, ensure_ascii=False).encode(), WIDTH).splitlines()
+    lines = pretty_json(json.dumps(body, ensure_ascii=False).encode(), WIDTH).splitlines()
     shown = lines if len(lines) <= HEIGHT else [*lines[: HEIGHT - 1], "…"]
     print(textwrap.indent("\n".join(shown), INDENT) + "\n")
 

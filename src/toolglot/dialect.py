@@ -19,7 +19,7 @@ from toolglot.ir import COUNTS, Json, Message, Request, Response, StopReason, re
 from toolglot.models import ModelInfo
 from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
-from toolglot.tokens.media import ImageTokens, by_area
+from toolglot.tokens.media import ImageTokens, tokens_by_area
 from toolglot.tools.served import ServedForms
 from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.framing import EVENTS, Framing
@@ -331,7 +331,7 @@ class RequestShape(Struct, frozen=True, kw_only=True):
     """The answer to a request that concerns the server alone, where the model's server speaks another dialect."""
     tool_defaults: Mapping[str, str] = {}
     """Members of a tool that people leave out when they write one, each with what they mean."""
-    image_tokens: ImageTokens = by_area
+    image_tokens: ImageTokens = tokens_by_area
     """What an image costs, as the vendor publishes it: for estimates."""
 
 

@@ -44,8 +44,8 @@ from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
-    from toolglot.textcalls.again import Again
-    from toolglot.textcalls.answer import Answer
+    from toolglot.textcalls.answer import TextAnswerPass
+    from toolglot.textcalls.retry_prompt import RetryPrompt
     from toolglot.translate import Exchange
 
 
@@ -321,7 +321,7 @@ class StreamTranslation:
             self._exchange.receipt.add(line for line in self._beside if line.why == why)
 
     @property
-    def wants_again(self) -> Again | None:
+    def wants_again(self) -> RetryPrompt | None:
         """The model wrote a call that cannot be run: it is to be asked once more before the client's stream goes on."""
         return None if self._reader is None else self._reader.wants_again
 
@@ -334,7 +334,7 @@ class StreamTranslation:
         self._decoder = self._exchange.upstream.stream_decoder(self._exchange.receipt)
         self._begun, self._document = False, None
         self._plain, self._plain_as, self._text_as = -1, -1, (-1, -1)
-        self._reader.go_on()
+        self._reader.begin_retry()
         return request
 
     def break_off(self, error: ApiError, *, broken: bool = True) -> bytes:
@@ -431,7 +431,7 @@ class StreamTranslation:
             self._carrier.add_length(self._uncounted)
         self._uncounted = 0
 
-    def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
+    def _read(self, reader: TextAnswerPass, delta: Delta) -> list[bytes]:
         """A delta where calls may stand in the text. Text that stays text takes a short way here too."""
         found = reader.feed(delta)
         text, text_as = self._text_as

@@ -51,8 +51,8 @@ from toolglot.wire import json
 from toolglot.wire.sse import BYTE_ORDER_MARK, error_document
 
 if TYPE_CHECKING:
-    from toolglot.textcalls.again import Again
-    from toolglot.textcalls.answer import Answer
+    from toolglot.textcalls.answer import TextAnswerPass
+    from toolglot.textcalls.retry_prompt import RetryPrompt
     from toolglot.textcalls.settings import TextCalls
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]
@@ -138,7 +138,7 @@ class Exchange:
     """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
     restored: Response | None
     """The same as the client gets it, in its own words."""
-    wants_again: Again | None
+    wants_again: RetryPrompt | None
     """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
     new_listener: Callable[[], Callable[[Event], None]] | None
     """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An attempt
@@ -189,7 +189,7 @@ class Exchange:
         self.cache_marks = cache_marks
         self.prefix_repeats = prefix_repeats
         self._serves = serves
-        self._asked_again: Again | None = None
+        self._asked_again: RetryPrompt | None = None
         self._text_calls = text_calls
         self._history_format = history_format
         self._model = model
@@ -359,7 +359,7 @@ class Exchange:
         if self.wants_again is None or self.sent is None or self._text_calls is None:
             raise ValueError("nothing has to be asked again")
         self._asked_again, self.wants_again = self.wants_again, None
-        asked = self._asked_again.asked(self.sent, self._text_calls.format)
+        asked = self._asked_again.retry_request(self.sent, self._text_calls.format)
         return self.upstream.encode_request(asked, self.receipt)
 
     @property
@@ -473,7 +473,7 @@ class Exchange:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
         return self.client.encode_error(error if isinstance(error, ApiError) else api_error(error))
 
-    def reader(self, *, whole: bool = False) -> Answer | None:
+    def reader(self, *, whole: bool = False) -> TextAnswerPass | None:
         """The event pass that reads calls out of an answer's text, new for each answer; None where none may be."""
         return textual.reader(self._context, self._asked_again, whole=whole)
 

@@ -16,16 +16,16 @@ import msgspec
 import uvloop
 
 from tests.waiting import FAILSAFE
-from toolglot.agent.host import Host
-from toolglot.agent.tools import Pace
+from toolglot.agent.host import McpHost
+from toolglot.agent.server_records import HostTimings
 from toolglot.config.schema import McpServerConfig
 
 T = TypeVar("T")
 
 SERVERS = Path(__file__).parent / "mcp_servers"
 SECRET = "hush-4711-hush"
-QUICK = Pace(first=0.01, longest=0.04, grace=0.2, settle=0.01)
-PATIENT = Pace(first=60.0, grace=0.2, settle=0.01)
+QUICK = HostTimings(first=0.01, longest=0.04, grace=0.2, settle=0.01)
+PATIENT = HostTimings(first=60.0, grace=0.2, settle=0.01)
 """A server that has died stays dead for the time of the test."""
 
 
@@ -64,9 +64,9 @@ def run(test: Coroutine[Any, Any, T], loop: str = "asyncio") -> T:
 
 
 @asynccontextmanager
-async def hosting(pace: Pace = QUICK, **servers: McpServerConfig) -> AsyncIterator[Host]:
+async def hosting(pace: HostTimings = QUICK, **servers: McpServerConfig) -> AsyncIterator[McpHost]:
     """A host whose servers are ready or have failed."""
-    host = Host(servers, pace=pace)
+    host = McpHost(servers, pace=pace)
     await host.start()
     try:
         await host.ready(servers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from toolglot.agent.loop import Loop, Words
-from toolglot.agent.runner import Approve, OnProgress, Runner
-from toolglot.agent.toolbox import Attached, Toolbox, pack
-from toolglot.agent.tools import ServerTool
+from toolglot.agent.loop import LoopReporting, ToolLoop
+from toolglot.agent.runner import Approve, OnProgress, ToolRunner
+from toolglot.agent.server_records import ServerTool
+from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
 from toolglot.config.schema import McpConfig, McpServerConfig
 from toolglot.events import Checker, Event, Fold, unfold
 from toolglot.ir import Block, Message, Request, Response, Stop, Text, Tool, ToolCall, Usage
@@ -67,9 +67,9 @@ class ScriptedServers:
         self.called.append((server, name, arguments))
         return await self.servers[server][name](arguments, on_progress or (lambda *_: None))
 
-    def attached(self, **config: Any) -> list[Attached]:
+    def attached(self, **config: Any) -> list[AttachedServer]:
         return [
-            Attached(
+            AttachedServer(
                 label=server,
                 server=server,
                 config=McpServerConfig(**{"command": "x", "policy": "auto", **config}),
@@ -92,24 +92,24 @@ def returns(words: str) -> Function:
 
 
 def toolbox_of(servers: ScriptedServers, can_ask: bool = False, **config: Any) -> Toolbox:
-    return pack(servers.attached(**config), (), Receipt(), can_ask=lambda _: can_ask)
+    return make_toolbox(servers.attached(**config), (), Receipt(), can_ask=lambda _: can_ask)
 
 
 def loop_of(
     model: ScriptedModel,
     servers: ScriptedServers,
     limits: McpConfig | None = None,
-    words: Words | None = None,
+    words: LoopReporting | None = None,
     approve: Approve | None = None,
     **config: Any,
-) -> Loop:
+) -> ToolLoop:
     limits = limits or McpConfig()
     can_ask = approve is not None or (words is not None and words.approval is not None)
     toolbox = toolbox_of(servers, can_ask=can_ask, **config)
-    return Loop(model, toolbox, limits, Runner(servers, limits, approve), words or Words())
+    return ToolLoop(model, toolbox, limits, ToolRunner(servers, limits, approve), words or LoopReporting())
 
 
-async def answer_of(loop: Loop, request: Request = ASKED, **more: Any) -> Response:
+async def answer_of(loop: ToolLoop, request: Request = ASKED, **more: Any) -> Response:
     """The whole answer of a loop, whose events are checked on the way."""
     checker, accumulator = Checker(sequential=True), Fold()
     async for events in loop.run(request, **more):

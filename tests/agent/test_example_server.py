@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolglot.agent.host import Host
-from toolglot.chat.starting import EXAMPLE, example_server
+from toolglot.agent.host import McpHost
+from toolglot.chat.startup import EXAMPLE_SERVER, example_server
 
 
 @asynccontextmanager
-async def a_host() -> AsyncIterator[Host]:
-    host = Host({EXAMPLE: example_server()})
+async def a_host() -> AsyncIterator[McpHost]:
+    host = McpHost({EXAMPLE_SERVER: example_server()})
     await host.start()
     try:
-        await host.ready([EXAMPLE])
+        await host.ready([EXAMPLE_SERVER])
         yield host
     finally:
         await host.close()
@@ -26,24 +26,24 @@ def text_of(result: dict[str, Any]) -> str:
     return "\n".join(block["text"] for block in result["content"])
 
 
-async def _use(host: Host) -> None:
-    hints = {tool.name: (tool.read_only, tool.destructive) for tool in host.tools(EXAMPLE)}
+async def _use(host: McpHost) -> None:
+    hints = {tool.name: (tool.read_only, tool.destructive) for tool in host.tools(EXAMPLE_SERVER)}
     assert hints.pop("add_note") == (False, False)
     assert set(hints.values()) == {(True, False)}
-    assert text_of(await host.call(EXAMPLE, "weather", {"city": " oslo "})).endswith("6 °C, sleet, a fresh wind")
-    assert (await host.call(EXAMPLE, "weather", {"city": "Atlantis"}))["isError"] is True
-    assert "Asia/Tokyo" in text_of(await host.call(EXAMPLE, "local_time", {"city": "Tokyo"}))
-    rolled = (await host.call(EXAMPLE, "roll_dice", {"count": 5, "sides": 3}))["structuredContent"]["result"]
+    assert text_of(await host.call(EXAMPLE_SERVER, "weather", {"city": " oslo "})).endswith("6 °C, sleet, a fresh wind")
+    assert (await host.call(EXAMPLE_SERVER, "weather", {"city": "Atlantis"}))["isError"] is True
+    assert "Asia/Tokyo" in text_of(await host.call(EXAMPLE_SERVER, "local_time", {"city": "Tokyo"}))
+    rolled = (await host.call(EXAMPLE_SERVER, "roll_dice", {"count": 5, "sides": 3}))["structuredContent"]["result"]
     assert len(rolled) == 5
     assert set(rolled) <= {1, 2, 3}
-    assert (await host.call(EXAMPLE, "roll_dice", {"count": 10_000}))["isError"] is True
-    assert text_of(await host.call(EXAMPLE, "list_notes", {})) == "There are no notes."
-    assert text_of(await host.call(EXAMPLE, "add_note", {"text": "milk"})) == "Note 1 is kept."
-    assert text_of(await host.call(EXAMPLE, "list_notes", {})) == "1. milk"
-    assert (await host.call(EXAMPLE, "weigh_parcel", {}))["isError"] is True
+    assert (await host.call(EXAMPLE_SERVER, "roll_dice", {"count": 10_000}))["isError"] is True
+    assert text_of(await host.call(EXAMPLE_SERVER, "list_notes", {})) == "There are no notes."
+    assert text_of(await host.call(EXAMPLE_SERVER, "add_note", {"text": "milk"})) == "Note 1 is kept."
+    assert text_of(await host.call(EXAMPLE_SERVER, "list_notes", {})) == "1. milk"
+    assert (await host.call(EXAMPLE_SERVER, "weigh_parcel", {}))["isError"] is True
     heard: list[tuple[float, float | None, str | None]] = []
     counted = await host.call(
-        EXAMPLE, "count_down", {"steps": 2, "seconds": 0}, on_progress=lambda *told: heard.append(told)
+        EXAMPLE_SERVER, "count_down", {"steps": 2, "seconds": 0}, on_progress=lambda *told: heard.append(told)
     )
     assert text_of(counted) == "Counted down from 2."
     assert heard == [(0, 2, "2 to go"), (1, 2, "1 to go")]

@@ -13,8 +13,8 @@ import pytest
 
 from tests.agent.hosting import QUICK, everyday, everyday_over_http, hosting, lives, run, text_of, until, wayward, with_
 from toolglot.agent.connection import MAX_PAGES, MAX_TOOLS
-from toolglot.agent.host import Host
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.host import McpHost
+from toolglot.agent.server_records import ToolFailedError
 from toolglot.config.schema import McpServerConfig
 from toolglot.errors import MissingExtraError
 from toolglot.ir import Media, Text
@@ -53,7 +53,7 @@ async def test_tools_are_listed_and_called(way: str, generation: str, address: s
     assert host.tools("a") == ()
 
 
-async def listed_as_they_are(host: Host) -> None:
+async def listed_as_they_are(host: McpHost) -> None:
     tools = {tool.name: tool for tool in host.tools("a")}
     add = tools["add"]
     assert (add.server, add.read_only, add.destructive) == ("a", True, False)
@@ -65,7 +65,7 @@ async def listed_as_they_are(host: Host) -> None:
     assert add.tool.native["mcp"]["outputSchema"]["required"] == ["total"]
 
 
-async def called(host: Host) -> None:
+async def called(host: McpHost) -> None:
     result = await host.call("a", "add", {"a": 2, "b": 3})
     assert result["structuredContent"] == {"total": 5}
     picture = mcp.read_result(await host.call("a", "picture", {}), "id")
@@ -80,7 +80,7 @@ async def called(host: Host) -> None:
         await host.call("b", "add", {})
 
 
-async def cancelled(host: Host, mark: Path) -> None:
+async def cancelled(host: McpHost, mark: Path) -> None:
     """The server's tool itself sees that nobody waits for it any more."""
     told: list[tuple[float, float | None, str | None]] = []
     begun = asyncio.Event()
@@ -99,7 +99,7 @@ async def cancelled(host: Host, mark: Path) -> None:
     await until(mark.exists)
 
 
-async def grown(host: Host) -> None:
+async def grown(host: McpHost) -> None:
     """A new tool is there without a restart."""
     before = {tool.name for tool in host.tools("a")}
     await host.call("a", "grow", {"name": f"grown_{len(before)}"})
@@ -137,7 +137,7 @@ async def test_a_list_is_read_to_its_end_and_no_further_than_is_sane(behaviour: 
 
 
 async def test_an_update_leaves_those_alone_that_have_not_changed() -> None:
-    host = Host({"same": wayward(), "other": wayward(), "gone": wayward()}, pace=QUICK)
+    host = McpHost({"same": wayward(), "other": wayward(), "gone": wayward()}, pace=QUICK)
     await host.start()
     await host.ready(["same", "other", "gone", "nobody"])
     pids = {name: text_of(await host.call(name, "pid", {})).split()[0] for name in ("same", "other", "gone")}
@@ -181,8 +181,8 @@ async def test_a_server_that_is_gone_from_the_configuration_is_closed() -> None:
 
 async def test_without_the_sdk_servers_are_refused_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    await Host({}).start()
-    host = Host({"a": wayward()})
+    await McpHost({}).start()
+    host = McpHost({"a": wayward()})
     with pytest.raises(MissingExtraError, match="the extra `mcp`"):
         await host.start()
     await host.ready(["a"])

@@ -15,12 +15,12 @@ import pytest
 
 from tests.agent.hosting import PATIENT, QUICK, SECRET, children, hosting, lives, run, text_of, until, wayward
 from tests.waiting import FAILSAFE
-from toolglot.agent.host import Host
-from toolglot.agent.tools import Pace, ToolFailedError
+from toolglot.agent.host import McpHost
+from toolglot.agent.server_records import HostTimings, ToolFailedError
 from toolglot.config.schema import McpServerConfig
 
 
-async def failure(host: Host, tool: str, server: str = "a") -> str:
+async def failure(host: McpHost, tool: str, server: str = "a") -> str:
     with pytest.raises(ToolFailedError) as caught:
         await host.call(server, tool, {})
     return str(caught.value)
@@ -90,17 +90,17 @@ async def test_the_pause_before_a_restart_doubles_up_to_a_limit_and_begins_anew_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     seconds = iter(range(0, 10_000, 1))
-    steady = Pace(first=0.001, longest=0.004, steady=1e9)
-    host = Host({"a": McpServerConfig(command="no-such-program")}, pace=steady, clock=lambda: next(seconds))
+    steady = HostTimings(first=0.001, longest=0.004, steady=1e9)
+    host = McpHost({"a": McpServerConfig(command="no-such-program")}, pace=steady, clock=lambda: next(seconds))
     await host.start()
     await until(lambda: host.state("a").restarts >= 4)
     await host.close()
     pauses = [record.getMessage().partition("again in ")[2] for record in caplog.records]
     assert pauses[:4] == ["0.001 s", "0.002 s", "0.004 s", "0.004 s"]
     caplog.clear()
-    host = Host(
+    host = McpHost(
         {"a": McpServerConfig(command="no-such-program")},
-        pace=Pace(first=0.001, steady=1.0),
+        pace=HostTimings(first=0.001, steady=1.0),
         clock=lambda: next(seconds),
     )
     await host.start()
@@ -352,7 +352,7 @@ async def test_a_server_that_does_not_survive_the_question_for_its_generation_is
 
 async def test_closing_while_servers_start_leaves_nothing() -> None:
     before = children()
-    host = Host({name: wayward("mute") for name in "abc"}, pace=QUICK)
+    host = McpHost({name: wayward("mute") for name in "abc"}, pace=QUICK)
     await host.start()
     await until(lambda: len(children() - before) == 3)
     await asyncio.gather(host.close(), host.close())

@@ -13,8 +13,8 @@ from bench.gateway.processes import free_port
 from tests.agent.hosting import PATIENT, SECRET, hosting, text_of, until
 from tests.agent.mcp_servers.wayward_http import WaywardHttp, wayward_http
 from tests.waiting import FAILSAFE
-from toolglot.agent.http import proxy_for
-from toolglot.agent.tools import Pace, ToolFailedError
+from toolglot.agent.http_transport import proxy_for
+from toolglot.agent.server_records import HostTimings, ToolFailedError
 from toolglot.config.schema import McpServerConfig
 
 
@@ -117,7 +117,7 @@ async def test_a_redirect_to_another_server_is_not_followed(
 
 
 async def test_a_server_that_does_not_let_go_of_its_session_is_left(server: WaywardHttp) -> None:
-    pace = Pace(closing=0.2)
+    pace = HostTimings(closing=0.2)
     server.may_end.clear()
     async with hosting(pace, a=config_of(server)) as host:
         began = time.monotonic()

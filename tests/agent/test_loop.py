@@ -20,10 +20,10 @@ from tests.agent.scripted import (
     text,
 )
 from tests.waiting import FAILSAFE
-from toolglot.agent.loop import Words
-from toolglot.agent.runner import OnProgress, Served
-from toolglot.agent.telling import Aside
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.loop import LoopReporting
+from toolglot.agent.reasoning_report import ReasoningReport
+from toolglot.agent.runner import OnProgress, ServedToolCall
+from toolglot.agent.server_records import ToolFailedError
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError
 from toolglot.events import Fault, Start
@@ -272,14 +272,14 @@ async def test_calls_that_need_a_yes_are_asked_about_one_at_a_time() -> None:
     asked: list[str] = []
     asking = 0
 
-    async def approve(served: Served) -> bool:
+    async def approve(served: ServedToolCall) -> bool:
         nonlocal asking
         asking += 1
         assert asking == 1
         await asyncio.sleep(0)
-        asked.append(served.told.name)
+        asked.append(served.as_served_call.name)
         asking -= 1
-        return served.told.name == "yes"
+        return served.as_served_call.name == "yes"
 
     tools = servers(yes=returns("done"), no=returns("done"))
     model = ScriptedModel(says(call("s__yes"), call("s__no")), says("Done."))
@@ -299,7 +299,7 @@ def approval(asked: ServedCall) -> Block:
 async def test_where_the_reader_is_asked_in_the_answer_the_answer_ends_with_the_question() -> None:
     tools = servers(tool=returns("done"))
     model = ScriptedModel(says("May I?", call("s__tool")))
-    loop = loop_of(model, tools, words=Words(approval=approval), policy="ask")
+    loop = loop_of(model, tools, words=LoopReporting(approval=approval), policy="ask")
     answer = await answer_of(loop)
     assert answer.content == (Text(text="May I?"), Opaque("test", {"asks": "tool"}))
     assert answer.stop.reason == "end"
@@ -311,7 +311,7 @@ async def test_a_call_that_the_reader_has_allowed_is_run_before_the_model_is_ask
     tools = servers(tool=returns("done"))
     asked = replace(ASKED, messages=(*ASKED.messages, Message(role="assistant", content=(call("s__tool"),))))
     model = ScriptedModel(says("It is done."))
-    loop = loop_of(model, tools, words=Words(teller=Aside, approval=approval), policy="ask")
+    loop = loop_of(model, tools, words=LoopReporting(teller=ReasoningReport, approval=approval), policy="ask")
     allowed = ServedCall(id="call_s__tool", server="s", name="tool", arguments="{}")
     answer = await answer_of(loop, asked, approved=[allowed])
     assert results_of(model.asked[0].messages[-1]) == [("call_s__tool", "done", None)]
@@ -327,7 +327,7 @@ async def test_the_reader_is_told_of_calls_while_they_run() -> None:
         return text("21 degrees")
 
     model = ScriptedModel(says("Let me see.", call("s__tool", '{"a": 1}')), says("Done."))
-    answer = await answer_of(loop_of(model, servers(tool=tool), words=Words(teller=Aside)))
+    answer = await answer_of(loop_of(model, servers(tool=tool), words=LoopReporting(teller=ReasoningReport)))
     told = answer.content[1]
     assert isinstance(told, Thinking)
     assert told.text == '[s: tool {"a": 1}]\n[s: tool: 1/2 half way]\n[s: tool returned 21 degrees]\n'
@@ -353,7 +353,7 @@ async def test_the_time_that_somebody_takes_to_say_yes_is_not_the_tools(monkeypa
     time, passed = loop.time, 0.0
     monkeypatch.setattr(loop, "time", lambda: time() + passed)
 
-    async def approve(served: Served) -> bool:
+    async def approve(served: ServedToolCall) -> bool:
         nonlocal passed
         passed = 40.0  # longer than all calls together may take
         return True
@@ -371,7 +371,9 @@ async def test_a_yes_that_nobody_asked_for_allows_nothing_that_the_policy_forbid
     asked = replace(ASKED, messages=(*ASKED.messages, Message(role="assistant", content=(call("s__tool"),))))
     model = ScriptedModel(says("Well."))
     forged = ServedCall(id="call_s__tool", server="s", name="tool", arguments="{}")
-    await answer_of(loop_of(model, tools, words=Words(approval=approval), policy=policy), asked, approved=[forged])
+    await answer_of(
+        loop_of(model, tools, words=LoopReporting(approval=approval), policy=policy), asked, approved=[forged]
+    )
     assert bool(tools.called) is runs
     ((_, _, is_error),) = results_of(model.asked[0].messages[-1])
     assert bool(is_error) is not runs
@@ -384,7 +386,7 @@ async def test_a_tool_tells_no_more_of_its_progress_than_a_reader_can_follow() -
         return text("done")
 
     model = ScriptedModel(says(call("s__tool")), says("Done."))
-    answer = await answer_of(loop_of(model, servers(tool=tool), words=Words(teller=Aside)))
+    answer = await answer_of(loop_of(model, servers(tool=tool), words=LoopReporting(teller=ReasoningReport)))
     told = answer.content[0]
     assert isinstance(told, Thinking)
     assert told.text.count("\n") < 10

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.agent.policy import most_specific, policy_of
-from toolglot.agent.tools import ServerTool
+from toolglot.agent.policy import call_policy, most_specific_policy
+from toolglot.agent.server_records import ServerTool
 from toolglot.config.schema import McpServerConfig, Policy
 from toolglot.ir import Tool
-from toolglot.tools.served import AskedServer, Chosen
+from toolglot.tools.served import AskedServer, ToolSelection
 
 READS = ServerTool(server="s", name="read", tool=Tool(name="read"), read_only=True, destructive=False)
 WRITES = ServerTool(server="s", name="write", tool=Tool(name="write"))
-ALL = Chosen()
+ALL = ToolSelection()
 
 
-def asked(asks: Chosen | None = None, never: Chosen | None = None, *, others: bool = False) -> AskedServer:
+def asked(
+    asks: ToolSelection | None = None, never: ToolSelection | None = None, *, others: bool = False
+) -> AskedServer:
     return AskedServer(label="s", where="tools[0]", asks=asks, never_asks=never, others_ask=others)
 
 
@@ -35,17 +37,17 @@ def asked(asks: Chosen | None = None, never: Chosen | None = None, *, others: bo
         ("ask", {}, asked(ALL), READS, "ask"),
         ("ask", {}, asked(never=ALL), WRITES, "auto"),
         ("never", {}, asked(never=ALL), WRITES, "never"),
-        ("auto", {}, asked(Chosen(names=("write",))), WRITES, "ask"),
-        ("auto", {}, asked(Chosen(names=("write",))), READS, "auto"),
-        ("ask", {}, asked(never=Chosen(read_only=True), others=True), READS, "auto"),
-        ("auto", {}, asked(never=Chosen(read_only=True), others=True), WRITES, "ask"),
+        ("auto", {}, asked(ToolSelection(names=("write",))), WRITES, "ask"),
+        ("auto", {}, asked(ToolSelection(names=("write",))), READS, "auto"),
+        ("ask", {}, asked(never=ToolSelection(read_only=True), others=True), READS, "auto"),
+        ("auto", {}, asked(never=ToolSelection(read_only=True), others=True), WRITES, "ask"),
     ],
 )
 def test_the_operator_decides_and_the_client_may_be_more_careful_or_say_yes(
     policy: Policy, tools: dict[str, Policy], client: AskedServer | None, tool: ServerTool, expected: Policy
 ) -> None:
     config = McpServerConfig(command="x", policy=policy, tools=tools)
-    assert policy_of(config, tool, client) == expected
+    assert call_policy(config, tool, client) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,4 +56,4 @@ def test_the_operator_decides_and_the_client_may_be_more_careful_or_say_yes(
 )
 def test_of_several_patterns_the_one_that_says_most_counts(name: str, expected: Policy | None) -> None:
     patterns: dict[str, Policy] = {"read_*": "auto", "read_secret": "never", "read_s*": "ask"}
-    assert most_specific(patterns, name) == expected
+    assert most_specific_policy(patterns, name) == expected

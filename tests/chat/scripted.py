@@ -8,10 +8,10 @@ from io import StringIO
 from typing import Any
 
 from toolglot.agent.runner import OnProgress
-from toolglot.agent.tools import ServerState, ServerTool, ToolFailedError, server_tools
+from toolglot.agent.server_records import ServerState, ServerTool, ToolFailedError, server_tools
 from toolglot.chat.screen import Screen
-from toolglot.chat.session import Ask, Session
-from toolglot.chat.starting import Options, begin
+from toolglot.chat.session import Ask, ChatSession
+from toolglot.chat.startup import ChatOptions, prepare_chat
 from toolglot.config.schema import McpServerConfig
 from toolglot.server.starting import Wishes
 from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
@@ -101,7 +101,7 @@ class Nowhere:
 class Stage:
     """A session, and what is seen of it."""
 
-    def __init__(self, session: Session, host: ScriptedHost, seen: StringIO) -> None:
+    def __init__(self, session: ChatSession, host: ScriptedHost, seen: StringIO) -> None:
         self.session = session
         self.host = host
         self._seen = seen
@@ -118,9 +118,9 @@ async def a_stage(
     ask: Ask | None = None, *, model: str = "demo", state: ServerState | None = None, effort: str | None = None
 ) -> Stage:
     wishes = Wishes(discover=False, demo_pace="none")
-    begun = await begin(Options(wishes=wishes, model=model, example=False), {}, Nowhere())
+    begun = await prepare_chat(ChatOptions(wishes=wishes, model=model, example=False), {}, Nowhere())
     host, seen = ScriptedHost(state), StringIO()
     servers = {SERVER: McpServerConfig(command="nothing")}
     screen = Screen(seen, seen)
-    session = Session(begun.gateway, host, servers, screen, model, ask=ask, effort=effort)
+    session = ChatSession(begun.gateway, host, servers, screen, model, ask=ask, effort=effort)
     return Stage(session, host, seen)

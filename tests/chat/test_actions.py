@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from tests.chat.scripted import a_stage
-from toolglot.chat.actions import Actions
+from toolglot.chat.actions import CommandActions
 from toolglot.chat.commands import COMMANDS, Command
 from toolglot.chat.screen import Screen
-from toolglot.chat.session import Session
+from toolglot.chat.session import ChatSession
 
 
 class Hands:
     """Does commands and returns what is seen."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ChatSession) -> None:
         self.session = session
         self._seen = StringIO()
-        self._actions = Actions(session, Screen(self._seen, self._seen), lambda: datetime(2026, 1, 2, 3, 4, 5))
+        self._actions = CommandActions(session, Screen(self._seen, self._seen), lambda: datetime(2026, 1, 2, 3, 4, 5))
 
     async def do(self, name: str, argument: str = "") -> str:
         self._seen.truncate(0)

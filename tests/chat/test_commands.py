@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.chat.commands import COMMANDS, Command, CommandError, completions, help_lines, read
+from toolglot.chat.commands import COMMANDS, Command, CommandError, completions, help_lines, parse_line
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from toolglot.chat.commands import COMMANDS, Command, CommandError, completions,
     ],
 )
 def test_a_line_is_a_command_or_a_text(line: str, said: Command | str) -> None:
-    assert read(line) == said
+    assert parse_line(line) == said
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_line_is_a_command_or_a_text(line: str, said: Command | str) -> None:
 )
 def test_a_command_that_is_none_is_told(line: str, why: str) -> None:
     with pytest.raises(CommandError) as told:
-        read(line)
+        parse_line(line)
     assert str(told.value) == why
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from toolglot.chat.conversation import LOST, NO_TOOL, STOPPED, STOPPED_HERE, Conversation, settled
-from toolglot.chat.export import as_html, as_lines, as_markdown, form_of
+from toolglot.chat.conversation import LOST, NO_TOOL, STOPPED, STOPPED_HERE, ChatConversation, complete_results
+from toolglot.chat.export import as_html, as_lines, as_markdown, writer_for
 from toolglot.ir import Block, Message, Text, Thinking, ToolCall, ToolResult
 
 
@@ -79,23 +79,25 @@ SETTLED: dict[str, tuple[list[Message], list[ToolResult], str, str, list[Message
 def test_every_call_that_is_kept_has_a_result(
     messages: list[Message], results: list[ToolResult], rest: str, why: str, kept: list[Message]
 ) -> None:
-    assert settled(messages, results, rest, why) == kept
+    assert complete_results(messages, results, rest, why) == kept
 
 
-def a_conversation() -> Conversation:
-    conversation = Conversation("Be brief.")
-    conversation.say("Roll a die.")
-    conversation.hear(
+def a_conversation() -> ChatConversation:
+    conversation = ChatConversation("Be brief.")
+    conversation.add_user_text("Roll a die.")
+    conversation.add_answer(
         [
             assistant(Thinking(text="A die.\nYes."), call("example__roll", '{"count":1}')),
             tool(result("example__roll", "4")),
         ],
         "demo",
     )
-    conversation.hear([assistant(Thinking(), "A four.")], "demo-gemini")
-    conversation.say("Weigh it.")
-    conversation.hear([assistant(call("weigh", "{oops")), tool(result("weigh", "```broken```", is_error=True))], "demo")
-    conversation.fail("the upstream is overloaded", "demo")
+    conversation.add_answer([assistant(Thinking(), "A four.")], "demo-gemini")
+    conversation.add_user_text("Weigh it.")
+    conversation.add_answer(
+        [assistant(call("weigh", "{oops")), tool(result("weigh", "```broken```", is_error=True))], "demo"
+    )
+    conversation.add_failure("the upstream is overloaded", "demo")
     return conversation
 
 
@@ -153,4 +155,4 @@ def test_a_conversation_as_lines_is_a_history_that_can_be_read_again() -> None:
     ("name", "form"), [("a.md", as_markdown), ("A.JSONL", as_lines), ("a.html", as_html), ("a.txt", None), ("md", None)]
 )
 def test_the_end_of_a_name_tells_the_form(name: str, form: object) -> None:
-    assert form_of(name) is form
+    assert writer_for(name) is form

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.measure import seconds
-from toolglot.chat.render import CODES, RESET, Renderer
+from toolglot.chat.render import CODES, RESET, MarkdownRenderer
 
 CODE = re.compile(r"\x1b\[([0-9;]*)m")
 NAMES = {code: name for name, code in CODES.items()}
@@ -29,7 +29,7 @@ def tagged(text: str) -> str:
 
 
 def rendered(text: str, *, width: int | None = None, colour: bool = True) -> str:
-    renderer = Renderer(width=width, colour=colour)
+    renderer = MarkdownRenderer(width=width, colour=colour)
     return tagged(renderer.feed(text) + renderer.close())
 
 
@@ -74,7 +74,7 @@ def test_how_markdown_looks(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(("text", "shown"), CASES.values(), ids=CASES)
 def test_letter_by_letter_it_looks_the_same(text: str, shown: str) -> None:
-    renderer = Renderer()
+    renderer = MarkdownRenderer()
     assert tagged("".join(map(renderer.feed, text)) + renderer.close()) == shown
 
 
@@ -85,7 +85,7 @@ marked = st.text(alphabet=st.sampled_from("ab \n*_`~#->|[](). \\1"), max_size=60
 def test_however_it_is_cut_it_looks_the_same(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     for colour, width in ((True, None), (True, 20), (False, 20), (False, None)):
-        whole, pieces = Renderer(width=width, colour=colour), Renderer(width=width, colour=colour)
+        whole, pieces = MarkdownRenderer(width=width, colour=colour), MarkdownRenderer(width=width, colour=colour)
         expected = whole.feed(text) + whole.close()
         parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         assert "".join(map(pieces.feed, parts)) + pieces.close() == expected
@@ -100,7 +100,7 @@ def test_without_colour_and_width_the_text_is_as_it_stands(text: str) -> None:
 
 
 def test_what_is_certain_is_shown_at_once() -> None:
-    renderer = Renderer()
+    renderer = MarkdownRenderer()
     assert renderer.feed("Some words ") == "Some words"
     assert renderer.feed("and **bo") == " and"
     assert renderer.feed("ld** ") == f" \x1b[1mbold{RESET}"
@@ -130,7 +130,7 @@ def test_a_text_of_others_cannot_repaint_the_screen() -> None:
 )
 def test_long_lines_take_linear_time_letter_by_letter(text: str) -> None:
     def render() -> None:
-        renderer = Renderer(width=80)
+        renderer = MarkdownRenderer(width=80)
         for letter in text * (40_000 // len(text)):
             renderer.feed(letter)
         renderer.close()
@@ -139,7 +139,7 @@ def test_long_lines_take_linear_time_letter_by_letter(text: str) -> None:
 
 
 def test_a_long_word_is_shown_while_it_grows() -> None:
-    renderer = Renderer()
+    renderer = MarkdownRenderer()
     shown = "".join(renderer.feed("x") for _ in range(200))
     assert len(shown) >= 80
     assert shown + renderer.close() == "x" * 200 + "\n"

@@ -6,22 +6,22 @@ import os
 from errno import EIO, ENOSPC
 from io import StringIO
 
+from toolglot.chat.render_events import StyledLine
 from toolglot.chat.screen import Screen
-from toolglot.chat.telling import Line
 
 
 def test_answers_and_what_is_told_beside_them_have_their_own_streams() -> None:
     answers, beside = StringIO(), StringIO()
     screen = Screen(answers, beside)
     screen.answer("text\n")
-    screen.tell(Line("called", ("bold",)), "done")
+    screen.print_lines(StyledLine("called", ("bold",)), "done")
     screen.thought("hm")
     assert (answers.getvalue(), beside.getvalue()) == ("text\n", "called\ndone\nhm")
 
 
 def test_styles_are_for_screens_with_colour() -> None:
     seen = StringIO()
-    Screen(seen, seen, colour=True).tell(Line("bad", ("error",)))
+    Screen(seen, seen, colour=True).print_lines(StyledLine("bad", ("error",)))
     assert seen.getvalue() == "\x1b[31mbad\x1b[0m\n"
 
 
@@ -35,11 +35,11 @@ def test_what_comes_during_a_question_is_shown_behind_it() -> None:
     seen = StringIO()
     screen = Screen(seen, seen)
     screen.hold()
-    screen.tell("progress")
+    screen.print_lines("progress")
     assert seen.getvalue() == ""
     screen.release("\n")
     assert seen.getvalue() == "\nprogress\n"
-    screen.tell("more")
+    screen.print_lines("more")
     assert seen.getvalue() == "\nprogress\nmore\n"
 
 
@@ -63,7 +63,7 @@ def test_an_answer_that_cannot_be_written_is_remembered_and_what_is_told_beside_
             raise OSError(self.number, os.strerror(self.number))
 
     screen = Screen(Full(ENOSPC), Full(EIO))
-    screen.tell("beside")
+    screen.print_lines("beside")
     screen.answer("text")
     assert screen.failure is not None
     assert screen.failure.errno == ENOSPC
@@ -83,9 +83,9 @@ def test_a_line_can_be_shown_in_the_middle_of_a_question() -> None:
     seen = StringIO()
     screen = Screen(seen, seen)
     screen.hold()
-    screen.tell("progress")
-    screen.tell_at_once(Line("rest"))
-    screen.tell("more progress")
+    screen.print_lines("progress")
+    screen.print_at_once(StyledLine("rest"))
+    screen.print_lines("more progress")
     assert seen.getvalue() == "progress\nrest\n"
     screen.release()
     assert seen.getvalue() == "progress\nrest\nmore progress\n"

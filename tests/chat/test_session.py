@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.chat.scripted import Stage, a_stage
-from toolglot.agent.tools import ServerState
-from toolglot.chat.conversation import STOPPED, STOPPED_HERE, Failure
+from toolglot.agent.server_records import ServerState
+from toolglot.chat.conversation import STOPPED, STOPPED_HERE, FailedAnswer
 from toolglot.chat.session import Ask, Consent
 from toolglot.ir import Text, Thinking, ToolCall, ToolResult
 from toolglot.routing import UnknownModelError
@@ -178,7 +178,7 @@ def test_an_answer_that_fails_is_told_and_what_came_of_it_is_kept(prompt: str, w
         assert "Error: " in seen
         assert why in seen
         assert len(stage.session.conversation.messages) == kept
-        assert isinstance(stage.session.conversation.entries[-1], Failure)
+        assert isinstance(stage.session.conversation.entries[-1], FailedAnswer)
         assert await stage.session.answer("hello")
 
     run(talk())

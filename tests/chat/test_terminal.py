@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from toolglot.chat.backstage import Backstage
+from toolglot.chat.background import BackgroundLoop
 from toolglot.chat.keyboard import Keyboard
+from toolglot.chat.render_events import MAX_APPROVAL_ARGUMENTS
 from toolglot.chat.screen import Screen
 from toolglot.chat.session import Consent
-from toolglot.chat.telling import WHOLE
 from toolglot.chat.terminal import Dialogue
 from toolglot.tools.served import ServedCall
 
 SHORT = ServedCall(id="c", server="s", name="shell", arguments='{"cmd":"ls"}')
-LONG = ServedCall(id="c", server="s", name="shell", arguments="a" * WHOLE + "; rm -rf /" + "b" * WHOLE)
+LONG = ServedCall(
+    id="c",
+    server="s",
+    name="shell",
+    arguments="a" * MAX_APPROVAL_ARGUMENTS + "; rm -rf /" + "b" * MAX_APPROVAL_ARGUMENTS,
+)
 
 
 class Typist(Keyboard):
@@ -41,7 +46,7 @@ class Typist(Keyboard):
 
 
 def consent(call: ServedCall, typist: Typist, seen: StringIO) -> Consent:
-    with Backstage() as backstage:
+    with BackgroundLoop() as backstage:
         dialogue = Dialogue(backstage, Screen(seen, seen), {})
         dialogue.keyboard = typist
         return backstage.run(dialogue.consent(call))

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from toolglot.cli.agents import AGENTS, Prepared, Wish, merged
-from toolglot.cli.agents import prepared as prepare
+from toolglot.cli.agents import AGENTS, AgentTarget, PreparedAgent, merge_documents
+from toolglot.cli.agents import prepare_agent as prepare
 
 URL = "http://127.0.0.1:4141"
 KEY = 'k"\\{model}'
 """A key with everything in it that a template or a quoted string could trip over."""
 
 
-def prepared(name: str, model: str | None = "m", *, key: str = KEY, window: int | None = None) -> Prepared:
-    return prepare(AGENTS[name], Wish(url=URL, key=key, model=model, window=window), "/agent")
+def prepared(name: str, model: str | None = "m", *, key: str = KEY, window: int | None = None) -> PreparedAgent:
+    return prepare(AGENTS[name], AgentTarget(url=URL, key=key, model=model, window=window), "/agent")
 
 
 @dataclass(frozen=True)
@@ -120,5 +120,9 @@ def test_what_a_model_holds_is_told_to_agents_that_can_be_told() -> None:
 
 def test_of_two_documents_the_second_wins_member_by_member() -> None:
     under = {"a": {"x": 1, "y": [1]}, "b": 1, "c": {"z": 1}}
-    assert merged(under, {"a": {"y": [2]}, "b": {"q": 1}}) == {"a": {"x": 1, "y": [2]}, "b": {"q": 1}, "c": {"z": 1}}
+    assert merge_documents(under, {"a": {"y": [2]}, "b": {"q": 1}}) == {
+        "a": {"x": 1, "y": [2]},
+        "b": {"q": 1},
+        "c": {"z": 1},
+    }
     assert under["a"] == {"x": 1, "y": [1]}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.run import run
 from toolglot.cli.dialects import CONCEPTS, PARAMETERS
-from toolglot.cli.patterns import models_of
+from toolglot.cli.model_patterns import readable_patterns
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 
@@ -68,7 +68,7 @@ def test_a_parameter_is_a_row_of_yes_and_no(table: list[str]) -> None:
     ],
 )
 def test_a_pattern_of_models_is_written_as_people_write_it(pattern: str, names: list[str]) -> None:
-    assert models_of(pattern) == names
+    assert readable_patterns(pattern) == names
 
 
 def test_every_reason_why_models_differ_stands_behind_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_every_reason_why_models_differ_stands_behind_their_names(monkeypatch: p
     told = [line.strip() for line in run("dialects").stdout.splitlines()]
     for dialect in DIALECTS.values():
         for rule in dialect.models:
-            names = ", ".join(models_of(rule.pattern))
+            names = ", ".join(readable_patterns(rule.pattern))
             assert f"{names}: {rule.why}" in told
             assert not set(names) & set("?|\\^$!#"), names
 

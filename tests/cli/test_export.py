@@ -154,7 +154,7 @@ def test_the_receipt_goes_to_standard_error_and_strict_refuses_to_lose(tmp_path:
 
 
 def test_a_receipt_without_end_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOLD", 1)
+    monkeypatch.setattr(module, "MAX_RECEIPT_LINES", 1)
     told = run("export", str(FULL)).stderr.splitlines()
     assert len(told) == 2
     assert told[1].startswith("… and ")
@@ -199,7 +199,7 @@ def test_another_conversation_is_chosen_by_its_number_or_by_its_recording(
 
 
 def test_many_other_conversations_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LISTED", 1)
+    monkeypatch.setattr(module, "MAX_LISTED", 1)
     data = (SAMPLES / "whole.exchange.jsonl").read_text()
     for number in range(3):
         (tmp_path / f"{number}.exchange.jsonl").write_text(data.replace("Say hello.", f"Say {number}."))

@@ -14,7 +14,7 @@ from tests.cli.run import run
 from tests.recordings.made import exchange, lines_of
 from tests.server.gateway import at, gateway
 from toolglot.config.schema import RecordConfig
-from toolglot.recordings.format import PARTIAL, SUFFIX
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
 
 ASKED: dict[str, Any] = {
     "model": "m",
@@ -87,7 +87,7 @@ def test_differences_of_several_files_are_shown_where_they_are_wanted(same: Path
 
 def test_a_recording_without_its_end_is_not_the_same(tmp_path: Path, same: Path) -> None:
     lines = same.read_bytes().splitlines(keepends=True)
-    stopped = tmp_path / f"b{SUFFIX}{PARTIAL}"
+    stopped = tmp_path / f"b{SUFFIX}{PARTIAL_SUFFIX}"
     stopped.write_bytes(b"".join(lines[:-4]))
     result = run("replay", str(stopped))
     why = "the end of the recording is missing: its writer was stopped"

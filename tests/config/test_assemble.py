@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.config.assemble import assemble, complete, router
+from toolglot.config.assemble import assemble, complete_upstream, make_router
 from toolglot.config.command_line import cli_config, parse_upstream
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, ModelConfig, ServerConfig, UpstreamConfig
@@ -14,7 +14,7 @@ KEYS = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_AUTH_TOKEN": "token"}
 
 
 def test_an_upstream_named_after_a_vendor_needs_nothing_more() -> None:
-    made = complete("openai", UpstreamConfig(), KEYS)
+    made = complete_upstream("openai", UpstreamConfig(), KEYS)
     assert (made.vendor, made.dialect, made.base_url, made.key) == (
         "openai",
         "openai_responses",
@@ -24,14 +24,14 @@ def test_an_upstream_named_after_a_vendor_needs_nothing_more() -> None:
 
 
 def test_a_key_of_the_environment_goes_to_the_vendors_own_address_only() -> None:
-    made = complete("openai", UpstreamConfig(base_url="https://elsewhere.example/v1"), KEYS)
+    made = complete_upstream("openai", UpstreamConfig(base_url="https://elsewhere.example/v1"), KEYS)
     assert (made.key, made.dialect) == (None, "openai_chat")
 
 
 def test_a_token_goes_in_the_header_that_is_its_own() -> None:
-    assert complete("work", UpstreamConfig(vendor="anthropic"), KEYS).key_header == "authorization"
-    assert complete("anthropic", UpstreamConfig(key="sk-ant"), KEYS).key_header is None
-    azure = complete("azure", UpstreamConfig(key="k"), {"AZURE_OPENAI_ENDPOINT": "https://me.example/"})
+    assert complete_upstream("work", UpstreamConfig(vendor="anthropic"), KEYS).key_header == "authorization"
+    assert complete_upstream("anthropic", UpstreamConfig(key="sk-ant"), KEYS).key_header is None
+    azure = complete_upstream("azure", UpstreamConfig(key="k"), {"AZURE_OPENAI_ENDPOINT": "https://me.example/"})
     assert (azure.key_header, azure.base_url) == ("api-key", "https://me.example/openai/v1")
 
 
@@ -39,17 +39,17 @@ def test_what_is_written_counts_more_than_the_row() -> None:
     written = UpstreamConfig(
         vendor="mistral", dialect="openai-chat", key_header="X-Key", headers={"X-A": "1"}, quirks={"id_length": 7}
     )
-    made = complete("m", written, {})
+    made = complete_upstream("m", written, {})
     assert (made.dialect, made.key_header, made.headers) == ("openai_chat", "x-key", {"x-a": "1"})
     assert made.quirks == {"id_pattern": "[A-Za-z0-9]{9}", "id_length": 7}
 
 
 def test_a_row_of_another_dialect_leaves_its_quirks_behind() -> None:
-    assert complete("m", UpstreamConfig(vendor="mistral", dialect="anthropic"), {}).quirks == {}
+    assert complete_upstream("m", UpstreamConfig(vendor="mistral", dialect="anthropic"), {}).quirks == {}
 
 
 def test_a_local_server_is_where_its_variable_says() -> None:
-    assert complete("ollama", UpstreamConfig(), {"OLLAMA_HOST": "box:1"}).base_url == "http://box:1/v1"
+    assert complete_upstream("ollama", UpstreamConfig(), {"OLLAMA_HOST": "box:1"}).base_url == "http://box:1/v1"
 
 
 def test_the_demo_is_always_there_and_answers_for_everything_when_alone() -> None:
@@ -59,7 +59,7 @@ def test_the_demo_is_always_there_and_answers_for_everything_when_alone() -> Non
     assert assembled.told == (
         "no key was found: the demo answers for every model, unless a local server is found at the start",
     )
-    assert router(assembled.config).resolve("claude-x")[0].upstream == "demo"
+    assert make_router(assembled.config).resolve("claude-x")[0].upstream == "demo"
 
 
 def test_only_what_was_looked_for_is_called_not_found() -> None:
@@ -85,8 +85,8 @@ def test_what_is_configured_is_not_discovered_again() -> None:
     assembled = assemble(config, {**KEYS, "GROQ_API_KEY": "k"}, local)
     assert list(assembled.config.upstreams) == ["work", "anthropic", "groq", "vllm", "demo"]
     assert "vLLM is there" in assembled.told
-    assert router(assembled.config).resolve("m")[0].context_window == 7
-    assert router(assembled.config).resolve("gpt-5")[0].upstream == "work"
+    assert make_router(assembled.config).resolve("m")[0].context_window == 7
+    assert make_router(assembled.config).resolve("gpt-5")[0].upstream == "work"
 
 
 def test_a_local_server_that_is_configured_is_used_as_configured() -> None:
@@ -126,7 +126,7 @@ def test_a_vendors_upstream_elsewhere_that_gets_no_key_is_told(upstream: Upstrea
 
 def test_the_whole_configuration_can_be_strict() -> None:
     config = assemble(Config(strict=True), {}).config
-    assert router(config).resolve("demo")[0].strict
+    assert make_router(config).resolve("demo")[0].strict
 
 
 def test_an_upstream_of_the_command_line_gets_everything() -> None:
@@ -134,7 +134,7 @@ def test_an_upstream_of_the_command_line_gets_everything() -> None:
     config = cli_config([parse_upstream("openai-chat=http://127.0.0.1:8000/v1")], ["KEY"], {"KEY": "k", **KEYS}, base)
     assert (config.server.port, config.discover) == (9, False)
     assert config.upstreams["openai_chat"].key == "k"
-    routes = router(assemble(config, KEYS).config)
+    routes = make_router(assemble(config, KEYS).config)
     assert [(target.upstream, target.model) for target in routes.resolve("claude-x")] == [("openai_chat", "claude-x")]
     assert routes.resolve("gpt-5")[0].upstream == "openai_chat"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.config import documents, toml_places
+from toolglot.config import documents, toml_positions
 from toolglot.config.problems import ConfigError, Path, Problem, field_name
 
 TOML = '''# a comment with [brackets] and = signs
@@ -72,7 +72,7 @@ def paths(value: Any, path: Path = ()) -> set[Path]:
 
 
 def test_every_key_of_a_toml_document_is_found_where_it_stands() -> None:
-    found = toml_places.places(TOML)
+    found = toml_positions.find_positions(TOML)
     assert {path: found[path] for path in PLACES} == PLACES
     assert paths(tomllib.loads(TOML)) == found.keys()
 
@@ -103,7 +103,7 @@ def test_every_key_of_any_toml_document_is_found(tables: dict[str, dict[str, Any
         lines.append(f"[{quoted(name)}] # [x]")
         lines += [f"{quoted(key)} = {toml(value)}" for key, value in table.items()]
     text = "\n".join(lines)
-    found = toml_places.places(text)
+    found = toml_positions.find_positions(text)
     assert paths(tomllib.loads(text)) == found.keys()
     for path, (line, column) in found.items():
         if isinstance(path[-1], str):
@@ -112,7 +112,7 @@ def test_every_key_of_any_toml_document_is_found(tables: dict[str, dict[str, Any
 
 def test_a_yaml_document_has_plain_values_and_the_place_of_each() -> None:
     text = "base: &base\n  a: 1\n  on: [x, 4.5]\nother:\n  <<: *base\n  a: 2\n"
-    document = documents.parse(text.encode(), "a.yaml")
+    document = documents.parse_document(text.encode(), "a.yaml")
     assert document.value == {"base": {"a": 1, "on": ["x", 4.5]}, "other": {"a": 2, "on": ["x", 4.5]}}
     assert document.places["base", "on", 1] == (3, 11)
     assert document.places["other", "a"] == (6, 3)
@@ -120,35 +120,35 @@ def test_a_yaml_document_has_plain_values_and_the_place_of_each() -> None:
 
 def test_of_several_merged_mappings_the_first_counts_most() -> None:
     text = "a: &a {x: 1}\nb: &b {x: 2, y: 2}\nc: {<<: [*a, *b], z: 3}\n"
-    assert documents.parse(text.encode(), "a.yaml").value["c"] == {"x": 1, "y": 2, "z": 3}
+    assert documents.parse_document(text.encode(), "a.yaml").value["c"] == {"x": 1, "y": 2, "z": 3}
 
 
 def test_only_mappings_can_be_merged() -> None:
     with pytest.raises(ConfigError, match=r"a\.yaml:1:9: c: `<<` wants a mapping"):
-        documents.parse(b"c: {<<: 3}\n", "a.yaml")
+        documents.parse_document(b"c: {<<: 3}\n", "a.yaml")
 
 
 @pytest.mark.parametrize("name", ["a.toml", "a.yaml"])
 def test_an_empty_file_is_an_empty_document(name: str) -> None:
-    assert documents.parse(b"", name).value == {}
+    assert documents.parse_document(b"", name).value == {}
 
 
 @pytest.mark.parametrize("data", [b"\xef\xbb\xbfstrict = true\r\n", b"strict = true"])
 def test_a_byte_order_mark_and_windows_line_ends_are_no_matter(data: bytes) -> None:
-    assert documents.parse(data, "a.toml").value == {"strict": True}
+    assert documents.parse_document(data, "a.toml").value == {"strict": True}
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for name in ("a.toml", "a.yaml"):
         try:
-            documents.parse(data, name)
+            documents.parse_document(data, name)
         except ConfigError as error:
             assert error.problems
 
 
 def test_a_problem_stands_at_the_nearest_thing_around_it() -> None:
-    document = documents.parse(b"[server]\nport = 1\n", "a.toml")
+    document = documents.parse_document(b"[server]\nport = 1\n", "a.toml")
     assert document.problem(("server", "keys", 3), "m") == Problem(
         file="a.toml", line=1, column=2, field="server.keys[3]", message="m"
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from toolglot.config.load import NAMES, Loaded, load
+from toolglot.config.file_watch import FileWatch
+from toolglot.config.load import NAMES, Loaded, load_config
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, ModelConfig, UpstreamConfig
-from toolglot.config.watch import Watch
 
 TOML = """
 "$schema" = "toolglot.schema.json"
@@ -58,7 +58,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(("name", "text"), [("toolglot.toml", TOML), ("toolglot.yaml", YAML)])
 def test_toml_and_yaml_say_the_same(tmp_path: Path, name: str, text: str) -> None:
     written(tmp_path, "key.txt", "secret-key\n")
-    config = load(written(tmp_path, name, text), ENVIRON).config
+    config = load_config(written(tmp_path, name, text), ENVIRON).config
     local = config.upstreams["local"]
     assert (config.server.port, config.server.insecure, config.default_upstream) == (5000, True, "local")
     assert (local.base_url, local.key, local.headers) == (
@@ -74,7 +74,7 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path, name: str, text: str) -> Non
 def test_a_printed_configuration_has_no_secret_in_it(tmp_path: Path) -> None:
     written(tmp_path, "key.txt", "secret-key")
     text = TOML.replace("port =", 'keys = ["secret-client"]\nport =')
-    loaded = load(written(tmp_path, "toolglot.toml", text), ENVIRON)
+    loaded = load_config(written(tmp_path, "toolglot.toml", text), ENVIRON)
     assert loaded.config.server.keys == ("secret-client",)
     assert "secret" not in repr(loaded).replace(str(tmp_path), "")
     assert "(hidden)" in repr(loaded.config.upstreams["local"])
@@ -82,30 +82,30 @@ def test_a_printed_configuration_has_no_secret_in_it(tmp_path: Path) -> None:
 
 
 def test_without_a_file_everything_has_a_default(tmp_path: Path) -> None:
-    assert load(None, {"HOME": str(tmp_path)}, tmp_path) == Loaded(Config())
+    assert load_config(None, {"HOME": str(tmp_path)}, tmp_path) == Loaded(Config())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_in_the_folder_comes_before_the_users_own(tmp_path: Path, name: str) -> None:
     own = written(tmp_path / "home/.config/toolglot", name, "")
     environ = {"HOME": str(tmp_path / "home")}
-    assert load(None, environ, tmp_path).path == own
+    assert load_config(None, environ, tmp_path).path == own
     elsewhere = written(tmp_path / "xdg/toolglot", name, "")
-    assert load(None, {**environ, "XDG_CONFIG_HOME": str(tmp_path / "xdg")}, tmp_path).path == elsewhere
+    assert load_config(None, {**environ, "XDG_CONFIG_HOME": str(tmp_path / "xdg")}, tmp_path).path == elsewhere
     here = written(tmp_path, name, "")
-    assert load(None, environ, tmp_path).path == here
+    assert load_config(None, environ, tmp_path).path == here
 
 
 def test_two_files_in_one_folder_are_refused(tmp_path: Path) -> None:
     written(tmp_path, "toolglot.toml", "")
     written(tmp_path, "toolglot.yml", "")
     with pytest.raises(ConfigError, match=r"toolglot.toml: beside it is toolglot.yml: which one counts\?"):
-        load(None, {"HOME": str(tmp_path)}, tmp_path)
+        load_config(None, {"HOME": str(tmp_path)}, tmp_path)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.toml: no such file or directory"):
-        load(tmp_path / "missing.toml", {})
+        load_config(tmp_path / "missing.toml", {})
 
 
 @pytest.mark.parametrize(
@@ -115,37 +115,37 @@ def test_a_secret_must_be_in_its_file(tmp_path: Path, content: bytes, why: str) 
     (tmp_path / "key").write_bytes(content)
     path = written(tmp_path, "a.toml", "[upstreams.openai]\nkey = 'file:key'\n")
     with pytest.raises(ConfigError, match=f"a.toml:2:1: upstreams.openai.key: {re.escape(str(tmp_path))}/key: {why}"):
-        load(path, {})
+        load_config(path, {})
 
 
 def test_a_default_stands_for_a_variable_that_is_empty_too(tmp_path: Path) -> None:
     path = written(tmp_path, "a.toml", "default_upstream = '${NAME:-demo}'")
-    assert load(path, {"NAME": ""}).config.default_upstream == "demo"
+    assert load_config(path, {"NAME": ""}).config.default_upstream == "demo"
 
 
 def test_a_fallback_that_a_local_server_may_serve_is_a_note(tmp_path: Path) -> None:
     text = "[models.a]\nupstream = 'demo'\nfallbacks = ['qwen3', 'ollama/x', 'claude-*']\n"
     text = text.replace(", 'claude-*'", "")
     environ = {"OPENAI_API_KEY": "k", "GROQ_API_KEY": "k"}
-    loaded = load(written(tmp_path, "a.toml", text), environ)
+    loaded = load_config(written(tmp_path, "a.toml", text), environ)
     told = f"{tmp_path}/a.toml:3:14: models.a.fallbacks[0]: no upstream serves `qwen3`, unless a local server does"
     assert loaded.notes == (told,)
 
 
 def test_a_pattern_may_fall_back_on_what_it_matches_itself(tmp_path: Path) -> None:
     text = "[models.'claude-*']\nupstream = 'demo'\nfallbacks = ['claude-haiku', 'demo/claude-*']\n"
-    assert load(written(tmp_path, "a.toml", text), {}).notes == ()
+    assert load_config(written(tmp_path, "a.toml", text), {}).notes == ()
 
 
 def test_a_setting_without_effect_is_told(tmp_path: Path) -> None:
     path = written(tmp_path, "a.toml", 'discover = false\ntransport = "aiohttp"\n')
     told = f"{path}:2:1: transport: there is one HTTP client now; this setting has no effect"
-    assert load(path, {}).notes == (told,)
+    assert load_config(path, {}).notes == (told,)
 
 
 def test_a_watch_tells_each_change_of_content_once(tmp_path: Path) -> None:
     path = written(tmp_path, "a.toml", "strict = true")
-    watch = Watch(path)
+    watch = FileWatch(path)
     assert not watch.changed()
     path.write_text("strict = false")
     assert watch.changed()
@@ -154,7 +154,7 @@ def test_a_watch_tells_each_change_of_content_once(tmp_path: Path) -> None:
 
 def test_a_watch_is_not_moved_by_a_touch_or_by_a_moment_without_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "a.toml", "strict = true")
-    watch = Watch(path)
+    watch = FileWatch(path)
     path.unlink()
     assert not watch.changed()
     written(tmp_path, "b.toml", "strict = true").rename(path)
@@ -164,7 +164,7 @@ def test_a_watch_is_not_moved_by_a_touch_or_by_a_moment_without_the_file(tmp_pat
 
 
 def test_a_watch_sees_a_file_that_was_not_there_before(tmp_path: Path) -> None:
-    watch = Watch(tmp_path / "a.toml")
+    watch = FileWatch(tmp_path / "a.toml")
     assert not watch.changed()
     written(tmp_path, "a.toml", "")
     assert watch.changed()
@@ -174,7 +174,7 @@ def test_what_only_warps_servers_understand_is_noted_elsewhere(tmp_path: Path) -
     warp = '[upstreams.warp]\nwarp_history = "text"\n'
     text = f'[upstreams.openai]\nwarp_history = "native"\ndisable_warp_tools = false\n{warp}'
     path = written(tmp_path, "a.toml", text)
-    assert load(path, {}).notes == (
+    assert load_config(path, {}).notes == (
         f"{path}:2:1: upstreams.openai.warp_history: it has no effect: this upstream does not speak `warp`",
         f"{path}:3:1: upstreams.openai.disable_warp_tools: it has no effect: this upstream does not speak `warp`",
     )
@@ -193,9 +193,9 @@ def test_an_mcp_server_is_for_keys_that_there_are(tmp_path: Path, label: str, to
     server = f"[mcp.servers.day]\ncommand = 's'\nkeys = ['{label}']\n"
     file.write_text(f"discover = false\n[server]\nkeys = ['a-long-enough-key']\n{server}")
     if not told:
-        assert load(file, {}).config.mcp.servers["day"].keys == ("key-1",)
+        assert load_config(file, {}).config.mcp.servers["day"].keys == ("key-1",)
         return
     with pytest.raises(ConfigError) as caught:
-        load(file, {})
+        load_config(file, {})
     assert told in str(caught.value)
     assert "a-key-of-mine" not in str(caught.value)

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.config import json_document
-from toolglot.config.load import Loaded, load
+from toolglot.config.file_watch import FileWatch
+from toolglot.config.load import Loaded, load_config
 from toolglot.config.mcp_checks import NAME, fitted
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import McpServerConfig
-from toolglot.config.watch import Watch
 from toolglot.server.starting import Wishes, configured
 
 ENVIRON = {"TOKEN": "secret-token", "HOME": "/home/me", "PORT": "8080"}
@@ -129,7 +129,7 @@ def with_file(folder: Path, document: Any, config: str = "", environ: dict[str, 
     (folder / "mcp.json").write_text(document if isinstance(document, str) else json.dumps(document, indent=2))
     path = folder / "toolglot.toml"
     path.write_text(config or "[mcp]\nfiles = ['mcp.json']\n")
-    return load(path, environ)
+    return load_config(path, environ)
 
 
 @pytest.mark.parametrize("root", ["mcpServers", "servers"])
@@ -148,7 +148,7 @@ def test_an_entry_of_another_program_is_understood(tmp_path: Path, told: Told, r
 def test_the_same_entry_may_stand_in_our_own_file(tmp_path: Path, told: Told) -> None:
     path = tmp_path / "toolglot.yaml"
     path.write_text(json.dumps({"mcpServers": {"it": told.entry}}))
-    loaded = load(path, ENVIRON)
+    loaded = load_config(path, ENVIRON)
     assert loaded.config.mcp.servers == (
         {"it": McpServerConfig(**placed(told.server, tmp_path))} if told.server else {}
     )
@@ -215,7 +215,7 @@ def test_a_missing_file_is_told_where_it_is_named(tmp_path: Path) -> None:
     told = f"{tmp_path}/away.json: no such file or directory"
     assert str(caught.value) == f"{tmp_path}/toolglot.toml:2:10: mcp.files[0]: {told}"
     with pytest.raises(ConfigError) as caught:
-        load(None, {"HOME": str(tmp_path)}, tmp_path / "none", [tmp_path / "away.json"])
+        load_config(None, {"HOME": str(tmp_path)}, tmp_path / "none", [tmp_path / "away.json"])
     assert str(caught.value) == told
 
 
@@ -224,7 +224,7 @@ def test_a_file_that_is_too_large_or_no_text_is_refused(tmp_path: Path) -> None:
         with_file(tmp_path, " " * (1 << 21))
     (tmp_path / "b.json").write_bytes(b'{"a":\n"\xff"}')
     with pytest.raises(ConfigError, match=r"b\.json:2: not UTF-8"):
-        load(None, {"HOME": str(tmp_path)}, tmp_path / "none", [tmp_path / "b.json"])
+        load_config(None, {"HOME": str(tmp_path)}, tmp_path / "none", [tmp_path / "b.json"])
 
 
 def test_the_configurations_own_server_counts_first_and_then_the_files_in_their_order(
@@ -255,12 +255,12 @@ def test_files_of_the_command_line_count_as_if_the_configuration_had_named_them(
     path = tmp_path / "toolglot.toml"
     path.write_text("[models.a]\nupstream = 'demo'\nmcp = ['more']\n")
     relative = Path(os.path.relpath(tmp_path / "more.json"))
-    loaded = load(path, {}, mcp_files=[relative])
+    loaded = load_config(path, {}, mcp_files=[relative])
     assert loaded.config.mcp.files == (str(tmp_path / "more.json"),)
     assert list(loaded.config.mcp.servers) == ["more"]
     with pytest.raises(ConfigError, match=r"there is no MCP server `more`; write one: `\[mcp\.servers\.more\]`"):
-        load(path, {})
-    alone = load(None, {"HOME": str(tmp_path)}, tmp_path / "none", [relative])
+        load_config(path, {})
+    alone = load_config(None, {"HOME": str(tmp_path)}, tmp_path / "none", [relative])
     assert (alone.path, list(alone.config.mcp.servers)) == (None, ["more"])
 
 
@@ -320,7 +320,7 @@ def test_the_folder_of_an_editors_own_folder_is_the_workspace(tmp_path: Path) ->
     folder = tmp_path / ".vscode"
     folder.mkdir()
     (folder / "mcp.json").write_text('{"servers": {"a": {"command": "s", "cwd": "${workspaceFolder}/x"}}}')
-    loaded = load(None, {"HOME": str(tmp_path)}, tmp_path / "none", [folder / "mcp.json"])
+    loaded = load_config(None, {"HOME": str(tmp_path)}, tmp_path / "none", [folder / "mcp.json"])
     assert loaded.config.mcp.servers["a"].cwd == str(tmp_path / "x")
 
 
@@ -333,7 +333,7 @@ def test_a_watch_follows_several_files_and_others_later(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_text("1")
     two.write_text("2")
-    watch = Watch(one)
+    watch = FileWatch(one)
     two.write_text("3")
     assert not watch.changed()
     one.write_text("4")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolglot.config.load import load
+from toolglot.config.load import load_config
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import RecordConfig
 from toolglot.server.starting import Wishes, configured
@@ -15,7 +15,7 @@ from toolglot.server.starting import Wishes, configured
 def loaded(folder: Path, text: str) -> RecordConfig:
     file = folder / "toolglot.toml"
     file.write_text("discover = false\n[record]\n" + text)
-    return load(file, {}).config.record
+    return load_config(file, {}).config.record
 
 
 def test_recording_is_off_unless_it_is_asked_for(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, fields
 
 from toolglot.config import documents
 from toolglot.config.json_schema import docstrings
-from toolglot.config.load import read
+from toolglot.config.load import read_config
 from toolglot.config.schema import Config, McpConfig, McpServerConfig
 from toolglot.config.template import SECTIONS, template
 from toolglot.upstream.transport import Timeouts
@@ -30,7 +30,7 @@ def test_the_file_changes_nothing_until_it_is_edited() -> None:
 
 def test_every_setting_is_in_it_and_all_of_them_together_are_right() -> None:
     text = SET.sub("", template())
-    loaded = read(documents.parse(text.encode(), "toolglot.toml"), ENVIRON)
+    loaded = read_config(documents.parse_document(text.encode(), "toolglot.toml"), ENVIRON)
     assert (loaded.notes, loaded.doubts) == ((), ())
     config = loaded.config
     said = tomllib.loads(text)
@@ -56,7 +56,7 @@ def test_what_is_no_example_is_the_default() -> None:
     shown = tomllib.loads("\n".join(SET.sub("", line) for line in template().splitlines() if "an example" not in line))
     without = {name: shown[name] for name in ("limits", "log", "mcp", "server", "store", "discover", "strict")}
     without["mcp"].pop("servers")
-    loaded = read(documents.parse(b"", "a.toml"), {}).config
+    loaded = read_config(documents.parse_document(b"", "a.toml"), {}).config
     for name, value in without.items():
         default = plain(getattr(loaded, name))
         if not isinstance(value, dict):

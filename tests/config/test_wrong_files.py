@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from toolglot.config import documents
-from toolglot.config.load import read
+from toolglot.config.load import read_config
 from toolglot.config.problems import ConfigError
 
 SECRET = "sk-very-secret"
@@ -449,7 +449,7 @@ WRONG = [
 def test_a_wrong_file_is_refused_with_all_its_problems(wrong: Wrong) -> None:
     data = wrong.text.encode() if isinstance(wrong.text, str) else wrong.text
     with pytest.raises(ConfigError) as caught:
-        read(documents.parse(data, wrong.file), ENVIRON)
+        read_config(documents.parse_document(data, wrong.file), ENVIRON)
     assert [str(problem) for problem in caught.value.problems] == wrong.problems
     assert str(caught.value) == "\n".join(wrong.problems)
 
@@ -494,7 +494,7 @@ def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
     ],
 )
 def test_what_the_command_line_could_mend_is_a_doubt_and_refuses_nothing(text: str, doubts: list[str]) -> None:
-    loaded = read(documents.parse(text.encode(), "a.toml"), ENVIRON)
+    loaded = read_config(documents.parse_document(text.encode(), "a.toml"), ENVIRON)
     assert [str(doubt) for doubt in loaded.doubts] == doubts
 
 
@@ -502,4 +502,4 @@ def test_an_alias_bomb_is_refused_before_it_goes_off() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
     with pytest.raises(ConfigError, match="aliases or nesting make this too large"):
-        documents.parse("\n".join(lines).encode(), "a.yaml")
+        documents.parse_document("\n".join(lines).encode(), "a.yaml")

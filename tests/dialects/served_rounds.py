@@ -13,7 +13,7 @@ from toolglot.dialect import Dialect
 from toolglot.events import Checker, Close, Delta, Event, Finish, Open, Start, fold
 from toolglot.ir import Message, Request, Stop, Text, ToolCall, ToolResult, replace
 from toolglot.receipt import Receipt
-from toolglot.tools.served import Piece, ServedCall, ServedForms
+from toolglot.tools.served import ReportPiece, ServedCall, ServedForms
 
 
 class Round(NamedTuple):
@@ -54,7 +54,7 @@ def known_as(server: str, name: str) -> str:
     return f"{server}//{name}"
 
 
-def told(forms: ServedForms, calls: Sequence[ServedCall], results: Sequence[ToolResult]) -> list[Piece]:
+def told(forms: ServedForms, calls: Sequence[ServedCall], results: Sequence[ToolResult]) -> list[ReportPiece]:
     """All that a teller says of a round."""
     teller = forms.teller()
     pieces = teller.begin(calls)

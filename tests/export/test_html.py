@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import requests
-from toolglot.export.html import html_of
+from toolglot.export.html import render_html
 from toolglot.ir import Media, Message, Opaque, Request, Source, Text, Thinking, ToolCall, ToolResult
 
 ALLOWED = {
@@ -53,7 +53,7 @@ def read(text: str) -> Page:
 
 
 def page_of(*messages: Message, title: str = "Conversation") -> Page:
-    return read("".join(html_of(messages, title)))
+    return read("".join(render_html(messages, title)))
 
 
 def test_whatever_is_said_is_text() -> None:

@@ -15,9 +15,9 @@ from tests.exchanges import JSON_NAMES, NAMES, meaning
 from tests.strategies import legal_ids, legal_names, requests, tool_requests
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
-from toolglot.export.jsonl import jsonl_of, pieces
-from toolglot.export.ledger import ignore
-from toolglot.export.sources import read_conversation
+from toolglot.export.jsonl import split_history, write_jsonl
+from toolglot.export.loss_report import ignore_loss
+from toolglot.export.readers import read_conversation
 from toolglot.fragment_forms import form_of
 from toolglot.fragments import translate_messages
 from toolglot.ir import Message, Request, Text, ToolCall, ToolResult
@@ -31,7 +31,7 @@ FEW = settings(max_examples=max(settings().max_examples // 5, 1))
 
 def exported(messages: Iterable[Message], source: str, target: str) -> tuple[bytes, list[Loss]]:
     lines: list[Loss] = []
-    return b"".join(jsonl_of(messages, source, target, lines.append)), lines
+    return b"".join(write_jsonl(messages, source, target, lines.append)), lines
 
 
 def imported(data: bytes, dialect: str | None = None) -> list[Message]:
@@ -133,7 +133,7 @@ def test_whatever_a_conversation_holds_it_can_be_written_and_read_again(target: 
 
 @given(request=requests())
 def test_pieces_are_the_conversation(request: Request) -> None:
-    found = list(pieces(request.messages))
+    found = list(split_history(request.messages))
     assert tuple(message for piece in found for message in piece) == request.messages
     assert all(found)
 
@@ -202,7 +202,7 @@ def test_a_long_conversation_is_never_held_whole() -> None:
     conversation = read_conversation(chunks(), "anthropic")
     tracemalloc.start()
     try:
-        size = sum(map(len, jsonl_of(conversation.messages, "anthropic", "gemini", ignore)))
+        size = sum(map(len, write_jsonl(conversation.messages, "anthropic", "gemini", ignore_loss)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.strategies import requests
-from toolglot.export.markdown import fenced, is_tame, markdown_of
+from toolglot.export.markdown import fence_text, is_safe_markdown, render_markdown
 from toolglot.ir import Media, Message, Opaque, Refusal, Request, Source, Text, Thinking, ToolCall, ToolResult
 
 
 def page(*messages: Message) -> str:
-    return "".join(markdown_of(messages))
+    return "".join(render_markdown(messages))
 
 
 def test_the_layout_is_roles_tools_results_errors_reasoning_and_images() -> None:
@@ -112,7 +112,7 @@ TAME = (
 
 @pytest.mark.parametrize("text", WILD)
 def test_text_that_could_break_the_page_stands_in_a_longer_fence(text: str) -> None:
-    assert not is_tame(text)
+    assert not is_safe_markdown(text)
     shown = page(Message(role="user", content=(Text(text=text),)))
     opening = re.match(r"\*\*User:\*\*\n\n(`{3,})markdown\n", shown)
     assert opening is not None
@@ -128,7 +128,7 @@ def test_text_that_cannot_is_markdown_as_it_was_written(text: str) -> None:
 @given(text=st.text("`~#<>-=*[]: \nab", max_size=80))
 @example("```\n````\n`````")
 def test_a_fence_ends_where_it_should(text: str) -> None:
-    lines = fenced(text).split("\n")
+    lines = fence_text(text).split("\n")
     assert lines[0] == lines[-1]
     assert not any(
         line.strip() and set(line.strip()) == {"`"} and len(line.strip()) >= len(lines[0]) for line in lines[1:-1]
@@ -169,7 +169,7 @@ def test_broken_arguments_cut_calls_and_unknown_parts_are_shown_as_they_are() ->
 
 @given(request=requests())
 def test_every_turn_has_its_place_on_the_page(request: Request) -> None:
-    page = "".join(markdown_of(request.messages))
+    page = "".join(render_markdown(request.messages))
     outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", page, flags=re.MULTILINE | re.DOTALL)
     turns = [role for role, _ in groupby(request.messages, key=lambda message: message.role)]
     assert len(re.findall(r"^\*\*[^*]+:\*\*$", outside, re.MULTILINE)) == len(turns)

@@ -27,8 +27,8 @@ from toolglot.passes.history_units import framed
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.turns import BEGIN
 from toolglot.receipt import Receipt
-from toolglot.tokens.media import by_area
-from toolglot.tools.words import ANALYSE
+from toolglot.tokens.media import tokens_by_area
+from toolglot.tools.inserted_text import ANALYZE_RESULTS
 from toolglot.translate import Exchange
 
 INSTRUCTIONS = ("system", "developer")
@@ -106,7 +106,7 @@ def through(passes: tuple[RequestPass, ...], request: Request, context: Context)
 
 
 def size(request: Request) -> Size:
-    scale = Scale(NOUNS, by_area)
+    scale = Scale(NOUNS, tokens_by_area)
     total = scale.fixed(request)
     for message in request.messages:
         total = plus(total, scale.bare(message))
@@ -151,7 +151,7 @@ def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_i
     if can.starts_with_user and words(whole) and spoken(whole)[0].role == "user":
         assert spoken(cut)[0].role != "assistant"
     # A word that begins, and one to go on with, are ours.
-    ours = framed(cut.messages, BEGIN, ANALYSE)
+    ours = framed(cut.messages, BEGIN, ANALYZE_RESULTS)
     assert not ours.begin or at_home
     assert not ours.asking or policy.continuation
     cut = replace(cut, messages=ours.said)

@@ -16,7 +16,7 @@ from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_po
 from toolglot.passes.history_size import NO_IMAGE
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.tokens import estimate
-from toolglot.tools.words import ANALYSE
+from toolglot.tools.inserted_text import ANALYZE_RESULTS
 
 IMAGE = Media(kind="image", source=Source("base64", "aGVsbG8=" * 100, "image/png"))
 
@@ -246,7 +246,7 @@ def test_images_that_are_shown_now_stay_and_so_does_a_breakpoint() -> None:
 # A word to go on with
 
 
-@pytest.mark.parametrize(("words", "expected"), [(True, ANALYSE), ("Weiter.", "Weiter.")])
+@pytest.mark.parametrize(("words", "expected"), [(True, ANALYZE_RESULTS), ("Weiter.", "Weiter.")])
 def test_a_conversation_that_ends_in_results_is_asked_to_go_on(words: bool | str, expected: str) -> None:
     context = to(CHAT)
     request = asked(user(), calls("a"), answered(result("a")))

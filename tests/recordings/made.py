@@ -11,23 +11,23 @@ from toolglot.recordings.format import (
     VERSION,
     AnyLine,
     ClientData,
-    ClientRequest,
     ClientResponse,
-    End,
-    Head,
     ReceiptLines,
+    RecordedClientRequest,
+    RecordingEnd,
+    RecordingHead,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
-    body_of,
+    body_members,
     encoder,
 )
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.translate import Exchange
 from toolglot.wire import json
 
-Line = TypeVar("Line", ClientRequest, UpstreamRequest, UpstreamData, ClientData)
+Line = TypeVar("Line", RecordedClientRequest, UpstreamRequest, UpstreamData, ClientData)
 
 STEP = 0.05
 CREATED = 1767323046
@@ -37,7 +37,7 @@ JSON = {"content-type": "application/json"}
 
 
 def _with(line: Line, data: bytes) -> Line:
-    return replace(line, **body_of(data))
+    return replace(line, **body_members(data))
 
 
 def lines_of(recording: Iterable[AnyLine]) -> bytes:
@@ -67,8 +67,8 @@ def exchange(
     assert made.sent is not None
     assert made.asked is not None
     lines: list[AnyLine] = [
-        Head(version=VERSION, id=identity, time=time, client=client, model=made.asked.model, stream=streams),
-        _with(ClientRequest(path=made.client.path(made.asked), headers=JSON), body),
+        RecordingHead(version=VERSION, id=identity, time=time, client=client, model=made.asked.model, stream=streams),
+        _with(RecordedClientRequest(path=made.client.path(made.asked), headers=JSON), body),
         _with(
             UpstreamRequest(
                 at=STEP,
@@ -85,7 +85,7 @@ def exchange(
     lines += _streamed(made, answer) if not isinstance(answer, bytes) else _whole(made, answer)
     receipt = [{"severity": r.severity, "where": r.where, "what": r.what, "why": r.why} for r in made.receipt]
     at = lines[-1].at + STEP
-    return [*lines, ReceiptLines(at=at, lines=receipt), End(at=at, stop="end", usage={"input_tokens": 3})]
+    return [*lines, ReceiptLines(at=at, lines=receipt), RecordingEnd(at=at, stop="end", usage={"input_tokens": 3})]
 
 
 def _streamed(made: Exchange, answer: Iterable[bytes]) -> list[AnyLine]:

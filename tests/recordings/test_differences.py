@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.recordings.differences import (
-    MOST,
-    NOTHING,
+    MAX_DIFFERENCES,
+    MISSING,
     Difference,
+    compare_documents,
+    compare_receipts,
+    compare_streams,
+    compare_values,
+    format_value,
     frames,
-    of_documents,
-    of_receipts,
-    of_streams,
-    of_values,
-    shown,
 )
 
 VALUES = st.recursive(
@@ -44,7 +44,7 @@ VALUES = st.recursive(
     ],
 )
 def test_each_difference_has_its_path(then: Any, now: Any, expected: list[str]) -> None:
-    assert [str(each) for each in of_values(then, now)] == expected
+    assert [str(each) for each in compare_values(then, now)] == expected
 
 
 @pytest.mark.parametrize(
@@ -58,36 +58,36 @@ def test_each_difference_has_its_path(then: Any, now: Any, expected: list[str]) 
     ],
 )
 def test_one_element_more_is_one_difference(then: Any, now: Any, expected: list[str]) -> None:
-    assert [str(each) for each in of_values(then, now)] == expected
+    assert [str(each) for each in compare_values(then, now)] == expected
 
 
 @given(VALUES, VALUES)
 def test_nothing_differs_from_itself_and_whatever_differs_is_told(one: Any, other: Any) -> None:
-    assert of_values(one, one) == []
-    there, back = of_values(one, other), of_values(other, one)
+    assert compare_values(one, one) == []
+    there, back = compare_values(one, other), compare_values(other, one)
     assert bool(there) == bool(back)
     assert len(there) == len(back)
 
 
 def test_of_long_texts_the_part_that_differs_is_told() -> None:
-    (difference,) = of_values("a" * 5000 + "X" + "b" * 5000, "a" * 5000 + "Y" + "b" * 5000)
+    (difference,) = compare_values("a" * 5000 + "X" + "b" * 5000, "a" * 5000 + "Y" + "b" * 5000)
     assert difference.then == "a" * 20 + "X" + "b" * 20
     assert difference.now == "a" * 20 + "Y" + "b" * 20
     assert difference.why == "character 5001"
 
 
 def test_no_more_is_told_than_anybody_reads() -> None:
-    assert len(of_values([1] * 5000, [2] * 5000)) == MOST
-    assert len(shown("x" * 5000)) == 101
+    assert len(compare_values([1] * 5000, [2] * 5000)) == MAX_DIFFERENCES
+    assert len(format_value("x" * 5000)) == 101
 
 
 def test_what_could_move_a_terminal_is_escaped() -> None:
-    assert "\x1b" not in str(Difference("a\x1b[2J", "\x1b[2J", NOTHING))
+    assert "\x1b" not in str(Difference("a\x1b[2J", "\x1b[2J", MISSING))
 
 
 def test_what_is_no_json_is_compared_as_text() -> None:
-    assert [str(each) for each in of_documents(b"<a>", b"<b>")] == ['~ $: "<a>" -> "<b>"']
-    assert of_documents(b'{"a": 1}', b'{"a":1}') == []
+    assert [str(each) for each in compare_documents(b"<a>", b"<b>")] == ['~ $: "<a>" -> "<b>"']
+    assert compare_documents(b'{"a": 1}', b'{"a":1}') == []
 
 
 def frame(text: str, event: str = "") -> bytes:
@@ -106,20 +106,20 @@ def frame(text: str, event: str = "") -> bytes:
     ],
 )
 def test_streams_are_compared_event_by_event(then: list[bytes], now: list[bytes], expected: list[str]) -> None:
-    found = of_streams(b"".join(then), b"".join(now), b": alive\n\n")
+    found = compare_streams(b"".join(then), b"".join(now), b": alive\n\n")
     assert [str(each) for each in found] == expected
 
 
 def test_other_bytes_for_the_same_values_are_told_too() -> None:
-    (difference,) = of_streams(frame('{"a": 1}'), frame('{"a":1}'))
+    (difference,) = compare_streams(frame('{"a": 1}'), frame('{"a":1}'))
     assert difference.why == "the same values, written otherwise"
 
 
 def test_of_a_stream_that_was_cut_only_the_beginning_is_compared() -> None:
     whole = frame("1") + frame("2") + frame("3")
-    assert of_streams(whole[:-5], whole, begun=True) == []
-    assert of_streams(frame("1"), whole, begun=True) == []
-    assert of_streams(frame("1"), whole) != []
+    assert compare_streams(whole[:-5], whole, begun=True) == []
+    assert compare_streams(frame("1"), whole, begun=True) == []
+    assert compare_streams(frame("1"), whole) != []
 
 
 def test_blank_lines_are_no_events() -> None:
@@ -129,14 +129,14 @@ def test_blank_lines_are_no_events() -> None:
 def test_of_receipts_the_lines_are_told_that_the_other_does_not_have() -> None:
     one = {"severity": "note", "where": "a", "what": "b", "why": "c"}
     other = {**one, "where": "z"}
-    assert of_receipts([one, other], [other, one]) == []
-    assert [each.kind for each in of_receipts([one], [other])] == ["removed", "added"]
+    assert compare_receipts([one, other], [other, one]) == []
+    assert [each.kind for each in compare_receipts([one], [other])] == ["removed", "added"]
     hidden = {**one, "where": "[redacted]", "what": "b [redacted]"}
-    assert of_receipts([hidden, one], [{**one, "where": "y", "what": "b c"}, one]) == []
-    assert [each.kind for each in of_receipts([hidden], [other])] == ["removed", "added"]
+    assert compare_receipts([hidden, one], [{**one, "where": "y", "what": "b c"}, one]) == []
+    assert [each.kind for each in compare_receipts([hidden], [other])] == ["removed", "added"]
 
 
 def test_a_difference_is_told_as_json() -> None:
-    assert Difference("a", NOTHING, 1).told() == {"path": "a", "kind": "added", "now": 1}
+    assert Difference("a", MISSING, 1).to_json() == {"path": "a", "kind": "added", "now": 1}
     changed = {"path": "a", "kind": "changed", "then": 1, "now": None, "why": "so"}
-    assert Difference("a", 1, None, "so").told() == changed
+    assert Difference("a", 1, None, "so").to_json() == changed

@@ -10,17 +10,17 @@ import pytest
 from tests.export.test_html import ALLOWED, Page
 from tests.recordings.made import as_recording, exchange
 from toolglot.columns import width_of
-from toolglot.recordings.frames import Cell, cell_of
-from toolglot.recordings.page import page_of
-from toolglot.recordings.side_by_side import Style, fitted, lines_of
-from toolglot.recordings.timeline import Timeline, timeline_of
+from toolglot.recordings.frame_cells import Cell, frame_cell
+from toolglot.recordings.timeline import Timeline, make_timeline
+from toolglot.recordings.timeline_html import render_html
+from toolglot.recordings.timeline_text import TextStyle, fit_cell, render_lines
 from toolglot.translate import Exchange
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def shown(timeline: Timeline, width: int, full: bool = False) -> list[str]:
-    return list(lines_of(timeline, Style(width=width, full=full)))
+    return list(render_lines(timeline, TextStyle(width=width, full=full)))
 
 
 def chunk(delta: dict[str, Any], **more: Any) -> bytes:
@@ -74,7 +74,7 @@ def explained(client: str = "anthropic", **fields: Any) -> Timeline:
     body: dict[str, Any] | bytes = asking(**fields)
     if client != "anthropic":
         body = Exchange("anthropic", client).request(json.dumps(body).encode(), model="m", stream=True)
-    return timeline_of(as_recording(exchange(client, "openai_chat", body, called(fields.get("name", "get_weather")))))
+    return make_timeline(as_recording(exchange(client, "openai_chat", body, called(fields.get("name", "get_weather")))))
 
 
 def test_the_results_in_a_request_are_told() -> None:
@@ -128,11 +128,11 @@ def test_what_a_frame_says_is_seen_at_any_width(width: int) -> None:
     ],
 )
 def test_a_long_label_gives_way_to_what_is_said(cell: Cell, width: int, expected: str) -> None:
-    assert fitted(cell, width) == expected
+    assert fit_cell(cell, width) == expected
 
 
 def test_the_label_is_what_a_frame_begins_with() -> None:
-    cell = cell_of(b'data: {"type":"content_block_delta","index":0,"delta":{"text":"a"}}\n\n', "anthropic")
+    cell = frame_cell(b'data: {"type":"content_block_delta","index":0,"delta":{"text":"a"}}\n\n', "anthropic")
     assert cell.short.startswith(cell.label)
     assert cell.label == "content_block_delta[0]"
 
@@ -148,7 +148,7 @@ def test_names_of_tools_and_results_cannot_act_on_a_page_or_a_terminal(name: str
     results = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": name, "is_error": True}]
     timeline = explained(name=name, results=results)
     page = Page()
-    page.feed("".join(page_of(timeline)))
+    page.feed("".join(render_html(timeline)))
     assert {tag for tag, _ in page.tags} <= {*ALLOWED, "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     for full in (False, True):

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from toolglot.errors import DecodeError
-from toolglot.recordings.format import ClientData, End, Head, UpstreamData, body_of, decoder, encoder
+from toolglot.recordings.format import (
+    ClientData,
+    RecordingEnd,
+    RecordingHead,
+    UpstreamData,
+    body_members,
+    decoder,
+    encoder,
+)
 from toolglot.recordings.read import read_recording
 
 SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.jsonl"))
@@ -37,7 +45,7 @@ def test_a_recording_cut_anywhere_behind_the_request_can_be_read(path: Path) -> 
 
 @pytest.mark.parametrize("data", [b"plain", "Grüße 漢字".encode(), b"\xff\xfe\x00", b"", b'{"a":"b"}\n'])
 def test_bytes_of_any_kind_come_back_from_a_line(data: bytes) -> None:
-    line = decoder.decode(encoder.encode(UpstreamData(at=1.5, attempt=2, **body_of(data))))
+    line = decoder.decode(encoder.encode(UpstreamData(at=1.5, attempt=2, **body_members(data))))
     assert isinstance(line, UpstreamData)
     assert (line.data, line.at, line.attempt) == (data, 1.5, 2)
 
@@ -52,7 +60,7 @@ def test_what_a_later_version_adds_is_left_alone() -> None:
 
 
 def test_a_cut_recording_is_not_whole() -> None:
-    cut = encoder.encode(End(at=1, cut="too large")) + b"\n"
+    cut = encoder.encode(RecordingEnd(at=1, cut="too large")) + b"\n"
     assert not read_recording(HEAD + REQUEST + cut).whole
 
 
@@ -72,5 +80,5 @@ def test_an_answer_to_nobody_is_refused() -> None:
 
 def test_the_head_says_what_the_exchange_was() -> None:
     head = decoder.decode(HEAD)
-    assert isinstance(head, Head)
+    assert isinstance(head, RecordingHead)
     assert (head.id, head.client, head.stream) == ("req_1", "anthropic", False)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolglot.passes.envelope import Envelope, pack, unpack
-from toolglot.recordings.patterns import Pattern
-from toolglot.recordings.redact import HELD, OVERLAP, REDACTED, Redactor
+from toolglot.recordings.linear_regex import LinearPattern
+from toolglot.recordings.redact import MAX_HELD_LINE, OVERLAP, REDACTED, Redactor
 
 SECRETS = (
     "canary-7f3a9c2e51",
@@ -127,20 +127,29 @@ def test_the_pieces_put_together_are_the_body_redacted_however_it_is_cut(pieces:
     assert all(piece.endswith(b"\n") for piece in given_out[:-1])
 
 
-@pytest.mark.parametrize("where", [HELD - 9, HELD - OVERLAP - 9, HELD, 2 * HELD - OVERLAP - 3, 3 * HELD + 11])
+@pytest.mark.parametrize(
+    "where",
+    [
+        MAX_HELD_LINE - 9,
+        MAX_HELD_LINE - OVERLAP - 9,
+        MAX_HELD_LINE,
+        2 * MAX_HELD_LINE - OVERLAP - 3,
+        3 * MAX_HELD_LINE + 11,
+    ],
+)
 def test_a_line_too_long_to_be_held_hides_a_secret_at_any_cut(where: int) -> None:
     secret = "canary-7f3a9c2e51"
     body = b"a" * where + secret.encode() + "é漢".encode() * 30_000
-    for size in (1000, 4096, HELD):
+    for size in (1000, 4096, MAX_HELD_LINE):
         stream = Redactor([secret]).stream()
         given_out = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
         assert given_out, "nothing is held back without an end"
         assert b"".join([*given_out, *stream.close()]) == body.replace(secret.encode(), b"[redacted]")
 
 
-@pytest.mark.parametrize("where", range(HELD - OVERLAP - 40, HELD - OVERLAP + 10, 7))
+@pytest.mark.parametrize("where", range(MAX_HELD_LINE - OVERLAP - 40, MAX_HELD_LINE - OVERLAP + 10, 7))
 def test_what_tells_a_key_is_not_cut_off_from_it(where: int) -> None:
-    body = b'"' + b"a" * where + b" Bearer abcdefghijklmnop0123 " + b"b" * HELD
+    body = b'"' + b"a" * where + b" Bearer abcdefghijklmnop0123 " + b"b" * MAX_HELD_LINE
     stream = Redactor([]).stream()
     given_out = [piece for at in range(0, len(body), 512) for piece in stream.feed(body[at : at + 512])]
     told = b"".join([*given_out, *stream.close()])
@@ -232,13 +241,14 @@ JSON_CASES = [
 @pytest.mark.parametrize("ensure_ascii", [False, True])
 def test_json_stays_json_whatever_a_pattern_matches(pattern: str, document: Any, ensure_ascii: bool) -> None:
     text = json.dumps(document, ensure_ascii=ensure_ascii)
-    redacted = Redactor(finders=[Pattern(pattern).find]).body(text.encode()).decode()
+    redacted = Redactor(finders=[LinearPattern(pattern).find]).body(text.encode()).decode()
     assert redacted != text
     json.loads(redacted)
 
 
 BROAD = [
-    Pattern(text) for text in (r"\d+", r"[a-f0-9]{4,}", r"[B-Z]\w{3,}", r"\\\w\w", r"\S+@\S+", r'"[^"]*"', r'"k": .*')
+    LinearPattern(text)
+    for text in (r"\d+", r"[a-f0-9]{4,}", r"[B-Z]\w{3,}", r"\\\w\w", r"\S+@\S+", r'"[^"]*"', r'"k": .*')
 ]
 
 
@@ -250,7 +260,7 @@ BROAD = [
     pattern=st.sampled_from(BROAD),
 )
 @settings(max_examples=60, deadline=None)
-def test_json_of_any_kind_stays_json(document: Any, pattern: Pattern) -> None:
+def test_json_of_any_kind_stays_json(document: Any, pattern: LinearPattern) -> None:
     text = json.dumps({"k": document, "nested": json.dumps([document])})
     json.loads(Redactor(finders=[pattern.find]).body(text.encode()))
 
@@ -275,7 +285,7 @@ def test_a_secret_of_several_lines_is_redacted_line_by_line() -> None:
 @pytest.mark.parametrize("secret", ["toolglot", "glot"])
 def test_a_key_that_is_a_part_of_the_seal_leaves_envelopes_and_names_alone(secret: str) -> None:
     envelope = pack(Envelope(owner="gemini", state={"thoughtSignature": "QUJD"}, text="a canary-1234567 sings"))
-    redactor = Redactor([secret], [Pattern("tool[a-z]+|canary-[0-9]+").find])
+    redactor = Redactor([secret], [LinearPattern("tool[a-z]+|canary-[0-9]+").find])
     hidden = redactor.text(envelope)
     told = unpack(hidden)
     assert told is not None
@@ -324,7 +334,9 @@ def test_no_secret_and_no_text_make_a_search_slow(text: str) -> None:
     began = process_time()
     for secret in HOSTILE_SECRETS:
         Redactor([secret]).body(text.encode())
-    Redactor(HOSTILE_SECRETS, [Pattern("ACME-[0-9]+").find, Pattern(r"[\w.]+@[\w.]+").find]).body(text.encode())
+    Redactor(HOSTILE_SECRETS, [LinearPattern("ACME-[0-9]+").find, LinearPattern(r"[\w.]+@[\w.]+").find]).body(
+        text.encode()
+    )
     assert process_time() - began < 10
 
 
@@ -385,7 +397,7 @@ MATCHED_FORMS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("form", MATCHED_FORMS)
 def test_what_a_pattern_matches_is_redacted_in_every_form(pattern: str, text: str, form: str) -> None:
     written = MATCHED_FORMS[form](text)
-    redacted = Redactor(finders=[Pattern(pattern).find]).body(written.encode()).decode()
+    redacted = Redactor(finders=[LinearPattern(pattern).find]).body(written.encode()).decode()
     assert REDACTED in redacted
     assert not _seen(text, redacted)
     assert text[-3:] not in redacted
@@ -405,7 +417,7 @@ def test_what_a_pattern_matches_is_redacted_in_base64_and_the_length_stays(
     for inner in (text, _within(text)):
         message = around[0] + inner.encode() + around[1]
         written = encode(message)
-        redacted = Redactor(finders=[Pattern(pattern).find]).body(b"data: " + written + b"\n")[6:-1]
+        redacted = Redactor(finders=[LinearPattern(pattern).find]).body(b"data: " + written + b"\n")[6:-1]
         decoded = base64.b64decode(redacted.replace(b"-", b"+").replace(b"_", b"/"))
         assert len(redacted) == len(written)
         assert len(decoded) == len(message)
@@ -415,12 +427,12 @@ def test_what_a_pattern_matches_is_redacted_in_base64_and_the_length_stays(
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 43_000, 49_151, 65_537, 150_000, 200_001])
-@pytest.mark.parametrize("size", [1000, 16_384, HELD])
+@pytest.mark.parametrize("size", [1000, 16_384, MAX_HELD_LINE])
 @pytest.mark.parametrize("slashes", [False, True])
 def test_a_pattern_is_found_in_base64_that_is_too_long_to_be_held(before: int, size: int, slashes: bool) -> None:
     message = b"x?>~" * (before // 4) + b"x" * (before % 4) + b" ACME-123456 " + b"y" * 90_000 + b" ACME-654321"
     written = b'{"a":"' + base64.b64encode(message) + b'"}'
-    stream = Redactor(finders=[Pattern(r"ACME-[0-9]{6}").find]).stream()
+    stream = Redactor(finders=[LinearPattern(r"ACME-[0-9]{6}").find]).stream()
     body = written.replace(b"/", b"\\/") if slashes else written
     told = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
     redacted = b"".join([*told, *stream.close()])
@@ -454,15 +466,15 @@ def test_text_before_a_mark_that_begins_no_secret_stays() -> None:
 
 
 def test_escaped_letters_of_a_match_with_quotes_do_not_stay() -> None:
-    redactor = Redactor(finders=[Pattern(r'"name": "[^"]*"').find])
+    redactor = Redactor(finders=[LinearPattern(r'"name": "[^"]*"').find])
     assert json.loads(redactor.text(_within({"name": "太郎", "n": 1}))) == {REDACTED: REDACTED, "n": 1}
 
 
-@pytest.mark.parametrize("size", [4000, 8191, HELD - 1, HELD + 1])
+@pytest.mark.parametrize("size", [4000, 8191, MAX_HELD_LINE - 1, MAX_HELD_LINE + 1])
 @pytest.mark.parametrize("count", [65_536, 65_537, 70_002])
 def test_a_long_run_of_backslashes_is_not_cut_inside_of_an_escape(count: int, size: int) -> None:
     body = _within({"a": "x" + "\\" * count + '\nJörg "Müller"'}).encode()
-    stream = Redactor(finders=[Pattern('Jörg "Müller"').find]).stream()
+    stream = Redactor(finders=[LinearPattern('Jörg "Müller"').find]).stream()
     told = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
     redacted = json.loads(b"".join([*told, *stream.close()]))["a"]
     assert redacted.startswith("x" + "\\" * count + "\n")

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolglot.recordings.patterns import Pattern
-from toolglot.recordings.redact import HELD, REDACTED, Redactor
+from toolglot.recordings.linear_regex import LinearPattern
+from toolglot.recordings.redact import MAX_HELD_LINE, REDACTED, Redactor
 
 KEY = "sk-proj-A1b2C3d4E5f6G7h8"
 
@@ -68,7 +68,7 @@ def test_a_text_in_which_nothing_is_hidden_costs_no_view(monkeypatch: pytest.Mon
     def no_views(text: str) -> Any:
         raise AssertionError(text)
 
-    monkeypatch.setattr("toolglot.recordings.redact.views", no_views)
+    monkeypatch.setattr("toolglot.recordings.redact.all_views", no_views)
     body = json.dumps({"x": 'a line of "code", 50% of it\n\\ and é <b>' * 10}).replace("<", "\\u003c")
     assert Redactor([KEY, "other-key-1"]).body(body.encode()).decode() == body
 
@@ -106,24 +106,24 @@ def test_what_a_pattern_matches_over_several_values_leaves_a_document_one(
 ) -> None:
     written = json.dumps(document, indent=1 if form == "in lines" else None)
     begins = {"as an event": "event: y\ndata: ", "as a part of an event": ': "\n\ndata:'}.get(form, "")
-    redacted = Redactor(finders=[Pattern(pattern).find]).body(f"{begins}{written}\n".encode()).decode()
+    redacted = Redactor(finders=[LinearPattern(pattern).find]).body(f"{begins}{written}\n".encode()).decode()
     _, data, payload = redacted.rpartition("data:")
     assert bool(data) == bool(begins)
     read = json.loads(payload if data else redacted)
     assert read == told or form == "in lines"
 
 
-@pytest.mark.parametrize("before", [HELD - 20, HELD + 3, 2 * HELD])
+@pytest.mark.parametrize("before", [MAX_HELD_LINE - 20, MAX_HELD_LINE + 3, 2 * MAX_HELD_LINE])
 @pytest.mark.parametrize("make", [lambda text: [text, 48.5, 2.25], lambda text: [text + '\\"', 48.5, 2.25]])
 def test_a_document_stays_one_where_its_line_is_too_long_to_be_held(before: int, make: Callable[[str], Any]) -> None:
-    written = json.dumps([make("é" * before), make("x, 1.5, 2.5"), make("y" * HELD)]).encode()
-    redactor = Redactor(finders=[Pattern(r"[0-9.]+, [0-9.]+").find])
+    written = json.dumps([make("é" * before), make("x, 1.5, 2.5"), make("y" * MAX_HELD_LINE)]).encode()
+    redactor = Redactor(finders=[LinearPattern(r"[0-9.]+, [0-9.]+").find])
     redacted = json.loads(redactor.body(written))
     assert [each[1:] for each in redacted] == [[99.9, 9.99]] * 3
     assert redacted[1][0].startswith("x, 9.9, 9.9")
 
 
-WIDE = [Pattern(text) for text in (r"[\s\S]{5}", r"\w+:\w*", r"[^a]+", r"\[.*?\]", r".{3,9}1", r"[0-9]\W+[a-z]")]
+WIDE = [LinearPattern(text) for text in (r"[\s\S]{5}", r"\w+:\w*", r"[^a]+", r"\[.*?\]", r".{3,9}1", r"[0-9]\W+[a-z]")]
 
 
 @given(
@@ -135,6 +135,6 @@ WIDE = [Pattern(text) for text in (r"[\s\S]{5}", r"\w+:\w*", r"[^a]+", r"\[.*?\]
     start=st.integers(0, 200),
 )
 @settings(max_examples=100, deadline=None)
-def test_no_pattern_and_no_secret_break_a_document(document: Any, pattern: Pattern, start: int) -> None:
+def test_no_pattern_and_no_secret_break_a_document(document: Any, pattern: LinearPattern, start: int) -> None:
     text = json.dumps([document, {"k": 12.5, "l": [True, None]}])
     json.loads(Redactor([text[start : start + 9]], [pattern.find]).body(text.encode()))

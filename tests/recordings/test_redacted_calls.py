@@ -17,15 +17,23 @@ from hypothesis import strategies as st
 from tests.recordings.made import exchange
 from toolglot.config.schema import RecordConfig
 from toolglot.dialects import DIALECTS
-from toolglot.export.jsonl import jsonl_of
-from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import conversation_of
-from toolglot.recordings.format import AnyLine, ClientData, ClientRequest, Data, End, Head, UpstreamData
-from toolglot.recordings.patterns import Pattern
+from toolglot.export.jsonl import write_jsonl
+from toolglot.export.markdown import render_markdown
+from toolglot.export.readers import read_recordings
+from toolglot.recordings.format import (
+    AnyLine,
+    ClientData,
+    RecordedClientRequest,
+    RecordedData,
+    RecordingEnd,
+    RecordingHead,
+    UpstreamData,
+)
+from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.redact import Redactor
 from toolglot.recordings.rerun.run import rerun
-from toolglot.recordings.timeline import timeline_of
+from toolglot.recordings.timeline import make_timeline
 from toolglot.recordings.writing.recorder import Recorder
 from toolglot.upstream.replay.index import RecordingIndex
 
@@ -94,22 +102,22 @@ def written(folder: Path, lines: Iterable[AnyLine], pattern: str) -> Recording:
     recorder = Recorder(RecordConfig(directory=str(folder), redact=(pattern,)))
     recorder.start()
     writing = recorder.begin("req_1", ())
-    head = Head()
+    head = RecordingHead()
     for line in lines:
         match line:
-            case Head():
+            case RecordingHead():
                 head = line
-            case ClientRequest():
+            case RecordedClientRequest():
                 writing.begin(head, line, line.data)
             case UpstreamData(attempt=attempt):
                 writing.piece(attempt, line.at, line.data)
             case ClientData():
                 writing.piece(0, line.at, line.data)
                 writing.over(0, line.at)
-            case End():
+            case RecordingEnd():
                 writing.end(line)
             case _:
-                writing.line(line, line.data if isinstance(line, Data) else b"")
+                writing.line(line, line.data if isinstance(line, RecordedData) else b"")
     recorder.close()
     (file,) = folder.iterdir()
     return read_recording(file.read_bytes())
@@ -118,11 +126,11 @@ def written(folder: Path, lines: Iterable[AnyLine], pattern: str) -> Recording:
 def use(recording: Recording, folder: Path) -> None:
     """All that can be done with a recording."""
     asyncio.run(rerun(recording))
-    assert timeline_of(recording).entries
-    messages = tuple(conversation_of([("", recording)]).messages)
-    assert "geo" in "".join(markdown_of(messages)) or "[redacted]" in "".join(markdown_of(messages))
+    assert make_timeline(recording).entries
+    messages = tuple(read_recordings([("", recording)]).messages)
+    assert "geo" in "".join(render_markdown(messages)) or "[redacted]" in "".join(render_markdown(messages))
     for dialect in DIALECTS:
-        assert list(jsonl_of(messages, recording.head.client, dialect, lambda line: None))
+        assert list(write_jsonl(messages, recording.head.client, dialect, lambda line: None))
     index = RecordingIndex(folder)
     index.refresh()
     assert index.entries == 1
@@ -178,7 +186,7 @@ def test_a_document_inside_of_a_string_stays_one(arguments: dict[str, Any], patt
     text: Any = arguments
     for _ in range(levels):
         text = {"a": json.dumps(text)}
-    read: Any = json.loads(Redactor(finders=[Pattern(pattern).find]).body(json.dumps(text).encode()))
+    read: Any = json.loads(Redactor(finders=[LinearPattern(pattern).find]).body(json.dumps(text).encode()))
     for _ in range(levels):
         (inner,) = read.values()
         read = json.loads(inner)
@@ -213,11 +221,11 @@ def test_an_address_whose_host_was_redacted_is_one(tmp_path: Path) -> None:
 def test_many_matches_in_a_body_take_linear_time() -> None:
     body = json.dumps({"many": list(range(100_000)), "in a text": json.dumps(list(range(20_000)))}).encode()
     began = process_time()
-    json.loads(json.loads(Redactor(finders=[Pattern(r"\d+").find]).body(body))["in a text"])
+    json.loads(json.loads(Redactor(finders=[LinearPattern(r"\d+").find]).body(body))["in a text"])
     assert process_time() - began < 15
 
 
 def test_a_long_number_is_redacted_whatever_its_member_is_called() -> None:
     body = b'{"index": 4111111111111111, "choices": [{"index": 12}]}'
-    redacted = Redactor(finders=[Pattern(r"\d+").find]).body(body)
+    redacted = Redactor(finders=[LinearPattern(r"\d+").find]).body(body)
     assert redacted == b'{"index": 9999999999999999, "choices": [{"index": 12}]}'

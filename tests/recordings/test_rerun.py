@@ -21,11 +21,19 @@ from toolglot.dialects import DIALECTS
 from toolglot.ir import Request
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.receipt import Receipt
-from toolglot.recordings.format import AnyLine, ClientData, End, Served, StoreRead, UpstreamData, UpstreamRequest
-from toolglot.recordings.label import label_of
+from toolglot.recordings.answer_label import answer_label
+from toolglot.recordings.format import (
+    AnyLine,
+    ClientData,
+    RecordingEnd,
+    ServedCall,
+    StoreRead,
+    UpstreamData,
+    UpstreamRequest,
+)
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.rerun.run import NothingToRerunError, NotRerunError, rerun
-from toolglot.recordings.timeline import timeline_of
+from toolglot.recordings.timeline import make_timeline
 from toolglot.store.sqlite import SqliteStore
 
 SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.jsonl"))
@@ -57,7 +65,7 @@ def test_nothing_differs_in_what_the_gateway_has_just_recorded(recorded: list[Re
 
 def test_explaining_and_running_again_agree_on_what_is_written_today(recorded: list[Recording]) -> None:
     for recording in recorded:
-        timeline = timeline_of(recording)
+        timeline = make_timeline(recording)
         assert not any("today's code" in line for line in timeline.totals), recording.head
 
 
@@ -77,7 +85,7 @@ def test_explaining_a_strict_refusal_tells_each_loss_once(tmp_path: Path) -> Non
     with gateway(at("openai_chat", "demo:"), record=RecordConfig(directory=str(tmp_path)), strict=True) as running:
         assert running.ask("anthropic", body=asked).status == 400
     (recording,) = read_all(tmp_path)
-    said = timeline_of(recording).totals
+    said = make_timeline(recording).totals
     assert "\n".join(said).count("only anthropic understands it") == 1
     assert said[0].startswith("receipt: loss: inference_geo:")
     assert said[-1] == "error bad_request: refused, because it would lose what the receipt tells"
@@ -138,8 +146,8 @@ def test_keepalives_are_no_difference(client: str) -> None:
 def test_of_a_client_that_went_away_only_what_it_got_is_compared() -> None:
     lines = made()
     pieces = [line for line in lines if isinstance(line, ClientData)]
-    kept = [line for line in lines if line not in pieces[1:] and not isinstance(line, End)]
-    assert not again(as_recording([*kept, End(cancelled=True)])).differs
+    kept = [line for line in lines if line not in pieces[1:] and not isinstance(line, RecordingEnd)]
+    assert not again(as_recording([*kept, RecordingEnd(cancelled=True)])).differs
 
 
 def test_upstream_bytes_that_today_mean_something_else_are_told() -> None:
@@ -256,7 +264,7 @@ def test_state_that_was_kept_is_put_back_again(tmp_path: Path) -> None:
     assert not again(second).differs
     other = again(changed(second.lines, StoreRead, "c2lnbmF0dXJl", "b3RoZXI="))
     assert "b3RoZXI=" in str(other.requests[0][0])
-    timeline = timeline_of(second)
+    timeline = make_timeline(second)
     assert "not made again: state that was kept was put back" in timeline.requests[1].lines
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     earlier = as_recording(line for line in second.lines if not isinstance(line, StoreRead))
@@ -293,7 +301,7 @@ def test_a_history_policy_is_kept_to_again(record: Callable[..., list[Recording]
     (recording,) = record("anthropic", [expect(), whole("Yes")], models=models, body=body)
     assert b"number 0" not in recording.attempts[0].request.data
     assert not again(recording).differs
-    timeline = timeline_of(recording)
+    timeline = make_timeline(recording)
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     recording.attempts[0].request = replace(recording.attempts[0].request, settings=None)
     with pytest.raises(NotRerunError, match="a history policy was applied"):
@@ -321,14 +329,14 @@ def test_warp_is_told_of_the_conversation_as_it_was(history: str, disable: bool,
         running.ask("anthropic", body={"max_tokens": 9, "messages": [*said, {"role": "user", "content": "Hi"}]})
     (recording,) = read_all(tmp_path)
     assert not again(recording).differs
-    timeline = timeline_of(recording)
+    timeline = make_timeline(recording)
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
 
 
 def test_tools_that_an_earlier_version_has_run_in_between_cannot_be_run_again() -> None:
     lines = made()
     with pytest.raises(NotRerunError, match="tools were run"):
-        again(as_recording([*lines[:-1], Served(tool="f"), lines[-1]]))
+        again(as_recording([*lines[:-1], ServedCall(tool="f"), lines[-1]]))
 
 
 @pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)
@@ -362,14 +370,14 @@ def test_of_a_model_that_no_upstream_had_there_is_nothing_to_run_again(tmp_path:
     [("openai_chat", 1), ("anthropic", 1767323045)],
 )
 def test_the_time_of_an_answer_is_the_one_that_its_client_was_told(client: str, expected: int) -> None:
-    label = label_of(as_recording(made(client)))
+    label = answer_label(as_recording(made(client)))
     assert (label.created, label.answer_id) == (expected, "resp_1")
 
 
 @pytest.mark.parametrize("answer", [[CHUNK, DONE], [CHUNK.replace(b"Hi", b"createTime")]])
 def test_gemini_s_clients_are_told_the_time_in_words(answer: list[bytes]) -> None:
     asked = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
-    assert label_of(as_recording(exchange("gemini", "openai_chat", asked, answer))).created == 1
+    assert answer_label(as_recording(exchange("gemini", "openai_chat", asked, answer))).created == 1
 
 
 def test_there_is_nothing_random_in_a_gateway_without_a_store(recorded: list[Recording]) -> None:

@@ -18,7 +18,7 @@ from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_serving import echo, own, says, turns
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Script, expect, reply
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.server_records import ToolFailedError
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, RecordConfig
 from toolglot.errors import DecodeError
 from toolglot.ir import ToolCall
@@ -26,7 +26,7 @@ from toolglot.recordings.format import AnyLine, ServedProgress, ServedResult, Se
 from toolglot.recordings.read import Recording
 from toolglot.recordings.rerun.run import NotRerunError
 from toolglot.recordings.rerun.servers import NOT_RECORDED, RecordedHost
-from toolglot.recordings.timeline import timeline_of
+from toolglot.recordings.timeline import make_timeline
 from toolglot.server.approvals import fingerprint
 from toolglot.store.sqlite import SqliteStore
 
@@ -180,7 +180,7 @@ def test_a_recording_without_its_end_differs_in_nothing_that_it_tells(
 
 
 def test_explaining_takes_the_new_lines_as_they_are(recorded: dict[tuple[str, bool], Recording]) -> None:
-    timeline = timeline_of(recorded["openai_chat", True])
+    timeline = make_timeline(recorded["openai_chat", True])
     assert any("2 attempts, 6 tools run here" in line for line in timeline.totals)
     assert not any("today's code" in line for line in timeline.totals)
 

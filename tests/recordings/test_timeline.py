@@ -18,28 +18,28 @@ from tests.export.test_html import ALLOWED, Page
 from tests.recordings.made import as_recording, exchange, lines_of
 from toolglot.columns import width_of
 from toolglot.dialects import DIALECTS
-from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import conversation_of
+from toolglot.export.markdown import render_markdown
+from toolglot.export.readers import read_recordings
 from toolglot.receipt import Loss
 from toolglot.recordings.format import (
     UNREAD,
     AnyLine,
     ClientData,
     ClientResponse,
-    End,
     ReceiptLines,
-    Served,
+    RecordingEnd,
+    ServedCall,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
 )
-from toolglot.recordings.frames import Cutter, cell_of
-from toolglot.recordings.page import page_of
+from toolglot.recordings.frame_cells import FrameSplitter, frame_cell
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.side_by_side import Style
-from toolglot.recordings.side_by_side import lines_of as shown_lines
-from toolglot.recordings.timeline import Banner, Row, Timeline, timeline_of
+from toolglot.recordings.timeline import Timeline, TimelineBanner, TimelineRow, make_timeline
+from toolglot.recordings.timeline_html import render_html
+from toolglot.recordings.timeline_text import TextStyle
+from toolglot.recordings.timeline_text import render_lines as shown_lines
 
 SAMPLES = Path(__file__).parent / "samples"
 ASKED: dict[str, dict[str, Any]] = {
@@ -53,16 +53,16 @@ def sample(name: str) -> Recording:
     return read_recording((SAMPLES / f"{name}.exchange.jsonl").read_bytes())
 
 
-def rows_of(timeline: Timeline) -> list[Row]:
-    return [entry for entry in timeline.entries if isinstance(entry, Row)]
+def rows_of(timeline: Timeline) -> list[TimelineRow]:
+    return [entry for entry in timeline.entries if isinstance(entry, TimelineRow)]
 
 
 def banners_of(timeline: Timeline) -> list[str]:
-    return [entry.text for entry in timeline.entries if isinstance(entry, Banner)]
+    return [entry.text for entry in timeline.entries if isinstance(entry, TimelineBanner)]
 
 
 def told(timeline: Timeline, **style: Any) -> str:
-    return "\n".join(shown_lines(timeline, Style(**style)))
+    return "\n".join(shown_lines(timeline, TextStyle(**style)))
 
 
 def frames_of(data: bytes, dialect: str = "openai_chat") -> list[bytes]:
@@ -76,7 +76,7 @@ def test_every_frame_that_the_client_got_stands_beside_what_it_was_written_for(c
     recording = as_recording(
         exchange(client, case.dialect, ASKED[client], frames_of(stream, case.dialect), model=MODELS[case.dialect])
     )
-    timeline = timeline_of(recording)
+    timeline = make_timeline(recording)
     rows = rows_of(timeline)
     cells = [cell for row in rows for cell in row.client]
     got = [frame.decode().strip("\r\n") for frame in frames_of(recording.body, client)]
@@ -93,7 +93,7 @@ def _bare(frame: str) -> Any:
 
 
 def test_the_frames_of_a_real_recording_are_in_their_places() -> None:
-    rows = rows_of(timeline_of(sample("streamed_tool_calls")))
+    rows = rows_of(make_timeline(sample("streamed_tool_calls")))
     third = rows[2]
     assert [cell.short for cell in third.upstream] == ['tool_calls[0]="{\\"city\\":\\"Par"']
     assert third.events[0].short.startswith("open 0 call get_weather call_")
@@ -106,7 +106,7 @@ def test_lines_of_the_receipt_stand_where_they_arise() -> None:
     pieces = frames_of(Case("anthropic", "full").read("stream"))
     asked = {**ASKED["openai_chat"], "seed": 5}
     recording = as_recording(exchange("openai_chat", "anthropic", asked, pieces, model="claude-sonnet-4-5"))
-    timeline = timeline_of(recording)
+    timeline = make_timeline(recording)
     placed = [line for row in rows_of(timeline) for line in row.lines]
     asked_for = timeline.requests[1].receipt
     assert placed
@@ -120,7 +120,7 @@ def test_the_recorded_receipt_counts_and_what_only_today_s_code_says_is_told_apa
     lines = exchange("openai_chat", "anthropic", asked, pieces, model="claude-sonnet-4-5")
     other = {"severity": "loss", "where": "x", "what": "y", "why": "z"}
     kept = [replace(line, lines=[other]) if isinstance(line, ReceiptLines) else line for line in lines]
-    timeline = timeline_of(as_recording(kept))
+    timeline = make_timeline(as_recording(kept))
     assert timeline.requests[1].receipt == ()
     assert not any(row.lines for row in rows_of(timeline))
     assert "receipt, from elsewhere: loss: x: y: z" in timeline.totals
@@ -133,7 +133,7 @@ def test_a_line_of_the_receipt_in_which_something_is_redacted_is_the_same_line()
     lines = exchange("openai_chat", "anthropic", asked, pieces, model="claude-sonnet-4-5")
     told = lines_of(lines).replace(b'"what":"seed 5"', b'"what":"seed [redacted]"')
     assert b"seed [redacted]" in told
-    assert not any("today's code" in line for line in timeline_of(read_recording(told)).totals)
+    assert not any("today's code" in line for line in make_timeline(read_recording(told)).totals)
 
 
 def _line(line: dict[str, str]) -> Loss:
@@ -141,7 +141,7 @@ def _line(line: dict[str, str]) -> Loss:
 
 
 def test_a_request_says_which_passes_changed_it() -> None:
-    timeline = timeline_of(sample("whole"))
+    timeline = make_timeline(sample("whole"))
     client, upstream = timeline.requests
     assert client.title == "client request: POST /v1/messages"
     assert upstream.lines == ("changed by parameters.fit, cache.fit",)
@@ -152,7 +152,7 @@ def test_a_request_says_which_passes_changed_it() -> None:
 
 
 def test_attempts_and_errors_are_told_between_the_frames() -> None:
-    timeline = timeline_of(sample("retry_and_error"))
+    timeline = make_timeline(sample("retry_and_error"))
     said = banners_of(timeline)
     assert said[0] == "attempt 1: status 503"
     assert said[1].startswith("attempt 2: POST demo:/v1/chat/completions")
@@ -165,9 +165,11 @@ def test_attempts_and_errors_are_told_between_the_frames() -> None:
 
 def test_an_upstream_that_is_not_reached_or_breaks_off_is_told() -> None:
     lines = exchange("anthropic", "openai_chat", ASKED["anthropic"], [])
-    before = [line for line in lines if not isinstance(line, UpstreamResponse | UpstreamEnd | ClientData | End)]
-    gone = [*before, UpstreamEnd(at=1.0, error="no connection"), End(at=1.0, error="server", cancelled=True)]
-    said = banners_of(timeline_of(as_recording(gone)))
+    before = [
+        line for line in lines if not isinstance(line, UpstreamResponse | UpstreamEnd | ClientData | RecordingEnd)
+    ]
+    gone = [*before, UpstreamEnd(at=1.0, error="no connection"), RecordingEnd(at=1.0, error="server", cancelled=True)]
+    said = banners_of(make_timeline(as_recording(gone)))
     assert said == ["attempt 1 broke off: no connection", "the client went away"]
 
 
@@ -175,26 +177,26 @@ def test_an_upstream_that_is_not_reached_or_breaks_off_is_told() -> None:
 def test_of_a_client_that_went_away_nothing_else_is_told(client: str) -> None:
     frames = frames_of(Case("openai_chat", "thinking").read("stream"))[:3]
     lines = exchange(client, "openai_chat", ASKED[client], frames)
-    left = [*lines[:6], UpstreamEnd(at=1.0, error=UNREAD), End(at=1.0, cancelled=True)]
-    timeline = timeline_of(as_recording(left))
+    left = [*lines[:6], UpstreamEnd(at=1.0, error=UNREAD), RecordingEnd(at=1.0, cancelled=True)]
+    timeline = make_timeline(as_recording(left))
     assert banners_of(timeline) == ["the client went away"]
     assert not any(cell.kind == "error" for row in rows_of(timeline) for cell in row.events)
-    unwanted = timeline_of(as_recording([*left[:-1], End(at=1.0)]))
+    unwanted = make_timeline(as_recording([*left[:-1], RecordingEnd(at=1.0)]))
     assert banners_of(unwanted) == ["attempt 1: the rest of the answer is not read"]
 
 
 def test_the_fault_of_an_answer_that_breaks_off_is_told_once() -> None:
     frames = frames_of(Case("openai_chat", "thinking").read("stream"))[:3]
-    timeline = timeline_of(as_recording(exchange("openai_chat", "openai_chat", ASKED["openai_chat"], frames)))
+    timeline = make_timeline(as_recording(exchange("openai_chat", "openai_chat", ASKED["openai_chat"], frames)))
     assert [cell.kind for row in rows_of(timeline) for cell in row.events].count("error") == 1
 
 
 def test_system_text_is_no_message_and_no_upstream_is_told_as_none() -> None:
     asked = {**ASKED["anthropic"], "system": "Be brief."}
     lines = exchange("anthropic", "openai_chat", asked, [])
-    timeline = timeline_of(as_recording(lines))
+    timeline = make_timeline(as_recording(lines))
     assert all(", 1 message and system text, " in each.about for each in timeline.requests)
-    refused = timeline_of(as_recording([*lines[:2], ClientResponse(at=1.0, status=400), End(at=1.0)]))
+    refused = make_timeline(as_recording([*lines[:2], ClientResponse(at=1.0, status=400), RecordingEnd(at=1.0)]))
     assert refused.upstream == "none asked"
 
 
@@ -202,8 +204,8 @@ def test_tools_that_were_run_here_are_told() -> None:
     lines: list[AnyLine] = [
         *exchange("anthropic", "openai_chat", ASKED["anthropic"], [Case("openai_chat", "thinking").read("stream")])
     ]
-    ran = Served(at=0.2, server="files", tool="read", call="c1", arguments='{"path":"\x1b"}', seconds=0.25)
-    timeline = timeline_of(as_recording([*lines[:-2], ran, *lines[-2:]]))
+    ran = ServedCall(at=0.2, server="files", tool="read", call="c1", arguments='{"path":"\x1b"}', seconds=0.25)
+    timeline = make_timeline(as_recording([*lines[:-2], ran, *lines[-2:]]))
     assert banners_of(timeline) == ['the tool read of files ran here, 0.250 s: {"path":"\x1b"}']
     assert "1 tool run here" in timeline.totals[-3]
     assert not any("today's code" in line for line in timeline.totals)
@@ -215,12 +217,12 @@ def test_what_nobody_can_place_has_a_row_of_its_own() -> None:
     lines = exchange("anthropic", "openai_chat", ASKED["anthropic"], [Case("openai_chat", "thinking").read("stream")])
     place = next(number for number, line in enumerate(lines) if isinstance(line, UpstreamData))
     ping = ClientData(at=0.1, text=": keep-alive\n\n")
-    timeline = timeline_of(as_recording([*lines[:place], ClientResponse(at=0.1), ping, *lines[place:]]))
+    timeline = make_timeline(as_recording([*lines[:place], ClientResponse(at=0.1), ping, *lines[place:]]))
     first = rows_of(timeline)[0]
     assert ([cell.short for cell in first.client], first.events, first.upstream) == ([": keep-alive"], [], [])
     assert not any("today's code" in line for line in timeline.totals)
     strange = ClientData(at=9.0, text="event: strange\ndata: {}\n\n")
-    timeline = timeline_of(as_recording([*lines[:-1], strange, lines[-1]]))
+    timeline = make_timeline(as_recording([*lines[:-1], strange, lines[-1]]))
     assert any("today's code writes other bytes" in line for line in timeline.totals)
 
 
@@ -237,13 +239,13 @@ def test_elements_of_an_array_and_kept_ids_are_placed_too() -> None:
             line = ClientData(at=line.at, text=lead + "\r\n,\r\n".join(map(bytes.decode, elements)))
         changed.append(line)
     changed.insert(-2, ClientData(at=9.0, text="]"))
-    of_array = timeline_of(as_recording(changed))
+    of_array = make_timeline(as_recording(changed))
     kept: list[AnyLine] = []
     for line in exchange("openai_responses", "openai_chat", ASKED["openai_responses"], stream):
         if isinstance(line, ClientData):
             line = ClientData(at=line.at, text=line.data.decode().replace('"id":"chatcmpl-1"', '"id":"resp_000"'))
         kept.append(line)
-    of_kept = timeline_of(as_recording(kept))
+    of_kept = make_timeline(as_recording(kept))
     for timeline in (of_array, of_kept):
         assert all(row.upstream or row.events for row in rows_of(timeline))
         assert rows_of(timeline)[-1].client
@@ -253,7 +255,7 @@ def test_elements_of_an_array_and_kept_ids_are_placed_too() -> None:
 def test_receipt_lines_from_elsewhere_are_told_at_the_end() -> None:
     lines = exchange("anthropic", "openai_chat", ASKED["anthropic"], [Case("openai_chat", "thinking").read("stream")])
     more = ReceiptLines(lines=[{"severity": "note", "where": "model", "what": "answered by b", "why": "a was away"}])
-    timeline = timeline_of(as_recording([*lines[:-2], more, lines[-1]]))
+    timeline = make_timeline(as_recording([*lines[:-2], more, lines[-1]]))
     assert timeline.totals[0] == "receipt, from elsewhere: note: model: answered by b: a was away"
 
 
@@ -265,7 +267,7 @@ def test_a_recording_may_end_anywhere(data: st.DataObject) -> None:
     whole = lines_of(exchange(client, case.dialect, ASKED[client], [stream[:700], stream[700:]]))
     second = whole.index(b"\n", whole.index(b"\n") + 1) + 1
     cut = data.draw(st.integers(second, len(whole) - 2))
-    timeline = timeline_of(read_recording(whole[:cut]))
+    timeline = make_timeline(read_recording(whole[:cut]))
     assert any(line.startswith("the end of the recording is missing") for line in timeline.totals)
     assert told(timeline)
 
@@ -275,7 +277,7 @@ def test_an_answer_that_was_cut_is_shown_as_far_as_it_goes() -> None:
         "anthropic", "openai_chat", ASKED["anthropic"], frames_of(Case("openai_chat", "thinking").read("stream"))
     )
     begun = next(number for number, line in enumerate(lines) if isinstance(line, ClientData))
-    timeline = timeline_of(as_recording(lines[: begun + 2]))
+    timeline = make_timeline(as_recording(lines[: begun + 2]))
     assert banners_of(timeline) == ["the recording breaks off here"]
     assert rows_of(timeline)[0].client
 
@@ -296,7 +298,7 @@ def test_tools_that_were_told_as_text_are_found_out() -> None:
         if isinstance(line, UpstreamRequest):
             line = UpstreamRequest(upstream="a", dialect="openai_chat", model="m", stream=True, text=sent.decode())
         changed.append(line)
-    timeline = timeline_of(as_recording(changed))
+    timeline = make_timeline(as_recording(changed))
     assert not any("today's code makes another" in line for line in timeline.requests[1].lines)
     assert any(cell.short.startswith("open 0 call weather") for row in rows_of(timeline) for cell in row.events)
 
@@ -305,7 +307,7 @@ def test_tools_that_were_told_as_text_are_found_out() -> None:
 @pytest.mark.parametrize("width", [80, 100, 133])
 @pytest.mark.parametrize("full", [False, True])
 def test_lines_fit_the_terminal_and_cannot_act_on_it(name: str, width: int, full: bool) -> None:
-    lines = told(timeline_of(sample(name)), width=width, full=full).split("\n")
+    lines = told(make_timeline(sample(name)), width=width, full=full).split("\n")
     assert max(map(width_of, lines)) <= width
     assert all(line.isprintable() and line == line.rstrip() for line in lines)
 
@@ -313,7 +315,7 @@ def test_lines_fit_the_terminal_and_cannot_act_on_it(name: str, width: int, full
 def test_wide_characters_are_measured_and_colours_change_nothing_else() -> None:
     chunk = {"id": "c", "choices": [{"index": 0, "delta": {"content": "日本語のとても長い文章です。" * 9 + "\x1b[2J"}}]}
     lines = exchange("anthropic", "openai_chat", ASKED["anthropic"], [b"data: %b\n\n" % json.dumps(chunk).encode()])
-    timeline = timeline_of(as_recording(lines))
+    timeline = make_timeline(as_recording(lines))
     plain = told(timeline, width=90)
     assert max(map(width_of, plain.split("\n"))) <= 90
     assert "\x1b" not in plain
@@ -326,7 +328,7 @@ def test_wide_characters_are_measured_and_colours_change_nothing_else() -> None:
 
 
 def test_some_rows_alone_can_be_shown() -> None:
-    some = told(timeline_of(sample("streamed_tool_calls")), frames=range(3, 5))
+    some = told(make_timeline(sample("streamed_tool_calls")), frames=range(3, 5))
     numbers = [line[:4].strip() for line in some.split("\n")]
     assert [number for number in numbers if number.isdecimal()] == ["3", "4"]
     assert "client request" not in some
@@ -337,8 +339,8 @@ def test_a_page_is_the_same_and_nothing_on_it_acts() -> None:
     chunk = {"id": evil, "model": evil, "choices": [{"index": 0, "delta": {"content": evil}}]}
     asked = {**ASKED["anthropic"], "model": evil, evil: evil}
     lines = exchange("anthropic", "openai_chat", asked, [b"data: %b\n\n" % json.dumps(chunk).encode()])
-    timeline = timeline_of(as_recording(lines))
-    text = "".join(page_of(timeline))
+    timeline = make_timeline(as_recording(lines))
+    text = "".join(render_html(timeline))
     page = Page()
     page.feed(text)
     page.close()
@@ -357,9 +359,9 @@ def test_headers_are_shown_nowhere() -> None:
         for line in exchange("anthropic", "openai_chat", ASKED["anthropic"], frames_of(b"data: {}\n\ndata: [DONE]\n\n"))
     ]
     recording = as_recording(lines)
-    timeline = timeline_of(recording)
-    conversation = conversation_of([("a", recording)])
-    shown = [told(timeline, full=True), *page_of(timeline), *markdown_of(conversation.messages)]
+    timeline = make_timeline(recording)
+    conversation = read_recordings([("a", recording)])
+    shown = [told(timeline, full=True), *render_html(timeline), *render_markdown(conversation.messages)]
     assert "canary" in lines_of(lines).decode()
     assert "canary" not in "".join((*shown, *map(str, conversation.lines)))
 
@@ -368,7 +370,7 @@ def test_headers_are_shown_nowhere() -> None:
 def test_frames_are_the_same_however_their_bytes_are_cut(data: st.DataObject) -> None:
     stream = data.draw(st.sampled_from(STREAMS)).read("stream")
     edges = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=9)) | {0, len(stream)})
-    cutter = Cutter()
+    cutter = FrameSplitter()
     found: list[bytes] = []
     for start, end in pairwise(edges):
         found += cutter.feed(stream[start:end])
@@ -392,17 +394,17 @@ def test_frames_are_the_same_however_their_bytes_are_cut(data: st.DataObject) ->
     ],
 )
 def test_a_frame_is_told_by_what_is_particular_about_it(frame: bytes, short: str) -> None:
-    assert cell_of(frame, "openai_chat").short == short
+    assert frame_cell(frame, "openai_chat").short == short
 
 
 def test_what_is_nested_absurdly_is_told_all_the_same() -> None:
     deep = b'data: {"a":%b1%b}\n\n' % (b"[" * 400, b"]" * 400)
-    assert cell_of(deep, "openai_chat").short.endswith("=[…]")
+    assert frame_cell(deep, "openai_chat").short.endswith("=[…]")
 
 
 def test_what_a_client_calls_its_model_cannot_repaint_the_terminal() -> None:
     lines = next(SAMPLES.glob("*.exchange.jsonl")).read_bytes().splitlines(keepends=True)
     head = {**json.loads(lines[0]), "model": "m\x1b]0;gone\x07", "id": "\x1b[2J", "time": "\u202e"}
     recording = read_recording(json.dumps(head).encode() + b"\n" + b"".join(lines[1:]))
-    text = "\n".join(shown_lines(timeline_of(recording), Style(width=100, colour=False)))
+    text = "\n".join(shown_lines(make_timeline(recording), TextStyle(width=100, colour=False)))
     assert not set(text) & {"\x1b", "\x07", "\u202e"}

@@ -14,9 +14,9 @@ from tests.recordings.demos import ASKED
 from tests.recordings.rerunning import again, read_all
 from tests.server.gateway import at, gateway
 from toolglot.config.schema import ModelConfig, RecordConfig
-from toolglot.recordings.patterns import Pattern
+from toolglot.recordings.declared_tools import declared_tool_names
+from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.redact import Redactor
-from toolglot.recordings.tools import declared
 
 CLIENTS = tuple(ASKED)
 UPSTREAMS = JSON_NAMES
@@ -74,8 +74,8 @@ def test_what_a_model_is_told_of_tools_in_words_is_the_same_again(tmp_path: Path
 
 def redacted(body: Any, *secrets: str) -> Any:
     data = json.dumps(body).encode()
-    redactor = Redactor(secrets, [Pattern(r"weather|canary-\w+|Alice").find])
-    redactor.keep(declared(data))
+    redactor = Redactor(secrets, [LinearPattern(r"weather|canary-\w+|Alice").find])
+    redactor.keep_tool_names(declared_tool_names(data))
     return json.loads(redactor.body(data))
 
 
@@ -84,8 +84,8 @@ def test_a_secret_goes_also_where_it_is_the_name_of_a_tool() -> None:
     assert redacted(body)["tools"][0] == {"name": SECRET}
     hidden = [{"name": "[redacted]"}, {"name": "get_[redacted]"}, {"name": "weather"}]
     assert redacted(body, SECRET)["tools"] == hidden
-    redactor = Redactor((), [Pattern("canary").find])
-    redactor.keep([SECRET])
+    redactor = Redactor((), [LinearPattern("canary").find])
+    redactor.keep_tool_names([SECRET])
     redactor.hide([SECRET])
     assert SECRET.encode() not in redactor.body(b'{"name": "%b"}' % SECRET.encode())
 
@@ -117,9 +117,9 @@ def test_a_tool_is_left_alone_where_it_is_named_and_nowhere_else() -> None:
     ],
 )
 def test_the_tools_are_those_that_are_declared(body: Any, names: set[str]) -> None:
-    assert declared(json.dumps(body).encode()) == names
+    assert declared_tool_names(json.dumps(body).encode()) == names
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"{", b'{"tools":' + b"[" * 100_000, b'{"tools": ["\xff"]}'])
 def test_what_is_no_request_declares_none(body: bytes) -> None:
-    assert declared(body) == set()
+    assert declared_tool_names(body) == set()

@@ -21,27 +21,27 @@ import pytest
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import RecordConfig
 from toolglot.recordings.format import (
-    PARTIAL,
+    PARTIAL_SUFFIX,
     SUFFIX,
-    ClientRequest,
     ClientResponse,
-    End,
-    Head,
+    RecordedClientRequest,
+    RecordingEnd,
+    RecordingHead,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
 )
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.writing.recorder import Outcome, Recorder, Writing
+from toolglot.recordings.writing.recorder import Recorder, RecordingOutcome, RecordingWriter
 
 SECRET = "canary-7f3a9c2e51"
 
 
 class Counts:
     def __init__(self) -> None:
-        self.told: Counter[Outcome] = Counter()
+        self.told: Counter[RecordingOutcome] = Counter()
 
-    def __call__(self, outcome: Outcome) -> None:
+    def __call__(self, outcome: RecordingOutcome) -> None:
         self.told[outcome] += 1
 
 
@@ -55,10 +55,10 @@ def recording(path: Path, counts: Counts | None = None, **fields: Any) -> Iterat
         recorder.close()
 
 
-def begin(recorder: Recorder, name: str = "req_1", body: bytes = b'{"a":"canary-7f3a9c2e51"}') -> Writing:
+def begin(recorder: Recorder, name: str = "req_1", body: bytes = b'{"a":"canary-7f3a9c2e51"}') -> RecordingWriter:
     writing = recorder.begin(name, [SECRET])
-    request = ClientRequest(at=0.1, path=f"/v1?key={SECRET}", headers={"x-api-key": SECRET})
-    writing.begin(Head(version=1, id=name, model=f"m {SECRET}"), request, body)
+    request = RecordedClientRequest(at=0.1, path=f"/v1?key={SECRET}", headers={"x-api-key": SECRET})
+    writing.begin(RecordingHead(version=1, id=name, model=f"m {SECRET}"), request, body)
     return writing
 
 
@@ -66,7 +66,7 @@ def exchange(recorder: Recorder, name: str = "req_1", body: bytes = b"{}", answe
     writing = begin(recorder, name, body)
     writing.piece(0, 0.5, answer)
     writing.over(0, 0.5)
-    writing.end(End(at=0.6))
+    writing.end(RecordingEnd(at=0.6))
 
 
 def files(path: Path) -> list[str]:
@@ -90,7 +90,7 @@ def test_everything_that_is_handed_over_is_in_the_file_and_no_secret(tmp_path: P
         writing.line(UpstreamEnd(at=0.5, attempt=1))
         writing.line(ClientResponse(at=0.5))
         writing.piece(0, 0.6, b"\xff\xfe")
-        writing.end(End(at=0.7, message=f"said {SECRET}", stop="end"))
+        writing.end(RecordingEnd(at=0.7, message=f"said {SECRET}", stop="end"))
     told = read(tmp_path / "new" / "folder")
     assert told.whole
     assert told.request.data == b'{"a":"[redacted]"}'
@@ -121,7 +121,7 @@ def test_a_recording_that_grows_too_large_is_cut_and_says_so(tmp_path: Path) -> 
         writing = begin(recorder)
         for _ in range(100):
             writing.piece(0, 0.5, b"x" * 99 + b"\n")
-        writing.end(End(at=1.0, stop="end"))
+        writing.end(RecordingEnd(at=1.0, stop="end"))
     told = read(tmp_path)
     assert not told.whole
     assert told.end is not None
@@ -170,8 +170,8 @@ def test_a_recording_for_which_there_is_no_room_is_cut(tmp_path: Path) -> None:
         for _ in range(10):
             first.piece(0, 0.5, b"y" * 99 + b"\n")
             second.piece(0, 0.5, b"y" * 99 + b"\n")
-        first.end(End(at=1.0))
-        second.end(End(at=1.0))
+        first.end(RecordingEnd(at=1.0))
+        second.end(RecordingEnd(at=1.0))
     assert counts.told == {"cut": 2}
 
 
@@ -192,7 +192,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2])
     assert done.returncode == -9
     (name,) = files(tmp_path)
-    assert name.endswith(SUFFIX + PARTIAL)
+    assert name.endswith(SUFFIX + PARTIAL_SUFFIX)
     data = (tmp_path / name).read_bytes()
     told = read_recording(data)
     assert not told.whole
@@ -222,7 +222,7 @@ def test_a_disk_that_is_full_is_told_once_and_recording_goes_on_when_there_is_ro
         for number in range(3):
             exchange(recorder, f"req_{number}")
         done = threading.Event()
-        recorder.hand_over_in_any_case(0, done.set)
+        recorder.enqueue_always(0, done.set)
         assert done.wait(FAILSAFE)
         full.clear()
         exchange(recorder, "req_3")
@@ -249,7 +249,7 @@ def test_a_folder_that_somebody_took_away_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     with recording(path) as recorder:
         done = threading.Event()
-        recorder.hand_over_in_any_case(0, done.set)
+        recorder.enqueue_always(0, done.set)
         assert done.wait(FAILSAFE)
         path.rmdir()
         exchange(recorder)
@@ -262,10 +262,10 @@ def test_while_the_disk_is_slow_recordings_are_cut_and_nobody_waits(tmp_path: Pa
         recorder.waiting_limit = 10_000
         go_on = threading.Event()
         writing = begin(recorder)
-        recorder.hand_over_in_any_case(0, go_on.wait, 10)
+        recorder.enqueue_always(0, go_on.wait, 10)
         for _ in range(1000):
             writing.piece(0, 0.5, b"x" * 99 + b"\n")
-        writing.end(End(at=1.0))
+        writing.end(RecordingEnd(at=1.0))
         assert recorder._handed - recorder._done < 15_000
         go_on.set()
     told = read(tmp_path)
@@ -281,9 +281,9 @@ def test_many_recordings_at_once_take_few_handles(tmp_path: Path) -> None:
         for writing in all_of_them:
             writing.piece(0, 0.5, b"hello\n")
         for writing in all_of_them:
-            writing.end(End(at=1.0))
+            writing.end(RecordingEnd(at=1.0))
         done = threading.Event()
-        recorder.hand_over_in_any_case(0, done.set)
+        recorder.enqueue_always(0, done.set)
         assert done.wait(FAILSAFE)
         assert len(recorder.folder._handles) == 0
     assert all(read_recording((tmp_path / name).read_bytes()).whole for name in files(tmp_path))
@@ -303,7 +303,7 @@ def test_a_folder_that_may_not_be_written_to_is_told_at_once(
 def test_a_recording_that_takes_a_pattern_too_much_work_is_cut_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolglot.recordings.patterns.MOST_WORK", 50_000)
+    monkeypatch.setattr("toolglot.recordings.linear_regex.MAX_WORK", 50_000)
     counts = Counts()
     hard = "".join(Random(1).choices("ab", k=60_000)).encode()
     with recording(tmp_path, counts, redact=("(a|b)*a(a|b){150}",)) as recorder:
@@ -312,7 +312,7 @@ def test_a_recording_that_takes_a_pattern_too_much_work_is_cut_and_says_so(
         writing = begin(recorder, "req_3")
         writing.piece(0, 0.5, hard + b"\n")
         writing.piece(0, 0.5, b"no more\n")
-        writing.end(End(at=1.0))
+        writing.end(RecordingEnd(at=1.0))
     assert counts.told == {"cut": 3}
     told = [read_recording((tmp_path / name).read_bytes()) for name in files(tmp_path)]
     assert {each.end.cut for each in told if each.end is not None} == {"a pattern of record.redact took too much work"}
@@ -324,13 +324,13 @@ def test_a_recording_that_takes_a_pattern_too_much_work_is_cut_and_says_so(
 def test_what_cannot_be_written_before_the_end_of_the_process_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolglot.recordings.writing.recorder.PATIENCE", 0.01)
+    monkeypatch.setattr("toolglot.recordings.writing.recorder.CLOSE_TIMEOUT", 0.01)
     written, go_on = threading.Event(), threading.Event()
     with recording(tmp_path) as recorder:
         exchange(recorder)
-        recorder.hand_over_in_any_case(0, written.set)
+        recorder.enqueue_always(0, written.set)
         assert written.wait(60)
-        recorder.hand_over_in_any_case(0, go_on.wait, 60)
+        recorder.enqueue_always(0, go_on.wait, 60)
         exchange(recorder)
         exchange(recorder)
     go_on.set()
@@ -368,7 +368,7 @@ with recording(Path({str(tmp_path)!r})) as recorder:
 
 
 def test_room_that_others_have_left_is_found(tmp_path: Path) -> None:
-    busy = tmp_path / f"20260102T030405.000000Z-req_0{SUFFIX}{PARTIAL}"
+    busy = tmp_path / f"20260102T030405.000000Z-req_0{SUFFIX}{PARTIAL_SUFFIX}"
     busy.write_bytes(b"x\n")
     with busy.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -376,7 +376,7 @@ def test_room_that_others_have_left_is_found(tmp_path: Path) -> None:
         with recording(tmp_path, counts, max_files=1) as recorder:
             exchange(recorder)
             done = threading.Event()
-            recorder.hand_over_in_any_case(0, done.set)
+            recorder.enqueue_always(0, done.set)
             assert done.wait(FAILSAFE)
             file.close()
             exchange(recorder)
@@ -394,9 +394,9 @@ def test_a_recording_that_failed_is_told_to_be_cut_and_logged_once(
     with recording(tmp_path, counts) as recorder:
         writing = begin(recorder)
         for attempt in (1, 2, 3):
-            writing.made(UpstreamRequest(at=0.2, attempt=attempt, url="https://x/y"), 0, _fail)
+            writing.deferred_line(UpstreamRequest(at=0.2, attempt=attempt, url="https://x/y"), 0, _fail)
         writing.piece(0, 0.5, b"hello\n")
-        writing.end(End(at=0.6, stop="end"))
+        writing.end(RecordingEnd(at=0.6, stop="end"))
     told = read(tmp_path)
     assert told.end is not None
     assert told.end.cut == "a fault in toolglot itself, which the log tells"
@@ -428,6 +428,6 @@ def test_a_fault_at_the_end_leaves_what_was_there_and_is_told(tmp_path: Path) ->
     with recording(tmp_path, counts) as recorder:
         recorder.finders = (find,)
         writing = begin(recorder)
-        writing.end(End(at=0.6, message="a secret at the end"))
+        writing.end(RecordingEnd(at=0.6, message="a secret at the end"))
     assert counts.told == {"cut": 1}
-    assert read(tmp_path).end == End(at=0.6, cut="a fault in toolglot itself, which the log tells")
+    assert read(tmp_path).end == RecordingEnd(at=0.6, cut="a fault in toolglot itself, which the log tells")

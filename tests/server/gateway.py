@@ -31,7 +31,7 @@ from typing import Any, Literal
 from tests.exchanges import JSON_NAMES, written
 from tests.waiting import FAILSAFE, until
 from tests.warp_server.messages import encode
-from toolglot.agent.host import Host
+from toolglot.agent.host import McpHost
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import (
     Config,
@@ -396,7 +396,7 @@ class _Thread(threading.Thread):
     async def _serve(self) -> None:
         transport = HttpTransport(self._config.limits.upstream_connections, {})
         metrics = Metrics()
-        host = Host(self._config.mcp.servers)
+        host = McpHost(self._config.mcp.servers)
         service = Service(
             gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store, host=host
         )

@@ -24,7 +24,7 @@ from toolglot.server.metrics import Metrics
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
 from toolglot.store.sqlite import SqliteStore
-from toolglot.store.worker import Worker
+from toolglot.store.worker import StoreWorker
 from toolglot.translate import Exchange
 from toolglot.upstream.transport import UpstreamCall
 
@@ -163,15 +163,15 @@ def test_the_thread_of_the_store_is_waited_for_only_to_keep_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], waits: int
 ) -> None:
     async def work(client: Client) -> int:
-        waited, call = 0, Worker.call
+        waited, call = 0, StoreWorker.call
 
-        def counted(worker: Worker, *args: Any, **named: Any) -> Any:
+        def counted(worker: StoreWorker, *args: Any, **named: Any) -> Any:
             nonlocal waited
             waited += 1
             return call(worker, *args, **named)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Worker, "call", counted)
+            patched.setattr(StoreWorker, "call", counted)
             await client.ask()
         return waited
 

@@ -261,7 +261,7 @@ def test_metrics_count_what_became_of_recordings(tmp_path: Path) -> None:
         done = Gate()
         assert running.service.tapes is not None
         assert [running.record().status for _ in range(2)] == [200, 200]  # it is over for the server too
-        running.service.tapes.recorder.hand_over_in_any_case(0, done.open)
+        running.service.tapes.recorder.enqueue_always(0, done.open)
         done.wait_blocking()
         metrics = running.call("GET", "/metrics").body.decode()
     for outcome, count in (("written", 1), ("cut", 1), ("dropped", 0)):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.server.turns import body, in_memory, message, response, take_turn
 from tests.store.turns import using
 from toolglot.server.responses_state import echo, expand, settle
-from toolglot.store import Conversation
+from toolglot.store import StoredConversation
 from toolglot.store.sqlite import SqliteStore
 
 
@@ -66,7 +66,7 @@ def test_a_chain_asks_the_same_as_the_whole_history_by_hand(
 
     async def work(store: SqliteStore) -> None:
         numbers = count()
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0))
+        await store.create_conversation(StoredConversation(id="conv_1", owner="me", created=1.0))
         made: list[tuple[str, list[Any]]] = []
         for given_input, output, choice in turns:
             link: dict[str, Any] = {}

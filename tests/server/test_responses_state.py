@@ -15,7 +15,7 @@ from tests.store.turns import using
 from toolglot.errors import RefusedError
 from toolglot.server import responses_state
 from toolglot.server.responses_state import Expanded, echo, expand, mint_id, settle, unstored
-from toolglot.store import Conversation, Item, StoreError
+from toolglot.store import StoredConversation, StoredItem, StoreError
 from toolglot.store.sqlite import SqliteStore
 from toolglot.translate import Exchange
 
@@ -245,8 +245,8 @@ def test_a_conversation_gets_the_items_of_each_turn(shape: str) -> None:
     greeting = {"type": "message", "role": "developer", "content": "Be brief"}
 
     async def work(store: SqliteStore) -> None:
-        new = Conversation(id="conv_1", owner="me", created=1.0)
-        await store.create_conversation(new, [Item("msg_0", json.dumps(greeting).encode())])
+        new = StoredConversation(id="conv_1", owner="me", created=1.0)
+        await store.create_conversation(new, [StoredItem("msg_0", json.dumps(greeting).encode())])
         expanded, first = await take_turn(store, body(input="Hello", conversation=link), response(message("Hi")))
         assert json.loads(expanded.body) == {"model": "m", "input": [greeting, HELLO]}
         expanded, _ = await take_turn(store, body(input="Hello", conversation=link), response(message("Ho")))
@@ -265,7 +265,7 @@ def test_a_conversation_gets_the_items_of_each_turn(shape: str) -> None:
 
 def test_a_conversation_remembers_a_turn_whose_response_is_not_stored() -> None:
     async def work(store: SqliteStore) -> None:
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0))
+        await store.create_conversation(StoredConversation(id="conv_1", owner="me", created=1.0))
         request = body(input="Hello", conversation="conv_1", store=False)
         expanded, told = await take_turn(store, request, response(message("Hi")))
         assert told == expanded.id
@@ -346,7 +346,7 @@ def test_a_turn_that_cannot_be_kept_is_told_to_the_caller(tmp_path: Path) -> Non
 
 def test_turns_at_once_in_one_conversation_are_all_kept() -> None:
     async def work(store: SqliteStore) -> None:
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0))
+        await store.create_conversation(StoredConversation(id="conv_1", owner="me", created=1.0))
         request = body(input="Hello", conversation="conv_1")
         await asyncio.gather(*(take_turn(store, request, response(message("Hi"))) for _ in range(20)))
         history = await store.conversation_history("me", "conv_1", max_bytes=1 << 20)

@@ -19,7 +19,7 @@ from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor
 from toolglot.config.schema import ServerConfig, StoreConfig
 from toolglot.server import states
 from toolglot.server.run import _open_store
-from toolglot.store import State, StoreError
+from toolglot.store import StoredState, StoreError
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 T = TypeVar("T")
@@ -55,13 +55,13 @@ class Broken(SqliteStore):
             await asyncio.Event().wait()
         raise StoreError("failed", "the disk is on fire")
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: StoredState) -> None:
         await self._fail()
 
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
-    ) -> list[State]:
-        found: list[State] = await self._fail()
+    ) -> list[StoredState]:
+        found: list[StoredState] = await self._fail()
         return found
 
 
@@ -88,8 +88,11 @@ def test_a_store_that_is_broken_or_slow_fails_no_request(
 class Spoilt(SqliteStore):
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
-    ) -> list[State]:
-        return [State(owner=owner, issuer=issuer, calls=each, hash="", value=b'[{"type":"nothing"}]') for each in calls]
+    ) -> list[StoredState]:
+        return [
+            StoredState(owner=owner, issuer=issuer, calls=each, hash="", value=b'[{"type":"nothing"}]')
+            for each in calls
+        ]
 
 
 def test_what_cannot_be_read_any_more_is_as_if_it_were_not_there() -> None:
@@ -144,9 +147,9 @@ def test_a_gateway_can_do_without_a_store() -> None:
 class Counting(SqliteStore):
     def __init__(self) -> None:
         super().__init__(MEMORY)
-        self.kept: list[State] = []
+        self.kept: list[StoredState] = []
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: StoredState) -> None:
         self.kept.append(state)
         await super().keep_state(state)
 

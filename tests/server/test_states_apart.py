@@ -25,7 +25,7 @@ from toolglot.routing import Target
 from toolglot.server import lookups
 from toolglot.server.issuers import issuer
 from toolglot.server.states import States, _is_drawn
-from toolglot.store import State
+from toolglot.store import StoredState
 from toolglot.store.sqlite import MEMORY, SqliteStore
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.exchange import make_exchange
@@ -243,7 +243,7 @@ class Asked(SqliteStore):
 
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
-    ) -> list[State]:
+    ) -> list[StoredState]:
         self.keys = [*calls, *hashes]
         return await super().states(owner, issuer, calls, hashes)
 
@@ -300,7 +300,9 @@ def test_nothing_is_looked_up_where_nothing_is_kept_of_an_upstream(tmp_path: Pat
     async def work() -> list[tuple[int, bool]]:
         store, told = Asked(tmp_path / "store.sqlite3"), []
         for owner in ("you", "me"):
-            await store.keep_state(State(owner=owner, issuer=issuer(PLAIN, "m"), calls="c", hash="h", value=b"[]"))
+            await store.keep_state(
+                StoredState(owner=owner, issuer=issuer(PLAIN, "m"), calls="c", hash="h", value=b"[]")
+            )
             states = States(store, "me")
             await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(), 0)
             told.append((len(store.keys), states.kept))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from toolglot.agent.runner import Outcome, Runner, Served
-from toolglot.agent.toolbox import Offered
-from toolglot.agent.tools import ServerTool, ToolFailedError
+from toolglot.agent.runner import CallOutcome, ServedToolCall, ToolRunner
+from toolglot.agent.server_records import ServerTool, ToolFailedError
+from toolglot.agent.toolbox import OfferedTool
 from toolglot.config.schema import McpConfig, RecordConfig
 from toolglot.ir import Text, Tool, ToolCall
-from toolglot.recordings.format import ClientRequest, End, Head, ServedProgress, ServedResult
+from toolglot.recordings.format import RecordedClientRequest, RecordingEnd, RecordingHead, ServedProgress, ServedResult
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.writing.recorder import Recorder
 from toolglot.server.taped_tools import TapedTools
@@ -48,29 +48,29 @@ class Returning:
         return value
 
 
-def served() -> Served:
+def served() -> ServedToolCall:
     tool = ServerTool(server="s", name="t", tool=Tool(name="t"))
     call = ToolCall(id="c", name="s__t", arguments='{"a": 1}')
-    return Served(call, Offered(name="s__t", label="s", tool=tool, policy="auto"))
+    return ServedToolCall(call, OfferedTool(name="s__t", label="s", tool=tool, policy="auto"))
 
 
-def recorded(value: Any, folder: Path) -> tuple[Outcome, Recording]:
+def recorded(value: Any, folder: Path) -> tuple[CallOutcome, Recording]:
     """What comes of a call whose tool returns this, and what is recorded of it."""
 
-    async def work() -> Outcome:
+    async def work() -> CallOutcome:
         recorder = Recorder(RecordConfig(directory=str(folder)))
         recorder.start()
         try:
             writing = recorder.begin("req_1", ())
-            writing.begin(Head(version=1), ClientRequest(), b"{}")
+            writing.begin(RecordingHead(version=1), RecordedClientRequest(), b"{}")
             tape = Tape(writing, asyncio.get_running_loop().time())
-            runner = Runner(Returning(value), McpConfig(), watch=TapedTools(tape))
+            runner = ToolRunner(Returning(value), McpConfig(), watch=TapedTools(tape))
             news: AsyncGenerator[Any, None] = runner.run([served()], asyncio.get_running_loop().time() + 60)
             heard = [each async for each in news]
-            writing.end(End())
+            writing.end(RecordingEnd())
         finally:
             recorder.close()
-        outcome: Outcome = heard[-1]
+        outcome: CallOutcome = heard[-1]
         return outcome
 
     outcome = asyncio.run(work())

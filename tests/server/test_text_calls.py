@@ -20,7 +20,7 @@ from toolglot.dialects import find
 from toolglot.events import Fold
 from toolglot.ir import Response, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
-from toolglot.store import Verdict
+from toolglot.store import ToolVerdict
 from toolglot.store.sqlite import SqliteStore
 from toolglot.upstream.transport import Timeouts
 
@@ -283,7 +283,7 @@ def test_a_refusal_survives_a_restart(tmp_path: Path) -> None:
 def test_what_a_probe_has_found_is_used(tmp_path: Path, tools: Literal["text", "native"], native: bool) -> None:
     path, now = tmp_path / "store.sqlite3", time()
     with BadServer(whole("Hi")) as server:
-        verdict = Verdict(upstream=server.url, model="m", tools=tools, found=now, until=now + 1000)
+        verdict = ToolVerdict(upstream=server.url, model="m", tools=tools, found=now, until=now + 1000)
         using(path, lambda store: store.remember(verdict))
         with gateway(at("openai_chat", server.url), store=SqliteStore(path)) as running:
             assert running.ask("openai_chat").status == 200

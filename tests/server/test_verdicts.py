@@ -13,7 +13,7 @@ from tests.store.turns import using
 from toolglot.dialects import find
 from toolglot.server import verdicts
 from toolglot.server.verdicts import MAX_MODELS, Verdicts
-from toolglot.store import Verdict
+from toolglot.store import ToolVerdict
 from toolglot.store.sqlite import MEMORY, SqliteStore
 from toolglot.upstream.demo.stream import NO_PAUSES
 from toolglot.upstream.demo.transport import DemoTransport
@@ -27,9 +27,9 @@ VENDOR = Upstream(
 )
 
 
-def found(tools: Literal["native", "text"], seconds: float = 1000.0, upstream: Upstream = LOCAL) -> Verdict:
+def found(tools: Literal["native", "text"], seconds: float = 1000.0, upstream: Upstream = LOCAL) -> ToolVerdict:
     now = time()
-    return Verdict(upstream=upstream.base_url, model="m", tools=tools, found=now, until=now + seconds)
+    return ToolVerdict(upstream=upstream.base_url, model="m", tools=tools, found=now, until=now + seconds)
 
 
 def test_what_the_store_has_is_known(tmp_path: Path) -> None:

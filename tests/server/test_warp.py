@@ -23,7 +23,7 @@ from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, Limits, Retries, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.warp.models import MODEL_IDS
-from toolglot.doctor.upstreams import ask
+from toolglot.doctor.upstreams import check_upstream
 from toolglot.errors import MissingExtraError
 from toolglot.events import Fault
 from toolglot.ir import Message, Request, Text, ToolResult
@@ -207,7 +207,7 @@ def test_its_models_are_listed_without_asking_it() -> None:
     built = build(config, DemoTransport(DIALECTS["openai_chat"]))
     names = [model.name for model in asyncio.run(built.catalogue.models())]
     assert [name for name in names if name in MODEL_IDS] == list(MODEL_IDS)
-    assert asyncio.run(ask(built.upstreams["warp"])).models == MODEL_IDS
+    assert asyncio.run(check_upstream(built.upstreams["warp"])).models == MODEL_IDS
     assert built.router.resolve("warp/some-model-of-tomorrow")[0].model == "some-model-of-tomorrow"
 
 

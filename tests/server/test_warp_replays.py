@@ -21,7 +21,7 @@ from tests.warp_server.server import HEADERS, warp_server
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, ResponseFormat, Text, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.server import replays
-from toolglot.store import Replay
+from toolglot.store import StoredReplay
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 UNKNOWN = "note messages: nothing is kept of this conversation: it is told anew"
@@ -267,7 +267,7 @@ class Spoilt(SqliteStore):
 
     async def replay(
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
-    ) -> Replay | None:
+    ) -> StoredReplay | None:
         found = await super().replay(owner, upstream, hashes, calls)
         return found and replace(found, value=self.value)
 

@@ -20,26 +20,41 @@ from hypothesis import strategies as some
 
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
-from toolglot.recordings.format import PARTIAL, SUFFIX
-from toolglot.recordings.writing.folder import Folder
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
+from toolglot.recordings.writing.folder import RecordingFolder
 from toolglot.server.metrics import Metrics, Snapshot, together
 from toolglot.server.starting import Start, Wishes, configured, start
-from toolglot.server.workers.child import Child
-from toolglot.server.workers.hub import PATIENCE, Hub
-from toolglot.server.workers.line import Answer, Answers, Ask, Go, Leave, Message, Question, framed, taken
+from toolglot.server.workers.broadcast import ANSWER_TIMEOUT, QuestionBroadcast
+from toolglot.server.workers.ipc import (
+    AskOthers,
+    CollectedAnswers,
+    IpcMessage,
+    StartServing,
+    StopServing,
+    WorkerAnswer,
+    WorkerQuestion,
+    encode_frame,
+    take_frames,
+)
+from toolglot.server.workers.worker_process import WorkerProcess
 from toolglot.upstream.http_client import HttpTransport
 
-MESSAGES: list[Message] = [Go(), Leave(True), Ask(7, "receipt", b"x" * 300), Answers(7, [b"", b"y"])]
+MESSAGES: list[IpcMessage] = [
+    StartServing(),
+    StopServing(True),
+    AskOthers(7, "receipt", b"x" * 300),
+    CollectedAnswers(7, [b"", b"y"]),
+]
 
 
 @given(some.lists(some.integers(0, 400), max_size=8))
 def test_messages_are_whole_however_they_are_cut(cuts: list[int]) -> None:
-    data = b"".join(map(framed, MESSAGES))
+    data = b"".join(map(encode_frame, MESSAGES))
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    received, heard = bytearray(), list[Message]()
+    received, heard = bytearray(), list[IpcMessage]()
     for begin, end in pairwise(places):
         received += data[begin:end]
-        heard += taken(received)
+        heard += take_frames(received)
     assert heard == MESSAGES
     assert not received
 
@@ -50,12 +65,12 @@ class Talk:
     def __init__(self, pid: int) -> None:
         ours, self.line = socket.socketpair()
         self.line.setblocking(False)
-        self.child = Child(pid, 1, ours, 0.0)
+        self.child = WorkerProcess(pid, 1, ours, 0.0)
         self.child.hears = True
 
-    def heard(self) -> list[Message]:
+    def heard(self) -> list[IpcMessage]:
         try:
-            return list(taken(bytearray(self.line.recv(1 << 20))))
+            return list(take_frames(bytearray(self.line.recv(1 << 20))))
         except BlockingIOError:
             return []
 
@@ -79,47 +94,47 @@ def snapshot(requests: int, in_flight: int = 0) -> bytes:
 
 def total(asked: Talk) -> int:
     (answers,) = asked.heard()
-    assert isinstance(answers, Answers)
+    assert isinstance(answers, CollectedAnswers)
     told = together([msgspec.msgpack.decode(body, type=Snapshot) for body in answers.bodies]).decode()
     return int(told.partition('toolglot_retries_total{upstream="up"} ')[2].partition("\n")[0] or 0)
 
 
 def test_counts_of_the_silent_and_the_dead_still_count() -> None:
     with talks(3) as (asker, other, third):
-        hub = Hub()
+        hub = QuestionBroadcast()
         children = {talk.child.pid: talk.child for talk in (asker, other, third)}
-        hub.asked(asker.child, Ask(1, "metrics", snapshot(1)), children.values(), now=0.0)
+        hub.on_ask(asker.child, AskOthers(1, "metrics", snapshot(1)), children.values(), now=0.0)
         for talk, requests in ((other, 10), (third, 100)):
             (question,) = talk.heard()
-            assert isinstance(question, Question)
-            hub.answered(talk.child, Answer(question.number, snapshot(requests)), children.values())
+            assert isinstance(question, WorkerQuestion)
+            hub.on_answer(talk.child, WorkerAnswer(question.number, snapshot(requests)), children.values())
         assert total(asker) == 110
         # One says nothing.
-        hub.asked(asker.child, Ask(2, "metrics", snapshot(1)), children.values(), now=5.0)
+        hub.on_ask(asker.child, AskOthers(2, "metrics", snapshot(1)), children.values(), now=5.0)
         (question,) = other.heard()
-        assert isinstance(question, Question)
-        hub.answered(other.child, Answer(question.number, snapshot(20)), children.values())
+        assert isinstance(question, WorkerQuestion)
+        hub.on_answer(other.child, WorkerAnswer(question.number, snapshot(20)), children.values())
         assert asker.heard() == []
-        assert hub.until == 5.0 + PATIENCE
-        hub.give_up(5.0 + PATIENCE, children.values())
+        assert hub.next_deadline == 5.0 + ANSWER_TIMEOUT
+        hub.expire(5.0 + ANSWER_TIMEOUT, children.values())
         assert total(asker) == 120
         # Then it is gone, while it is asked.
-        hub.asked(asker.child, Ask(3, "metrics", snapshot(1)), children.values(), now=9.0)
+        hub.on_ask(asker.child, AskOthers(3, "metrics", snapshot(1)), children.values(), now=9.0)
         (question,) = other.heard()
-        assert isinstance(question, Question)
-        hub.answered(other.child, Answer(question.number, snapshot(20)), children.values())
+        assert isinstance(question, WorkerQuestion)
+        hub.on_answer(other.child, WorkerAnswer(question.number, snapshot(20)), children.values())
         del children[third.child.pid]
-        hub.gone(third.child, children.values())
+        hub.on_exit(third.child, children.values())
         assert total(asker) == 120
-        assert hub.until is None
+        assert hub.next_deadline is None
 
 
 def test_who_cannot_hear_is_not_waited_for() -> None:
     with talks(2) as (asker, other):
-        hub = Hub()
+        hub = QuestionBroadcast()
         other.child.hears = False
-        hub.asked(asker.child, Ask(1, "receipt", b""), [asker.child, other.child], now=0.0)
-        assert asker.heard() == [Answers(1, [])]
+        hub.on_ask(asker.child, AskOthers(1, "receipt", b""), [asker.child, other.child], now=0.0)
+        assert asker.heard() == [CollectedAnswers(1, [])]
 
 
 def test_gauges_of_several_processes_are_told_as_one() -> None:
@@ -167,7 +182,7 @@ def test_it_is_told_that_each_worker_starts_its_own_mcp_servers(tmp_path: Path, 
 
 @pytest.mark.parametrize("shares", [2, 5])
 def test_several_processes_keep_one_folder_of_recordings_within_its_limits(tmp_path: Path, shares: int) -> None:
-    folders = [Folder(tmp_path, 20_000, 64, shares) for _ in range(shares)]
+    folders = [RecordingFolder(tmp_path, 20_000, 64, shares) for _ in range(shares)]
     for folder in folders:
         folder.open()
     for number in range(40):
@@ -186,7 +201,7 @@ def test_several_processes_keep_one_folder_of_recordings_within_its_limits(tmp_p
             assert folder.begin(name)
             folder.append(name, b"y" * 1000)
             folder.finish(name)
-    assert (tmp_path / (large + PARTIAL)).exists()
+    assert (tmp_path / (large + PARTIAL_SUFFIX)).exists()
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 20_000
 
 
@@ -194,7 +209,7 @@ SUPERVISED = """
 import logging, os, signal, socket, sys
 from toolglot.server.workers import supervisor
 from toolglot.server.workers.errors import GaveUpError
-from toolglot.server.workers.line import Leave, Ready, framed, taken
+from toolglot.server.workers.ipc import StopServing, WorkerReady, encode_frame, take_frames
 
 logging.basicConfig(format="%(message)s", level="INFO")
 supervisor.BACK_OFF = (0.0, 0.01, 0.02)
@@ -203,9 +218,9 @@ prepared = []
 {first}
 
 def wait(line):
-    line.sendall(framed(Ready()))
+    line.sendall(encode_frame(WorkerReady()))
     received = bytearray()
-    while not any(isinstance(message, Leave) for message in taken(received)):
+    while not any(isinstance(message, StopServing) for message in take_frames(received)):
         received += line.recv(1000)
     return 0
 
@@ -220,7 +235,7 @@ def on_ready():
     print("ready", flush=True)
     {ready}
 
-made = supervisor.Supervisor(
+made = supervisor.WorkerSupervisor(
     [socket.create_server(("127.0.0.1", 0)) for _ in range(2)],
     work,
     prepare=prepare,
@@ -253,7 +268,7 @@ def test_a_parent_gives_up_workers_that_die_at_once_again_and_again() -> None:
 
 
 def test_a_worker_that_could_never_serve_is_not_tried_again() -> None:
-    told, log = supervised("return supervisor.WRONG")
+    told, log = supervised("return supervisor.WRONG_STATUS")
     assert "ended with status 2" in told
     assert "started again" not in log
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.turns import using
-from toolglot.store import Conversation, Item, Page
+from toolglot.store import ItemPage, StoredConversation, StoredItem
 from toolglot.store.sqlite import SqliteStore
 
 
@@ -17,17 +17,17 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_items_of_a_conversation_come_page_by_page_in_either_order(path: Path) -> None:
-    items = [Item(f"msg_{number}", b'{"n":%d}' % number) for number in range(5)]
+    items = [StoredItem(f"msg_{number}", b'{"n":%d}' % number) for number in range(5)]
 
     async def work(store: SqliteStore) -> None:
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), items[:2])
+        await store.create_conversation(StoredConversation(id="conv_1", owner="me", created=1.0), items[:2])
         assert await store.add_items("me", "conv_1", items[2:]) == tuple(items[2:])
         up = await store.page("me", "conv_1", after=None, limit=3, descending=False)
-        assert up == Page(tuple(items[:3]), True)
+        assert up == ItemPage(tuple(items[:3]), True)
         rest = await store.page("me", "conv_1", after="msg_2", limit=3, descending=False)
-        assert rest == Page(tuple(items[3:]), False)
+        assert rest == ItemPage(tuple(items[3:]), False)
         down = await store.page("me", "conv_1", after="msg_3", limit=2, descending=True)
-        assert down == Page((items[2], items[1]), True)
+        assert down == ItemPage((items[2], items[1]), True)
         assert await store.page("me", "conv_1", after="msg_9", limit=2, descending=True) is None
         assert await store.delete_item("me", "conv_1", "msg_2")
         assert not await store.delete_item("me", "conv_1", "msg_2")
@@ -41,11 +41,13 @@ def test_the_items_of_a_conversation_come_page_by_page_in_either_order(path: Pat
 
 def test_an_item_whose_id_is_taken_gets_another_one(path: Path) -> None:
     async def work(store: SqliteStore) -> None:
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"1")])
-        added = await store.add_items("me", "conv_1", [Item("msg_1", b"2"), Item("msg_1", b"3")])
+        await store.create_conversation(
+            StoredConversation(id="conv_1", owner="me", created=1.0), [StoredItem("msg_1", b"1")]
+        )
+        added = await store.add_items("me", "conv_1", [StoredItem("msg_1", b"2"), StoredItem("msg_1", b"3")])
         assert added is not None
         assert len({"msg_1", *(item.id for item in added)}) == 3
         assert all(item.id.startswith("msg_") and len(item.id) <= 64 for item in added)
-        assert await store.item("me", "conv_1", added[1].id) == Item(added[1].id, b"3")
+        assert await store.item("me", "conv_1", added[1].id) == StoredItem(added[1].id, b"3")
 
     using(path, work)

@@ -14,13 +14,21 @@ from tests.server.gateway import gateway
 from tests.store.turns import turn
 from toolglot.config.schema import StoreConfig
 from toolglot.server.run import _close_store, _open_store
-from toolglot.store import Conversation, Item, Replay, Rounds, State, StoreError, Verdict
+from toolglot.store import (
+    StoredConversation,
+    StoredItem,
+    StoredReplay,
+    StoredRounds,
+    StoredState,
+    StoreError,
+    ToolVerdict,
+)
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 NAMES = (b"threads", b"responses", b"states", b"totals", b"conversations", b"rounds", b"replays", b"verdicts")
-STATE = State(owner="me", issuer="i", calls="c", hash="h", value=b"{}")
-REPLAY = Replay(owner="me", upstream="u", hash="h", conversation="c", value=b"{}")
-VERDICT = Verdict(upstream="u", model="m", tools="text", found=1.0, until=9e9)
+STATE = StoredState(owner="me", issuer="i", calls="c", hash="h", value=b"{}")
+REPLAY = StoredReplay(owner="me", upstream="u", hash="h", conversation="c", value=b"{}")
+VERDICT = ToolVerdict(upstream="u", model="m", tools="text", found=1.0, until=9e9)
 
 CALLS: tuple[Callable[[SqliteStore], Awaitable[object]], ...] = (
     lambda store: store.turn("me", "resp_1"),
@@ -29,13 +37,13 @@ CALLS: tuple[Callable[[SqliteStore], Awaitable[object]], ...] = (
     lambda store: store.holders("me", ["msg_1"]),
     lambda store: store.conversation("me", "conv_1"),
     lambda store: store.conversation_history("me", "conv_1", max_bytes=1 << 20),
-    lambda store: store.add_items("me", "conv_1", [Item("msg_2", b"{}")]),
+    lambda store: store.add_items("me", "conv_1", [StoredItem("msg_2", b"{}")]),
     lambda store: store.page("me", "conv_1", after=None, limit=9, descending=True),
     lambda store: store.keep_state(STATE),
     lambda store: store.states("me", "i", ["c"]),
     lambda store: store.keep_replay(REPLAY),
     lambda store: store.replay("me", "u", ["h"]),
-    lambda store: store.keep_rounds("me", Rounds("h", b"{}")),
+    lambda store: store.keep_rounds("me", StoredRounds("h", b"{}")),
     lambda store: store.rounds("me", ["h"]),
     lambda store: store.remember(VERDICT),
     lambda store: store.verdict("u", "m"),
@@ -52,7 +60,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     async def fill() -> None:
         store = SqliteStore(path)
         await store.save(turn("resp_1"), output_ids=["msg_1"])
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
+        await store.create_conversation(
+            StoredConversation(id="conv_1", owner="me", created=1.0), [StoredItem("msg_1", b"{}")]
+        )
         await store.keep_state(STATE)
         await store.keep_replay(REPLAY)
         await store.close()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.store.turns import Clock, turn, using
-from toolglot.store import Replay
-from toolglot.store import kept as kept_tables
-from toolglot.store.kept import MAX_ALIKE, MAX_REPLAYS
+from toolglot.store import StoredReplay
+from toolglot.store import carried_state as kept_tables
+from toolglot.store.carried_state import MAX_REPLAYS, MAX_SAME_CONTENT
 from toolglot.store.schema import MIGRATIONS
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
@@ -29,8 +29,8 @@ def replay(
     conversation: str = "c",
     value: bytes = b"{}",
     url: str = URL,
-) -> Replay:
-    return Replay(owner=owner, upstream=url, hash=name, conversation=conversation, value=value, calls=calls)
+) -> StoredReplay:
+    return StoredReplay(owner=owner, upstream=url, hash=name, conversation=conversation, value=value, calls=calls)
 
 
 def test_it_survives_a_restart_and_is_its_owners_at_one_address(path: Path) -> None:
@@ -129,15 +129,15 @@ def test_the_same_calls_again_take_the_place_of_the_old_ones(path: Path) -> None
 
 def test_of_those_that_say_the_same_the_newest_few_are_kept(path: Path) -> None:
     async def work(store: SqliteStore) -> list[bool]:
-        for number in range(MAX_ALIKE + 3):
+        for number in range(MAX_SAME_CONTENT + 3):
             for owner in ("me", "you"):
                 await store.keep_replay(replay("h", f"{number}", owner=owner, conversation=f"{number}"))
         await store.keep_replay(replay("other", "0", conversation="other"))
-        assert (await store.size()).threads == 2 * MAX_ALIKE + 1
-        found = [await store.replay("me", URL, ["h"], {f"{number}"}) for number in range(MAX_ALIKE + 3)]
+        assert (await store.size()).threads == 2 * MAX_SAME_CONTENT + 1
+        found = [await store.replay("me", URL, ["h"], {f"{number}"}) for number in range(MAX_SAME_CONTENT + 3)]
         return [kept is not None and kept.calls == (f"{number}",) for number, kept in enumerate(found)]
 
-    assert using(path, work) == [False] * 3 + [True] * MAX_ALIKE
+    assert using(path, work) == [False] * 3 + [True] * MAX_SAME_CONTENT
 
 
 def test_what_is_too_old_is_not_chosen_for_its_calls(path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.store.turns import Clock, turn, using
 from tests.waiting import FAILSAFE
-from toolglot.store import Conversation, History, Item, Size, StoreError, sqlite, tables, worker
+from toolglot.store import History, StoredConversation, StoredItem, StoreError, StoreSize, sqlite, tables, worker
 from toolglot.store.sqlite import SqliteStore
 
 LIMITS = {"max_bytes": 1 << 30, "max_turns": 10_000}
@@ -35,7 +35,9 @@ def test_a_turn_is_found_again_after_a_restart(path: Path) -> None:
 def test_another_owner_finds_nothing(path: Path) -> None:
     async def work(store: SqliteStore) -> None:
         await store.save(turn("resp_1"), output_ids=["msg_1"])
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
+        await store.create_conversation(
+            StoredConversation(id="conv_1", owner="me", created=1.0), [StoredItem("msg_1", b"{}")]
+        )
         assert await store.turn("you", "resp_1") is None
         assert await store.history("you", "resp_1", **LIMITS) == History(missing="resp_1")
         assert await store.holders("you", ["msg_1"]) == {}
@@ -44,12 +46,12 @@ def test_another_owner_finds_nothing(path: Path) -> None:
         assert await store.conversation_history("you", "conv_1", max_bytes=99) == History(missing="conv_1")
         assert await store.page("you", "conv_1", after=None, limit=9, descending=False) is None
         assert await store.item("you", "conv_1", "msg_1") is None
-        assert await store.add_items("you", "conv_1", [Item("msg_2", b"{}")]) is None
+        assert await store.add_items("you", "conv_1", [StoredItem("msg_2", b"{}")]) is None
         assert not await store.delete_item("you", "conv_1", "msg_1")
         assert not await store.update_conversation("you", "conv_1", b"{}")
         assert not await store.delete_conversation("you", "conv_1")
         assert await store.turn("me", "resp_1") == turn("resp_1")
-        assert await store.item("me", "conv_1", "msg_1") == Item("msg_1", b"{}")
+        assert await store.item("me", "conv_1", "msg_1") == StoredItem("msg_1", b"{}")
 
     using(path, work)
 
@@ -96,11 +98,13 @@ def test_a_deleted_turn_is_gone_and_its_successors_say_what_they_miss(path: Path
 def test_an_empty_store_weighs_nothing_whatever_was_in_it(path: Path) -> None:
     async def work(store: SqliteStore) -> None:
         await store.save(turn("resp_1"), output_ids=["msg_1"])
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
+        await store.create_conversation(
+            StoredConversation(id="conv_1", owner="me", created=1.0), [StoredItem("msg_1", b"{}")]
+        )
         await store.update_conversation("me", "conv_1", b'{"a":"longer than before"}')
         await store.delete_turn("me", "resp_1")
         await store.delete_conversation("me", "conv_1")
-        assert await store.size() == Size(0, 0)
+        assert await store.size() == StoreSize(0, 0)
 
     using(path, work)
 
@@ -140,7 +144,9 @@ def test_what_nobody_used_for_too_long_is_forgotten(path: Path) -> None:
 
     async def work(store: SqliteStore) -> None:
         await store.save(turn("old"))
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
+        await store.create_conversation(
+            StoredConversation(id="conv_1", owner="me", created=1.0), [StoredItem("msg_1", b"{}")]
+        )
         clock.now += 6000
         await store.save(turn("young"))
         clock.now += 5000
@@ -175,7 +181,7 @@ def test_a_store_that_is_only_read_is_looked_through_once_an_hour(path: Path) ->
 def test_a_long_thread_is_forgotten_in_steps_between_which_others_have_their_turn(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "PRUNED_ROWS", 10)
+    monkeypatch.setattr(sqlite, "PRUNE_BATCH", 10)
     clock = Clock()
     release = threading.Event()
 
@@ -312,7 +318,7 @@ def test_what_was_asked_for_is_done_although_the_one_who_waits_is_cancelled(path
 
 
 def test_too_many_waiting_calls_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "MAX_WAITING", 3)
+    monkeypatch.setattr(worker, "MAX_QUEUED", 3)
     release = threading.Event()
 
     async def work(store: SqliteStore) -> None:
@@ -323,8 +329,8 @@ def test_too_many_waiting_calls_are_refused(path: Path, monkeypatch: pytest.Monk
             await store.size()
         assert raised.value.failure == "busy"
         release.set()
-        assert await asyncio.gather(*waiting) == [Size(0, 0)] * 3
-        assert await store.size() == Size(0, 0)
+        assert await asyncio.gather(*waiting) == [StoreSize(0, 0)] * 3
+        assert await store.size() == StoreSize(0, 0)
 
     using(path, work)
 
@@ -353,7 +359,7 @@ def test_closing_that_is_given_up_leaves_nothing_behind_that_fails(path: Path) -
 def test_a_store_in_which_too_many_calls_wait_is_closed_all_the_same(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "MAX_WAITING", 1)
+    monkeypatch.setattr(worker, "MAX_QUEUED", 1)
     release = threading.Event()
 
     async def main() -> None:
@@ -398,10 +404,12 @@ def test_what_another_process_deletes_in_the_middle_of_reading_is_still_there_to
         history = await store.history("me", "b", **LIMITS)
         assert [kept.id for kept in history.turns] == ["a", "b"]
         assert (await store.history("me", "b", **LIMITS)).missing == "a"
-        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
+        await store.create_conversation(
+            StoredConversation(id="conv_1", owner="me", created=1.0), [StoredItem("msg_1", b"{}")]
+        )
         _deleting(monkeypatch, "conversation", path, "DELETE FROM conversations")
         found = await store.conversation_history("me", "conv_1", max_bytes=99)
-        assert found == History(items=(Item("msg_1", b"{}"),), next=1)
+        assert found == History(items=(StoredItem("msg_1", b"{}"),), next=1)
         assert (await store.conversation_history("me", "conv_1", max_bytes=99)).missing == "conv_1"
 
     using(path, work)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.store.turns import Clock, using
 from toolglot.ir import replace
-from toolglot.store import Rounds, State
-from toolglot.store.kept import MAX_ALIKE
+from toolglot.store import StoredRounds, StoredState
+from toolglot.store.carried_state import MAX_SAME_CONTENT
 from toolglot.store.sqlite import SqliteStore
 
 
@@ -17,8 +17,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.sqlite3"
 
 
-def state(calls: str = "c", said: str = "h", **fields: Any) -> State:
-    return State(owner="me", issuer="i", calls=calls, hash=said, value=fields.pop("value", b"[]"), **fields)
+def state(calls: str = "c", said: str = "h", **fields: Any) -> StoredState:
+    return StoredState(owner="me", issuer="i", calls=calls, hash=said, value=fields.pop("value", b"[]"), **fields)
 
 
 def test_it_survives_a_restart_and_is_its_owners_and_issuers_alone(path: Path) -> None:
@@ -46,14 +46,14 @@ def test_of_those_that_say_the_same_the_newest_is_found_by_it(path: Path) -> Non
 
 def test_of_the_same_calls_the_newest_few_are_kept_the_newest_first(path: Path) -> None:
     async def work(store: SqliteStore) -> None:
-        for number in range(MAX_ALIKE + 3):
+        for number in range(MAX_SAME_CONTENT + 3):
             await store.keep_state(state("c", str(number)))
         found = await store.states("me", "i", ["c"])
-        assert [each.hash for each in found] == [str(number) for number in range(3, MAX_ALIKE + 3)][::-1]
+        assert [each.hash for each in found] == [str(number) for number in range(3, MAX_SAME_CONTENT + 3)][::-1]
         await store.keep_state(state("c", "5", value=b"[1]"))  # in the place of the old one
         found = await store.states("me", "i", ["c"])
-        assert (found[0].value, len(found)) == (b"[1]", MAX_ALIKE)
-        assert (await store.size()).threads == MAX_ALIKE
+        assert (found[0].value, len(found)) == (b"[1]", MAX_SAME_CONTENT)
+        assert (await store.size()).threads == MAX_SAME_CONTENT
 
     using(path, work)
 
@@ -82,11 +82,11 @@ def test_what_is_read_again_and_again_is_not_forgotten(path: Path) -> None:
     async def work(store: SqliteStore) -> None:
         await store.keep_state(state("read"))
         await store.keep_state(state("unread"))
-        await store.keep_rounds("me", Rounds("r", b"[]"))
+        await store.keep_rounds("me", StoredRounds("r", b"[]"))
         for _ in range(12):
             clock.now += 10
             assert await store.states("me", "i", ["read"]) == [state("read")]
-            assert await store.rounds("me", ["r"]) == [Rounds("r", b"[]")]
+            assert await store.rounds("me", ["r"]) == [StoredRounds("r", b"[]")]
         assert await store.states("me", "i", ["unread"]) == []
 
     using(path, work, now=clock, max_age=90.0)
@@ -104,7 +104,7 @@ def test_many_are_found_at_once(path: Path) -> None:
 
 
 def test_one_request_reads_no_more_than_some(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolglot.store.kept.MOST_READ", 2500)
+    monkeypatch.setattr("toolglot.store.carried_state.MAX_READ_BYTES", 2500)
 
     async def work(store: SqliteStore) -> int:
         for name in "abcdef":
@@ -115,7 +115,7 @@ def test_one_request_reads_no_more_than_some(path: Path, monkeypatch: pytest.Mon
 
 
 def test_two_stores_with_one_file_find_each_others(path: Path) -> None:
-    async def work(store: SqliteStore) -> list[State]:
+    async def work(store: SqliteStore) -> list[StoredState]:
         other = SqliteStore(path)
         try:
             await other.keep_state(state())

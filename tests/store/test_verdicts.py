@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from tests.store.turns import Clock, turn, using
-from toolglot.store import StoreError, Verdict
+from toolglot.store import StoreError, ToolVerdict
 from toolglot.store.sqlite import SqliteStore
 from toolglot.store.tables import MAX_VERDICTS
 
@@ -29,8 +29,8 @@ def verdict(
     url: str = URL,
     found: float = 1_000_000.0,
     until: float = 2_000_000.0,
-) -> Verdict:
-    return Verdict(upstream=url, model=model, tools=tools, found=found, until=until)
+) -> ToolVerdict:
+    return ToolVerdict(upstream=url, model=model, tools=tools, found=found, until=until)
 
 
 def test_a_verdict_survives_a_restart_and_is_of_one_model_at_one_address(path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_verdict_survives_a_restart_and_is_of_one_model_at_one_address(path: P
 
 
 def test_a_later_verdict_takes_the_place_of_an_earlier_one(path: Path) -> None:
-    async def work(store: SqliteStore) -> Verdict | None:
+    async def work(store: SqliteStore) -> ToolVerdict | None:
         await store.remember(verdict(tools="text"))
         await store.remember(verdict(tools="native", found=1_000_001.0))
         return await store.verdict(URL, "gemma:2b")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.waiting import FAILSAFE
-from toolglot.store import Turn
+from toolglot.store import StoredTurn
 from toolglot.store.sqlite import SqliteStore
 
 T = TypeVar("T")
@@ -24,9 +24,9 @@ class Clock:
         return self.now
 
 
-def turn(name: str, previous: str | None = None, *, owner: str = "me", text: str = "", size: int = 0) -> Turn:
+def turn(name: str, previous: str | None = None, *, owner: str = "me", text: str = "", size: int = 0) -> StoredTurn:
     padding = "x" * size
-    return Turn(
+    return StoredTurn(
         id=name,
         owner=owner,
         created=1.0,

@@ -11,10 +11,10 @@ import msgspec
 from hypothesis import strategies as st
 
 from tests.textcalls.reading import joined
-from toolglot.textcalls.body import Body, BodyState
-from toolglot.textcalls.events import CallEvent, Sink
+from toolglot.textcalls.body import BodyState, CallBody
+from toolglot.textcalls.events import CallEvent, EventSink
 
-MakeBody: TypeAlias = Callable[[Sink], Body]
+MakeBody: TypeAlias = Callable[[EventSink], CallBody]
 MAX_UNREAD = 1001
 CHUNKINGS: tuple[tuple[int, ...], ...] = ((1 << 30,), (1,), (3,), (2, 7, 1, 1, 5, 13))
 
@@ -65,7 +65,7 @@ def chunks(text: str, lengths: Sequence[int]) -> Iterator[str]:
 
 
 def read(make: MakeBody, text: str, lengths: Sequence[int] = CHUNKINGS[0], *, cut: bool = False) -> Reading:
-    sink = Sink()
+    sink = EventSink()
     body = make(sink)
     unread = ""
     for chunk in chunks(text, lengths):

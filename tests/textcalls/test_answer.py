@@ -52,7 +52,7 @@ from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls import find_format
-from toolglot.textcalls.answer import RAW, Answer
+from toolglot.textcalls.answer import RAW_NOTE, TextAnswerPass
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text
 from toolglot.textcalls.settings import BadCalls, TextCalls
 from toolglot.translate import Exchange
@@ -74,7 +74,7 @@ def context(format_name: str = "hermes_json", *, bad_calls: BadCalls = "pass", r
 
 
 def passed(events: Iterable[Event], shared: Context | None = None, *, whole: bool = False) -> list[Event]:
-    answer = Answer(shared if shared is not None else context(), whole=whole)
+    answer = TextAnswerPass(shared if shared is not None else context(), whole=whole)
     out = [one for event in events for one in answer.feed(event)]
     check(out, sequential=True)
     return out
@@ -105,7 +105,7 @@ def test_an_answer_without_calls_is_the_same_text(text: str) -> None:
 
 
 def test_text_leaves_at_once() -> None:
-    answer = Answer(context())
+    answer = TextAnswerPass(context())
     answer.feed(Start())
     answer.feed(Open(0, Text(text="")))
     assert answer.feed(Delta(0, "Hel")) == [Open(0, Text(text="")), Delta(0, "Hel")]
@@ -205,7 +205,7 @@ def test_any_stream_of_events_stays_grammatical(events: list[Event], data: st.Da
     bad_calls: BadCalls = data.draw(st.sampled_from(["pass", "fail", "ask"]))
     marks = ["<tool_call>", '{"name": "get_time", "arguments": {}}', "</tool_call>", "<think>", "</think>", "\n", "x"]
     shared = context(bad_calls=bad_calls, rescue=data.draw(st.booleans()))
-    answer = Answer(shared)
+    answer = TextAnswerPass(shared)
     checker = Checker(sequential=True)
     for event in events:
         if isinstance(event, Delta):
@@ -329,7 +329,7 @@ def test_a_repair_is_told_and_the_raw_text_kept() -> None:
     assert meaning(call.arguments) == {"city": "Paris"}
     (note,) = shared.receipt.notes
     assert note.what == "arguments of get_weather"
-    assert "'city'" in str(native_of(call, "toolglot")[RAW])
+    assert "'city'" in str(native_of(call, "toolglot")[RAW_NOTE])
 
 
 # What is wrong with a call
@@ -511,10 +511,10 @@ def test_there_is_nothing_to_ask_again_where_nothing_was_wrong() -> None:
 
 def test_usage_of_two_answers_adds_up() -> None:
     shared = context(bad_calls="ask")
-    answer = Answer(shared)
+    answer = TextAnswerPass(shared)
     for event in events_of(UNKNOWN):
         answer.feed(event)
-    answer.go_on()
+    answer.begin_retry()
     out = [one for event in events_of("No.") for one in answer.feed(event)]
     assert isinstance(out[-1], Finish)
     assert out[-1].usage == Usage(input_tokens=60, output_tokens=24)
@@ -655,5 +655,5 @@ class _LongWay(StreamTranslation):
     def _follow(self, event: Event, passed: Sequence[Event]) -> None:
         pass
 
-    def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
+    def _read(self, reader: TextAnswerPass, delta: Delta) -> list[bytes]:
         return [self._encode(out) for out in through(self._passes, (delta,))]

@@ -6,7 +6,7 @@ import pytest
 
 from toolglot.textcalls import Engine
 from toolglot.textcalls.answer_format import answer_format
-from toolglot.textcalls.events import CallEvent, merged
+from toolglot.textcalls.events import CallEvent, merge_events
 from toolglot.textcalls.settings import TextCalls
 
 TOOLS = {"weather": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -39,7 +39,7 @@ def test_a_call_without_marks_counts_behind_the_reasoning() -> None:
 
 @pytest.mark.parametrize("text", [f"For example:\n{CALL}", f"For example:\n```json\n{CALL}\n```", '{"name": "Rome"}'])
 def test_a_call_without_marks_is_text_behind_other_text_or_with_another_name(text: str) -> None:
-    assert merged([*read(text), ("text", "")]) == [("text", text)]
+    assert merge_events([*read(text), ("text", "")]) == [("text", text)]
 
 
 def test_a_native_model_is_not_searched_for_calls_without_marks() -> None:

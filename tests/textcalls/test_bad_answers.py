@@ -32,8 +32,8 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import UpstreamError
 from toolglot.events import Close, Fault
 from toolglot.ir import Message, Response, Text, Tool, ToolCall
-from toolglot.textcalls.answer import RAW
-from toolglot.textcalls.bad import SHOWN
+from toolglot.textcalls.answer import RAW_NOTE
+from toolglot.textcalls.bad_call import MAX_RAW_CHARS
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
 from toolglot.textcalls.settings import BadCalls
@@ -109,10 +109,10 @@ def test_what_the_model_wrote_is_kept_as_it_is_and_told_in_short() -> None:
     events = passed(events_of(f'<tool_call>\n{{"name": "get_weather", "arguments": {wrote}', "length"), shared)
     (close,) = [event for event in events if isinstance(event, Close)]
     assert not close.complete
-    assert close.native["toolglot"][RAW].startswith(wrote)
+    assert close.native["toolglot"][RAW_NOTE].startswith(wrote)
     (loss,) = shared.receipt.losses
-    assert "x" * (SHOWN // 2) in loss.why
-    assert len(loss.why) < 2 * SHOWN + 200
+    assert "x" * (MAX_RAW_CHARS // 2) in loss.why
+    assert len(loss.why) < 2 * MAX_RAW_CHARS + 200
 
 
 @pytest.mark.parametrize("format_name", SEVERAL)

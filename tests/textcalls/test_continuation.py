@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.textcalls.continuation import continuation, same
+from toolglot.textcalls.continuation import complete_json, is_same_json
 
 texts = st.text(st.characters(codec="utf-8"), max_size=10) | st.text('"\\\n/é😀\x01b', max_size=8)
 scalars = texts | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
@@ -24,9 +24,9 @@ layouts = st.sampled_from([{"ensure_ascii": False}, {}, {"indent": 2}, {"separat
 def test_every_beginning_of_a_value_is_completed_to_it(value: Any, layout: dict[str, Any]) -> None:
     text = json.dumps(value, **layout)
     for cut in range(len(text) + 1):
-        rest = continuation(text[:cut], value)
+        rest = complete_json(text[:cut], value)
         assert rest is not None, text[:cut]
-        assert same(json.loads(text[:cut] + rest), value)
+        assert is_same_json(json.loads(text[:cut] + rest), value)
 
 
 @given(sent=objects, value=objects, layout=layouts, data=st.data())
@@ -35,9 +35,9 @@ def test_a_completion_is_right_or_there_is_none(
 ) -> None:
     text = json.dumps(sent, **layout)
     emitted = text[: data.draw(st.integers(0, len(text)))]
-    rest = continuation(emitted, value)
+    rest = complete_json(emitted, value)
     if rest is not None:
-        assert same(json.loads(emitted + rest), value)
+        assert is_same_json(json.loads(emitted + rest), value)
 
 
 COMPLETED: list[tuple[str, Any, str]] = [
@@ -61,7 +61,7 @@ COMPLETED: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("emitted", "value", "rest"), COMPLETED)
 def test_what_is_left_is_written_in_the_value_s_order(emitted: str, value: Any, rest: str) -> None:
-    assert continuation(emitted, value) == rest
+    assert complete_json(emitted, value) == rest
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_what_is_left_is_written_in_the_value_s_order(emitted: str, value: Any, 
     ],
 )
 def test_what_was_sent_amiss_cannot_be_completed(emitted: str, value: Any) -> None:
-    assert continuation(emitted, value) is None
+    assert complete_json(emitted, value) is None
 
 
 def test_long_and_deep_values_do_no_harm() -> None:
     value = {"text": 'abc "x"\n' * 50_000, "list": [[1, "y"]] * 20_000}
     text = json.dumps(value)
     for cut in (100, len(text) // 2, len(text) - 3):
-        rest = continuation(text[:cut], value)
+        rest = complete_json(text[:cut], value)
         assert rest is not None
         assert json.loads(text[:cut] + rest) == value
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    assert continuation('{"a": [[', {"a": deep}) is None
+    assert complete_json('{"a": [[', {"a": deep}) is None
     while deep != 1:  # taken apart by hand: freeing it at once would recurse
         deep = deep.pop()

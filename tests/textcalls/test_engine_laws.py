@@ -18,7 +18,7 @@ from tests.textcalls.reading import Reading, read
 from toolglot.ir import ToolCall
 from toolglot.textcalls import AUTO, FORMATS, find_format
 from toolglot.textcalls.formats import WHOLE_ANSWER
-from toolglot.textcalls.grammar import Call
+from toolglot.textcalls.grammar import CallSyntax
 from toolglot.textcalls.prompts import calls_text
 from toolglot.textcalls.vocabulary import Vocabulary, vocabulary_of
 
@@ -119,7 +119,7 @@ def test_the_way_a_text_is_cut_changes_nothing(
     cut: bool,
     starts_in_reasoning: bool,
     ends_at: tuple[str, ...],
-    further: tuple[Call, ...],
+    further: tuple[CallSyntax, ...],
 ) -> None:
     text = data.draw(texts(name))
     text_format = replace(find_format(name), calls=(*find_format(name).calls, *further))

@@ -28,12 +28,12 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.textcalls import Engine, find_format, parser
-from toolglot.textcalls.again import Again, Written
-from toolglot.textcalls.escapes import MAX_LENGTH, Escapes
-from toolglot.textcalls.prompts.escaping import marks_of_prompt
+from toolglot.textcalls.prompts.escaping import sure_marks
 from toolglot.textcalls.prompts.records import Result
-from toolglot.textcalls.prompts.render import PROMPTS, calls_text, instructions, results_text
-from toolglot.textcalls.turns import ESCAPED, Turns
+from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text, tool_instructions
+from toolglot.textcalls.render_turns import ESCAPED, TurnRenderer
+from toolglot.textcalls.retry_prompt import AttemptedCall, RetryPrompt
+from toolglot.textcalls.unescape import MAX_LENGTH, Escapes
 
 ATTACK = ToolCall(id="x1y2z3a4b", name="run_shell", arguments='{"command": "rm -rf /"}')
 SHELL = Tool(name="run_shell", parameters={"type": "object", "properties": {"command": {"type": "string"}}})
@@ -137,15 +137,15 @@ def _most(format_name: str, texts: list[str], request: Request) -> int:
 def test_no_text_of_a_tool_makes_a_call_in_the_instructions(format_name: str) -> None:
     honest, attacked = stranger("some text"), stranger(forged(format_name), named="run_shell")
     request = asking(user("Hello"), tools=(SHELL, honest))
-    expected = called(format_name, instructions(format_name, (SHELL, honest)), request)
-    assert called(format_name, instructions(format_name, (SHELL, attacked)), request) == expected
+    expected = called(format_name, tool_instructions(format_name, (SHELL, honest)), request)
+    assert called(format_name, tool_instructions(format_name, (SHELL, attacked)), request) == expected
 
 
 @pytest.mark.parametrize("format_name", PROMPTS)
 def test_the_instructions_have_no_mark_that_the_tools_have_brought(format_name: str) -> None:
-    expected = instructions(format_name, (SHELL, stranger("some text")))
-    for mark in marks_of_prompt(PROMPTS[format_name]):
-        told = instructions(format_name, (SHELL, stranger(f"Look: {mark} there")))
+    expected = tool_instructions(format_name, (SHELL, stranger("some text")))
+    for mark in sure_marks(PROMPTS[format_name]):
+        told = tool_instructions(format_name, (SHELL, stranger(f"Look: {mark} there")))
         if not mark[0].isalnum() and mark[0] != "#":
             assert told.count(mark) == expected.count(mark), mark
 
@@ -157,7 +157,7 @@ def test_names_keys_and_words_of_a_schema_stay_as_they_are() -> None:
         parameters={"type": "object", "properties": {"run_shell": {"enum": ["run_shell", "search"]}}},
     )
     for format_name in PROMPTS:
-        assert "·" not in instructions(format_name, (SHELL, tool)), format_name
+        assert "·" not in tool_instructions(format_name, (SHELL, tool)), format_name
 
 
 def test_a_word_of_a_schema_that_is_a_mark_reaches_the_client_as_it_was() -> None:
@@ -179,8 +179,11 @@ def test_a_word_of_a_schema_that_is_a_mark_reaches_the_client_as_it_was() -> Non
 @pytest.mark.parametrize("format_name", PROMPTS)
 def test_what_is_wrong_with_a_call_makes_none(format_name: str) -> None:
     attack = forged(format_name)
-    written = (Written(call(attack, attack), f"there is no tool {attack!r}"), Written(call("b", "run_shell"), attack))
-    _, answer = Again(text="", written=written, tools=(SHELL,)).messages(format_name)
+    written = (
+        AttemptedCall(call(attack, attack), f"there is no tool {attack!r}"),
+        AttemptedCall(call("b", "run_shell"), attack),
+    )
+    _, answer = RetryPrompt(text="", written=written, tools=(SHELL,)).messages(format_name)
     (text,) = answer.content
     assert isinstance(text, Text)
     assert called(format_name, text.text, asking(tools=(SHELL,))) == []
@@ -197,7 +200,7 @@ def hostile(draw: st.DrawFn, format_name: str) -> str:
     """Text full of marks, whole calls among them."""
     marks = st.sampled_from(
         [
-            *marks_of_prompt(PROMPTS[format_name]),
+            *sure_marks(PROMPTS[format_name]),
             *(closer.replace("{name}", "search") for one in find_format(format_name).calls for closer in one.closers),
             calls_text(format_name, (ATTACK,)),
         ]
@@ -213,7 +216,7 @@ def test_no_argument_of_a_past_call_reads_as_another_call(format_name: str, data
     arguments = data.draw(st.one_of(st.just(json.dumps(given)), text, text.map(lambda rest: json.dumps(given) + rest)))
     tools = (SHELL, Tool(name="search", parameters={"type": "object", "properties": {"query": {"type": "string"}}}))
     receipt = Receipt()
-    (told,) = Turns(format_name, receipt, tools).rendered((assistant(call("abcDEF123", "search", arguments)),))
+    (told,) = TurnRenderer(format_name, receipt, tools).render((assistant(call("abcDEF123", "search", arguments)),))
     written = "".join(block.text for block in told.content if isinstance(block, Text))
     engine = Engine(find_format(format_name), {tool.name: tool.parameters for tool in tools})
     starts = [event[2] for event in (*engine.feed(written), *engine.finish()) if event[0] == "start"]
@@ -234,7 +237,7 @@ UNWRITABLE = {
 def test_a_call_that_the_format_cannot_hold_is_told_in_words(format_name: str) -> None:
     receipt = Receipt()
     turn = assistant(call("a", "search", UNWRITABLE[format_name]))
-    (told,) = Turns(format_name, receipt, (SHELL, stranger("x"))).rendered((turn,))
+    (told,) = TurnRenderer(format_name, receipt, (SHELL, stranger("x"))).render((turn,))
     (text,) = told.content
     assert isinstance(text, Text)
     assert text.text.startswith("[a call of search with these arguments: {")
@@ -245,7 +248,9 @@ def test_a_call_that_the_format_cannot_hold_is_told_in_words(format_name: str) -
 def test_no_mark_comes_about_between_two_messages_of_one_side(format_name: str) -> None:
     attack = forged(format_name)
     for cut in range(1, len(attack)):
-        told = Turns(format_name, Receipt(), (SHELL,)).rendered((user(f"Hello {attack[:cut]}"), user(attack[cut:])))
+        told = TurnRenderer(format_name, Receipt(), (SHELL,)).render(
+            (user(f"Hello {attack[:cut]}"), user(attack[cut:]))
+        )
         joined = "".join(block.text for message in told for block in message.content if isinstance(block, Text))
         assert called(format_name, joined, asking(tools=(SHELL,))) == []
 
@@ -253,7 +258,7 @@ def test_no_mark_comes_about_between_two_messages_of_one_side(format_name: str) 
 def told_with_marks(format_name: str, *messages: Message) -> tuple[list[str], Receipt, Escapes]:
     """What is told of the messages, the receipt, and what was broken in them."""
     receipt, escapes = Receipt(), Escapes()
-    told = Turns(format_name, receipt, (SHELL,), escapes).rendered(messages)
+    told = TurnRenderer(format_name, receipt, (SHELL,), escapes).render(messages)
     return [block.text for message in told for block in message.content if isinstance(block, Text)], receipt, escapes
 
 

@@ -35,8 +35,8 @@ from toolglot.textcalls.formats import READ_BY_AUTO
 from toolglot.textcalls.history import native_history
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
+from toolglot.textcalls.render_turns import TurnRenderer
 from toolglot.textcalls.settings import TextCalls
-from toolglot.textcalls.turns import Turns
 from toolglot.translate import Exchange
 
 PARIS = call("a1b2c3d4e", "get_weather", '{"city":"Paris","days":2}')
@@ -74,7 +74,7 @@ def test_a_turn_that_was_told_as_text_is_read_back(format_name: str) -> None:
     turn = assistant(Text(text="I look."), PARIS, NOW)
     answers = (result(PARIS.id, "get_weather", "sun\nand wind"), result(NOW.id, "get_time", "broken", is_error=True))
     native = (user("Hello"), turn, Message(role="user", content=answers), assistant(Text(text="Done.")))
-    told = Turns(format_name, Receipt(), TOOLS).rendered(native)
+    told = TurnRenderer(format_name, Receipt(), TOOLS).render(native)
     back = read(format_name, *told)
     assert outcome(back) == [("get_weather", "sun\nand wind", False), ("get_time", "broken", True)]
     assert [meaning(one.arguments) for one in calls_of(blocks_of(back))] == [{"city": "Paris", "days": 2}, {}]
@@ -358,7 +358,7 @@ def test_any_turn_that_was_told_as_text_is_read_back(format_name: str, data: st.
         result(one.id, one.name, text, is_error=bad) for one, text, bad in zip(calls, texts, failed, strict=True)
     )
     native = (user("Hello"), assistant(*calls), Message(role="user", content=answers), user("Well?"))
-    back = read(format_name, *Turns(format_name, Receipt(), TOOLS).rendered(native))
+    back = read(format_name, *TurnRenderer(format_name, Receipt(), TOOLS).render(native))
     assert [meaning(one.arguments) for one in calls_of(blocks_of(back))] == drawn
     expected = [("get_weather", text, bad) for text, bad in zip(texts, failed, strict=True)]
     if format_name != "kimi_k2":  # nothing marks the end of its results
@@ -370,7 +370,7 @@ def test_any_turn_that_was_told_as_text_is_read_back(format_name: str, data: st.
 
 
 def told(format_name: str, *messages: Message) -> tuple[Message, ...]:
-    return Turns(format_name, Receipt(), TOOLS).rendered(messages)
+    return TurnRenderer(format_name, Receipt(), TOOLS).render(messages)
 
 
 @pytest.mark.parametrize("format_name", [text_format.name for text_format in READ_BY_AUTO])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from toolglot.textcalls import FORMATS, Format, parser
-from toolglot.textcalls.grammar import Call, Header
+from toolglot.textcalls.grammar import CallSyntax, Header
 
 TOOLS = [{"name": "now"}]
 STABLE = {"text", "reasoning", "start", "args", "end"}
 PERCENT = Format(
     name="percent",
     title="%%call name, JSON, %%end",
-    calls=(Call(header=Header(("%%call ",), ("\n",), r"(?P<name>\S+)"), body="json", closers=("%%end",)),),
+    calls=(CallSyntax(header=Header(("%%call ",), ("\n",), r"(?P<name>\S+)"), body="json", closers=("%%end",)),),
 )
 
 HERMES_TEXTS = {

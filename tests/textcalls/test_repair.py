@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.textcalls.repair import RepairError, repair_arguments, repair_described, repair_document
+from toolglot.textcalls.repair import RepairError, repair_arguments, repair_document, repair_with_report
 
 REPAIRED: dict[str, tuple[str, Any]] = {
     "single quotes": ("{'town': 'Bern', 'days': 3}", {"town": "Bern", "days": 3}),
@@ -126,7 +126,7 @@ REFUSED: dict[str, str] = {
 
 @pytest.mark.parametrize(("text", "meant"), REPAIRED.values(), ids=REPAIRED)
 def test_what_has_one_meaning_is_repaired(text: str, meant: Any) -> None:
-    value, how = repair_described(text)
+    value, how = repair_with_report(text)
     assert value == meant
     assert json.dumps(value) == json.dumps(meant)
     try:
@@ -143,11 +143,11 @@ def test_what_may_mean_something_else_is_refused(text: str) -> None:
 
 
 def test_whole_json_is_returned_without_a_word() -> None:
-    assert repair_described('{"a": [1, 2.5, null], "b": "x\\ny "}') == ({"a": [1, 2.5, None], "b": "x\ny "}, "")
+    assert repair_with_report('{"a": [1, 2.5, null], "b": "x\\ny "}') == ({"a": [1, 2.5, None], "b": "x\ny "}, "")
 
 
 def test_what_was_repaired_is_named() -> None:
-    _, how = repair_described("{'a': True,}")
+    _, how = repair_with_report("{'a': True,}")
     assert how == "single quotes, Python's literals, extra commas"
 
 

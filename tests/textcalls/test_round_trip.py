@@ -1,8 +1,8 @@
 """The law between the two sides of every format: what is written is read back, however the text is cut.
 
-A format with tags cannot hold everything. What it cannot hold is what `calls_described` notes; the law is that all else
-comes back. Values have the types that the tool's schema declares, as those of a call that may run have: where there are
-only tags, nothing else tells 42 from "42".
+A format with tags cannot hold everything. What it cannot hold is what `write_calls_with_notes` notes; the law is that
+all else comes back. Values have the types that the tool's schema declares, as those of a call that may run have: where
+there are only tags, nothing else tells 42 from "42".
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from tests.strategies import json_objects
 from toolglot.ir import Tool, ToolCall
 from toolglot.textcalls import parser
-from toolglot.textcalls.prompts import PROMPTS, calls_described
-from toolglot.textcalls.prompts.escaping import marks_of_prompt
+from toolglot.textcalls.prompts import PROMPTS, write_calls_with_notes
+from toolglot.textcalls.prompts.escaping import sure_marks
 
 TAGGED = frozenset(name for name, prompt in PROMPTS.items() if prompt.calls.body in ("tagged", "elements"))
 TYPED = frozenset(("deepseek_v32", "deepseek_v4", "kimi_k3", "continue_codeblock"))
@@ -55,7 +55,7 @@ Typed = tuple[dict[str, Any], SearchStrategy[Any]]
 
 def strings_for(name: str) -> SearchStrategy[str]:
     """Strings that a format may stumble over: its own marks above all."""
-    part = st.sampled_from(marks_of_prompt(PROMPTS[name])) | st.sampled_from(MARKS) | st.text(LETTERS, max_size=4)
+    part = st.sampled_from(sure_marks(PROMPTS[name])) | st.sampled_from(MARKS) | st.text(LETTERS, max_size=4)
     return st.one_of(
         st.lists(part, min_size=1, max_size=4).map("".join),
         st.text(LETTERS, max_size=10),
@@ -144,7 +144,7 @@ def read(name: str, tools: Sequence[Tool], parts: Sequence[str]) -> tuple[list[t
 
 
 def check(name: str, tools: Sequence[Tool], calls: Sequence[ToolCall], cuts: Sequence[int]) -> None:
-    text, notes = calls_described(name, calls)
+    text, notes = write_calls_with_notes(name, calls)
     assume(not notes)
     wanted = [(call.name, json.loads(call.arguments)) for call in calls]
     for parts in ([text], list(text), pieces(text, cuts)):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from toolglot.textcalls import AUTO, Engine, find_format
 from toolglot.textcalls.events import CallEvent
 from toolglot.textcalls.json_scan import MAX_PARTS, MIN_BULK, JsonScan
-from toolglot.textcalls.marks import Marks, marks_of
-from toolglot.textcalls.work_budget import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE
+from toolglot.textcalls.marks import MarkSet, mark_set
+from toolglot.textcalls.work_budget import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE_CHARS
 
 SCHEMAS: dict[str, Any] = {tool.name: tool.parameters for tool in TOOLS}
 CALL = '<tool_call>{"name": "write_file", "arguments": {"content": "x"}}</tool_call>'
@@ -135,7 +135,7 @@ def test_an_answer_may_hold_hundreds_of_calls() -> None:
 
 @pytest.mark.parametrize("name", ["hermes_json", "generic_json", AUTO])
 @pytest.mark.parametrize("unit", [FLOOD, "{\n", "[\n", "```\n", f"<think>{FLOOD}", f"<think>{CALL} x </think>\n", CALL])
-@pytest.mark.parametrize("size", [PAUSE - 1, 10_007])
+@pytest.mark.parametrize("size", [PAUSE_CHARS - 1, 10_007])
 def test_where_a_pause_begins_and_ends_does_not_depend_on_the_pieces(name: str, unit: str, size: int) -> None:
     text = unit * (2 * FREE_STEPS) + CALL
     whole, cut = read(name, text), read(name, text, size)
@@ -192,7 +192,7 @@ ITEMS = (
 ODD = ("[", "]", "{", "}", ",", ":", '"', "\\", "\n", "01", "1e3[", "tru", " " * 70, '"\\u0041"', '"\\q"', "</t>\n")
 
 
-def scanned(text: str, size: int, closers: Marks | None) -> tuple[str, bool, bool, bool, int]:
+def scanned(text: str, size: int, closers: MarkSet | None) -> tuple[str, bool, bool, bool, int]:
     """What a scan passes on of a text in pieces of this size, and how it ends."""
     scan = JsonScan(closers)
     passed, rest, at = "", "", 0
@@ -215,7 +215,7 @@ def test_tokens_in_bulk_read_as_they_do_one_by_one(
     items: list[str], spaces: list[str], closed: bool, size: int
 ) -> None:
     text = "[" + ",".join(item + space for item, space in zip(items, spaces, strict=False)) + "]"
-    closers = marks_of(("</t>",)) if closed else None
+    closers = mark_set(("</t>",)) if closed else None
     one_by_one = scanned(text, 1, closers)
     assert len(text) < MIN_BULK or scanned(text, len(text), closers) == one_by_one
     assert scanned(text, size, closers) == one_by_one

@@ -15,7 +15,7 @@ from mcp import Client
 from tests.tool_server.peers import GENERATIONS, Lines, lines, over_stdio, talk, text_of
 from toolglot.tool_server.arguments import MAX_DOCUMENT
 from toolglot.tool_server.stdio import HEAD, MAX_MESSAGE
-from toolglot.tool_server.stdio import Lines as Reader
+from toolglot.tool_server.stdio import LineReader as Reader
 
 REQUEST = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hi"}], "logprobs": True}
 

@@ -14,9 +14,9 @@ from tests.lint.streams import CHAT, SOUND, chat
 from toolglot.api import read_response, translate_request
 from toolglot.dialects import DIALECTS
 from toolglot.tokens import estimate
-from toolglot.tool_server.arguments import MAX_DOCUMENT, AskModel, CallError, read, schema_of
-from toolglot.tool_server.tools import MAX_BREACHES, MAX_TEXT, TOOLS, Told, cut, size_of
-from toolglot.tool_server.translating import MAX_LINES
+from toolglot.tool_server.arguments import MAX_DOCUMENT, AskModel, CallError, read_arguments, record_schema
+from toolglot.tool_server.tools import MAX_BREACHES, MAX_TEXT, TOOLS, ToolOutput, cut_text, work_size
+from toolglot.tool_server.translate_tool import MAX_LINES
 
 REQUEST = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hi"}], "logprobs": True}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
@@ -30,14 +30,16 @@ RESPONSE = {
 }
 
 
-def call(tool: str, **arguments: Any) -> Told:
+def call(tool: str, **arguments: Any) -> ToolOutput:
     """The result of a call, which is what the tool promises."""
     told = TOOLS[tool].run(arguments)
-    Draft202012Validator(schema_of(TOOLS[tool].gives)).validate(told.structured)
+    Draft202012Validator(record_schema(TOOLS[tool].gives)).validate(told.structured)
     return told
 
 
-def translated(document: Any, kind: str, source: str = "openai_chat", target: str = "anthropic", **more: Any) -> Told:
+def translated(
+    document: Any, kind: str, source: str = "openai_chat", target: str = "anthropic", **more: Any
+) -> ToolOutput:
     return call("translate", **{"from": source, "to": target, "kind": kind, "document": document, **more})
 
 
@@ -171,7 +173,7 @@ def test_a_long_text_is_cut_off_with_a_word_and_the_document_is_whole() -> None:
     told = translated(long, "request")
     assert told.structured["document"]["messages"][0]["content"] == "x" * MAX_TEXT
     assert "cut off here: 100000 of " in told.texts[0]
-    assert cut("x" * MAX_TEXT) == "x" * MAX_TEXT
+    assert cut_text("x" * MAX_TEXT) == "x" * MAX_TEXT
 
 
 def test_a_stream_that_grows_too_long_is_cut_off_behind_an_event() -> None:
@@ -271,7 +273,7 @@ def test_the_list_names_what_the_other_tools_take() -> None:
     "form", [*(tool.takes for tool in TOOLS.values()), *(tool.gives for tool in TOOLS.values()), AskModel]
 )
 def test_a_schema_is_sound_and_all_in_one_piece(form: Any) -> None:
-    schema = schema_of(form)
+    schema = record_schema(form)
     Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
     assert "$ref" not in json.dumps(schema)
@@ -280,15 +282,15 @@ def test_a_schema_is_sound_and_all_in_one_piece(form: Any) -> None:
 def test_every_argument_is_described() -> None:
     forms: list[type[Struct]] = [*(tool.takes for tool in TOOLS.values()), AskModel]
     for form in forms:
-        for name, argument in schema_of(form)["properties"].items():
+        for name, argument in record_schema(form)["properties"].items():
             assert argument.get("description"), name
 
 
 def test_the_size_of_a_call_is_that_of_its_document() -> None:
-    assert size_of({"document": "x" * 50, "from": "y"}) == 50
-    assert size_of({"document": {"a": "x" * 50}}) == 58
-    assert size_of({"document": {"a": 10**5000}}) == 0
-    assert size_of(None) == 0
+    assert work_size({"document": "x" * 50, "from": "y"}) == 50
+    assert work_size({"document": {"a": "x" * 50}}) == 58
+    assert work_size({"document": {"a": 10**5000}}) == 0
+    assert work_size(None) == 0
 
 
 def test_a_translated_response_is_readable() -> None:
@@ -297,4 +299,4 @@ def test_a_translated_response_is_readable() -> None:
 
 
 def test_a_record_without_arguments_is_read_from_nothing() -> None:
-    assert read(None, TOOLS["list_dialects"].takes) == TOOLS["list_dialects"].takes()
+    assert read_arguments(None, TOOLS["list_dialects"].takes) == TOOLS["list_dialects"].takes()

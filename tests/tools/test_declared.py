@@ -17,7 +17,7 @@ from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, Text, Tool
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED, ROOM, DeclaredTools, Tools, written
+from toolglot.tools.declared import CACHE_BYTES, DECLARED, DeclaredTools, Tools, schema_json
 from toolglot.translate import Exchange
 
 SCHEMA = {
@@ -211,17 +211,17 @@ def test_encoders_find_the_schemas_of_a_request() -> None:
     tools = [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": schema}]}]
     (tool,) = GEMINI.decode_request(json.dumps({"contents": [], "tools": tools}).encode()).tools
     assert isinstance(tool, Tool)
-    assert written(tool.parameters) == Raw(json.dumps(schema, separators=(",", ":")).encode())
+    assert schema_json(tool.parameters) == Raw(json.dumps(schema, separators=(",", ":")).encode())
 
 
 def test_a_known_schema_is_written_as_the_text_that_it_is() -> None:
     raw = DIALECTS["anthropic"].encode_request(REQUEST, Receipt())
     tool = DIALECTS["anthropic"].decode_request(raw).tools[0]
     assert isinstance(tool, Tool)
-    assert isinstance(text := written(tool.parameters), Raw)
+    assert isinstance(text := schema_json(tool.parameters), Raw)
     assert bytes(text) == json.dumps(SCHEMA, separators=(",", ":")).encode()
-    assert written(SCHEMA) is SCHEMA
-    assert written(None) is None
+    assert schema_json(SCHEMA) is SCHEMA
+    assert schema_json(None) is None
 
 
 def test_threads_share_the_memory() -> None:
@@ -242,4 +242,4 @@ def test_the_memory_of_the_process_is_bounded(length: int) -> None:
         tool = {"description": "x" * length, "name": f"tool_{number}"}
         body = {"contents": [], "tools": [{"functionDeclarations": [tool]}]}
         GEMINI.decode_request(json.dumps(body).encode())
-    assert len(DECLARED) * 1024 <= 2 * ROOM
+    assert len(DECLARED) * 1024 <= 2 * CACHE_BYTES

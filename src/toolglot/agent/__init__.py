@@ -1,1 +1,1 @@
-"""MCP servers and the loop that runs their tools: model, calls, results, model again, until the answer."""
+"""MCP servers and the loop that runs their tools: model, calls, results, and the model again, until the answer."""

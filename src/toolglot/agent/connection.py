@@ -1,7 +1,8 @@
-"""One session with an MCP server, from its first word to its last.
+"""One session with an MCP server, from start to end.
 
-`live` runs in one task from beginning to end (the SDK's cancel scopes must be left where they were entered); `call`
-may be called from any. What the SDK raises ends here: as `ToolFailedError` for a call, as `EndedError` for the session.
+`run_session` runs in one task from beginning to end, because the SDK's cancel scopes must be left where they were
+entered; `call` may be called from any task. Exceptions of the SDK end here: as `ToolFailedError` for a call, as
+`EndedError` for the session.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
 from pydantic import TypeAdapter, ValidationError
 
 from toolglot import __version__
-from toolglot.agent.envelope import opened
-from toolglot.agent.faults import FAULTS, NETWORK, leaf, told
-from toolglot.agent.http import Http
-from toolglot.agent.keeper import EndedError, Keeper, Progress
-from toolglot.agent.sift import CountedWriting, Requests, SiftedReading
-from toolglot.agent.stdio import Stdio
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.http_transport import HttpServerTransport
+from toolglot.agent.result_envelope import open_envelope
+from toolglot.agent.server_errors import NETWORK_ERRORS, SERVER_ERRORS, error_text, first_error
+from toolglot.agent.server_records import ToolFailedError
+from toolglot.agent.stdio_transport import StdioServerTransport
+from toolglot.agent.supervisor import EndedError, ProgressCallback, ServerSupervisor
+from toolglot.agent.throttle import CountingWriter, PendingRequests, ThrottledReader
 from toolglot.errors import DecodeError
 
 MAX_TOOLS = 1_000
@@ -41,25 +42,25 @@ MAX_BYTES = 8_000_000
 STATELESS = "2026-07-28"
 _MODES = {"auto": "auto", "stateless": STATELESS, "handshake": "legacy"}
 
-# What the SDK logs are tracebacks with whatever a server has sent, and what its HTTP client logs are addresses, which
-# may hold keys. What matters comes to us as exceptions. Somebody who has set a level wants to see more.
-_QUIET = {"client": logging.CRITICAL, "mcp.client": logging.CRITICAL, "mcp.shared": logging.CRITICAL}
-for _name, _level in {**_QUIET, "httpx2": logging.WARNING, "httpcore2": logging.WARNING}.items():
+# The SDK logs tracebacks with whatever a server has sent, and its HTTP client logs addresses, which may contain keys.
+# What matters reaches us as exceptions. A user who has set a level wants to see more.
+_QUIET_LEVEL = {"client": logging.CRITICAL, "mcp.client": logging.CRITICAL, "mcp.shared": logging.CRITICAL}
+for _name, _level in {**_QUIET_LEVEL, "httpx2": logging.WARNING, "httpcore2": logging.WARNING}.items():
     if logging.getLogger(_name).level == logging.NOTSET:
         logging.getLogger(_name).setLevel(_level)
 
-_CLOSED = (CONNECTION_CLOSED, "Connection closed")
-"""What the SDK makes of the calls in flight when a connection ends; single calls may fail with the same code."""
+_CONNECTION_CLOSED = (CONNECTION_CLOSED, "Connection closed")
+"""The SDK's error for calls in flight when a connection ends; single calls may fail with the same code."""
 
 _ANY: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-_NAMED = 5
-"""Of tools that are left out, so many are named."""
+_MAX_NAMED = 5
+"""Number of skipped tools to name."""
 
 
-class Session:
+class McpSession:
     """A session that has begun."""
 
-    def __init__(self, keeper: Keeper, client: Client, over: asyncio.Event, changed: asyncio.Event) -> None:
+    def __init__(self, keeper: ServerSupervisor, client: Client, over: asyncio.Event, changed: asyncio.Event) -> None:
         self._keeper = keeper
         self._client = client
         self._over = over
@@ -68,18 +69,18 @@ class Session:
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._warned: set[str] = set()
 
-    # What the owner's task runs.
+    # Run by the owner's task.
 
     @property
     def protocol(self) -> str:
         return self._client.protocol_version
 
     async def run(self) -> None:
-        """Follows the list of tools until the session is over."""
+        """Follow the list of tools until the session is over."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._listen)
-                tasks.start_soon(self._follow)
+                tasks.start_soon(self._listen_for_changes)
+                tasks.start_soon(self._follow_tool_list)
                 await self._over.wait()
                 tasks.cancel_scope.cancel()
         finally:
@@ -88,7 +89,7 @@ class Session:
                 task.cancel()
 
     async def tools(self) -> list[dict[str, Any]]:
-        """The definitions of the whole list, page by page, as far as there may be more."""
+        """Return the definitions of the whole list, page by page, up to the limits."""
         listed: list[dict[str, Any]] = []
         cursor: str | None = None
         size = 0
@@ -97,7 +98,7 @@ class Session:
                 page = await self._client.list_tools(cursor=cursor)
             except MCPError as error:
                 if error.code == METHOD_NOT_FOUND and cursor is None:
-                    return []  # a server that has resources or prompts alone
+                    return []  # a server that has only resources or prompts
                 raise
             found = self._definitions(page)
             cursor = page.next_cursor
@@ -113,16 +114,16 @@ class Session:
         return listed[:MAX_TOOLS]
 
     def _definitions(self, page: mcp_types.ListToolsResult) -> list[dict[str, Any]]:
-        """The tools of a page that are fit for use. The SDK has left out those whose headers must not be sent."""
-        carried = opened(page.meta) or {}
+        """Return the usable tools of a page. The SDK has removed those whose headers must not be sent."""
+        carried = open_envelope(page.meta) or {}
         if carried.get("tools") is None:
             raise DecodeError("tools", "this array of tools is required")
         left_out: list[tuple[str, str]] = carried["left_out"]
         allowed = {tool.name for tool in page.tools}
         refused = [tool["name"] for tool in carried["tools"] if tool["name"] not in allowed]
         if wrong := [*left_out, *((name, "its x-mcp-header is not valid") for name in refused)]:
-            named = [f"{name} ({why})" for name, why in wrong[:_NAMED]]
-            more = [f"and {len(wrong) - _NAMED} more"] if len(wrong) > _NAMED else []
+            named = [f"{name} ({why})" for name, why in wrong[:_MAX_NAMED]]
+            more = [f"and {len(wrong) - _MAX_NAMED} more"] if len(wrong) > _MAX_NAMED else []
             self._warn_once("tools are left out", "; ".join([*named, *more]))
         return [tool for tool in carried["tools"] if tool["name"] in allowed]
 
@@ -131,22 +132,22 @@ class Session:
             self._warned.add(what)
             self._keeper.warn(f"{what}: {why}" if why else what)
 
-    async def _follow(self) -> None:
+    async def _follow_tool_list(self) -> None:
         while True:
             await self._changed.wait()
-            # One reading for all that changes at once, and no more of them than this for a server that never rests.
+            # One read for all simultaneous changes, and a limited rate for a server that changes constantly.
             await anyio.sleep(self._keeper.pace.settle)
             self._changed.clear()
             try:
                 with anyio.fail_after(self._keeper.config.start_timeout):
-                    self._keeper.listed(await self.tools())
+                    self._keeper.set_tools(await self.tools())
             except (MCPError, ValidationError, DecodeError, TimeoutError) as error:
                 if self._over.is_set():
                     return
-                self._warn_once("its tools have changed, but cannot be listed", told(error))
+                self._warn_once("its tools have changed, but cannot be listed", error_text(error))
 
-    async def _listen(self) -> None:
-        """Since 2026-07-28 a server tells of changes to those alone who listen."""
+    async def _listen_for_changes(self) -> None:
+        """Since protocol version 2026-07-28 a server reports changes only to those who listen."""
         if self.protocol < STATELESS:
             return
         while True:
@@ -159,32 +160,32 @@ class Session:
                         self._changed.set()
             except MCPError as error:
                 if error.code != CONNECTION_CLOSED:
-                    pause = self._keeper.pace.relist  # it has no such thing
+                    pause = self._keeper.pace.relist  # the server does not support it
             except SubscriptionLost:
                 pass
             await anyio.sleep(pause)
-            self._changed.set()  # nobody repeats what was said meanwhile
+            self._changed.set()  # changes in the meantime are not repeated
 
-    # What anybody calls.
+    # Called from any task.
 
-    async def call(self, name: str, arguments: dict[str, Any], on_progress: Progress | None) -> dict[str, Any]:
-        """The result of a tool as the wire has it. Whoever is cancelled, or has waited for long enough, is gone at
-        once: the server is told by a task that nobody has to wait for.
+    async def call(self, name: str, arguments: dict[str, Any], on_progress: ProgressCallback | None) -> dict[str, Any]:
+        """Return a tool's result as MCP's JSON. A caller that is canceled or times out returns at once: a separate task
+        notifies the server.
 
         Raises:
-            ToolFailedError: there is none.
+            ToolFailedError: there is no result.
         """
-        _check(arguments)
+        _check_writable(arguments)
         timeout = self._keeper.config.timeout
         task = asyncio.create_task(self._send(name, arguments, on_progress))
         self._calls.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(self._discard_task)
         try:
             ends: set[asyncio.Future[Any]] = {task, self._gone}
             await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # The SDK tells the server when its request is cancelled: with `notifications/cancelled`, or by closing the
-            # request's stream where that is the way.
+            # The SDK notifies the server when its request is canceled: with `notifications/cancelled`, or by closing
+            # the request's stream if the transport requires that.
             if not task.done():
                 task.cancel()
         if task.done() and not task.cancelled():
@@ -192,56 +193,58 @@ class Session:
                 raise self._failure(error) from None
             return self._complete(task.result())
         if self._gone.done() or task.cancelled():
-            raise ToolFailedError(self._ended())
+            raise ToolFailedError(self._end_reason())
         raise ToolFailedError(f"MCP server {self._keeper.name} did not answer within {timeout:g} seconds")
 
-    def _forget(self, task: asyncio.Task[dict[str, Any]]) -> None:
+    def _discard_task(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # it was told, or nobody waits for it any more
+            task.exception()  # it was reported, or nobody waits for it any more
 
-    async def _send(self, name: str, arguments: dict[str, Any], on_progress: Progress | None) -> dict[str, Any]:
+    async def _send(self, name: str, arguments: dict[str, Any], on_progress: ProgressCallback | None) -> dict[str, Any]:
         try:
             return await self._request(name, arguments, on_progress)
         except MCPError as error:
             if error.code != HEADER_MISMATCH:
                 raise
-        # The tool's schema says which arguments are repeated in headers, and we have an old one.
-        self._keeper.listed(await self.tools())
+        # The tool's schema says which arguments are repeated in headers, and ours is outdated.
+        self._keeper.set_tools(await self.tools())
         return await self._request(name, arguments, on_progress)
 
-    async def _request(self, name: str, arguments: dict[str, Any], on_progress: Progress | None) -> dict[str, Any]:
+    async def _request(
+        self, name: str, arguments: dict[str, Any], on_progress: ProgressCallback | None
+    ) -> dict[str, Any]:
         params = mcp_types.CallToolRequestParams(name=name, arguments=arguments)
         request = mcp_types.CallToolRequest(params=params)
-        progress = None if on_progress is None else _awaited(on_progress, self._keeper.clean)
-        # Not `call_tool`, which refuses results whose `structuredContent` does not fit the tool's `outputSchema`: a
-        # model can use them all the same.
+        progress = None if on_progress is None else _as_progress_fn(on_progress, self._keeper.clean)
+        # Not `call_tool`, which refuses results whose `structuredContent` does not match the tool's `outputSchema`: a
+        # model can use them anyway.
         answer = await self._client.session.send_request(request, _ANY, progress_callback=progress)
-        result = opened(answer.get("_meta"))
+        result = open_envelope(answer.get("_meta"))
         return cast(dict[str, Any], answer if result is None else result)
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Nobody is here who could be asked, and no model is lent to servers."""
+        """Servers can ask neither a user nor a model here."""
         kind = result.get("resultType", "complete")
         if not isinstance(result.get("content", []), list):
             raise ToolFailedError(f"MCP server {self._keeper.name}: what it sent is not MCP: content: this is no list")
         if kind == "complete":
-            return self._keeper.kept_secret(result)
+            return self._keeper.redact(result)
         wanted = "asks for input, which nobody here can give" if kind == "input_required" else "gives another result"
         raise ToolFailedError(self._keeper.clean(f"the tool of MCP server {self._keeper.name} {wanted} ({kind})"))
 
     def _failure(self, error: BaseException) -> ToolFailedError:
-        closed = isinstance(error, MCPError) and (error.code, error.message) == _CLOSED
+        closed = isinstance(error, MCPError) and (error.code, error.message) == _CONNECTION_CLOSED
         if closed or self._over.is_set():
-            return ToolFailedError(self._ended())
-        return ToolFailedError(self._keeper.clean(f"MCP server {self._keeper.name}: {told(error)}"))
+            return ToolFailedError(self._end_reason())
+        return ToolFailedError(self._keeper.clean(f"MCP server {self._keeper.name}: {error_text(error)}"))
 
-    def _ended(self) -> str:
+    def _end_reason(self) -> str:
         return f"MCP server {self._keeper.name} ended before it had answered"
 
 
-def _check(arguments: dict[str, Any]) -> None:
-    """What cannot be written (half of a surrogate pair, which models do make) must fail here: in the transport it would
+def _check_writable(arguments: dict[str, Any]) -> None:
+    """Fail for text that cannot be encoded (half of a surrogate pair, which models do write). In the transport it would
     end the connection, and all other calls with it."""
     try:
         json.dumps(arguments, ensure_ascii=False).encode()
@@ -249,60 +252,64 @@ def _check(arguments: dict[str, Any]) -> None:
         raise ToolFailedError("the arguments cannot be written as JSON") from None
 
 
-def _awaited(on_progress: Progress, clean: Callable[[str], str]) -> ProgressFnT:
+def _as_progress_fn(on_progress: ProgressCallback, clean: Callable[[str], str]) -> ProgressFnT:
     async def report(progress: float, total: float | None, message: str | None) -> None:
         on_progress(progress, total, None if message is None else clean(message))
 
     return report
 
 
-async def live(keeper: Keeper) -> None:
-    """Connects to a server and keeps the connection until it ends, which always raises.
+async def run_session(keeper: ServerSupervisor) -> None:
+    """Connect to a server and keep the connection until it ends, which always raises.
 
     Raises:
         EndedError: why it has ended, or why there never was one.
     """
     over = asyncio.Event()
-    transport = _transport(keeper, over)
+    transport = _make_transport(keeper, over)
     limit = keeper.config.start_timeout
     try:
         with anyio.CancelScope(deadline=anyio.current_time() + limit) as start:
-            async with _session(keeper, transport, over) as session:
-                keeper.listed(await session.tools())
+            async with _open_session(keeper, transport, over) as session:
+                keeper.set_tools(await session.tools())
                 start.deadline = math.inf
                 keeper.ready(session, session.protocol)
                 await session.run()
-    except FAULTS as error:
-        raise _end(transport, error) from None
+    except SERVER_ERRORS as error:
+        raise _end_error(transport, error) from None
     except BaseExceptionGroup as group:
-        if (cause := leaf(group)) is None:
+        if (cause := first_error(group)) is None:
             raise
-        raise _end(transport, cause) from None
+        raise _end_error(transport, cause) from None
     if start.cancelled_caught:
         raise EndedError(f"it did not answer within {limit:g} seconds")
     raise EndedError(transport.why or "it ended the connection", by_itself=transport.ended)
 
 
-def _end(transport: Stdio | Http, error: Exception) -> EndedError:
-    """The transport knows more than the SDK's words for an end, and less than an error of the network."""
-    why = told(error) if isinstance(error, NETWORK) else transport.why or told(error)
+def _end_error(transport: StdioServerTransport | HttpServerTransport, error: Exception) -> EndedError:
+    """The transport's reason is better than the SDK's generic one, but a network error is better still."""
+    why = error_text(error) if isinstance(error, NETWORK_ERRORS) else transport.why or error_text(error)
     return EndedError(why, by_itself=transport.ended)
 
 
-def _transport(keeper: Keeper, over: asyncio.Event) -> Stdio | Http:
+def _make_transport(keeper: ServerSupervisor, over: asyncio.Event) -> StdioServerTransport | HttpServerTransport:
     if keeper.config.command is not None:
-        return Stdio(keeper.name, keeper.config, keeper.tail, grace=keeper.pace.grace, shown=keeper.clean)
-    return Http(keeper.config, over.set)
+        return StdioServerTransport(
+            keeper.name, keeper.config, keeper.tail, grace=keeper.pace.grace, shown=keeper.clean
+        )
+    return HttpServerTransport(keeper.config, over.set)
 
 
 @asynccontextmanager
-async def _session(keeper: Keeper, transport: Stdio | Http, over: asyncio.Event) -> AsyncIterator[Session]:
-    requests, changed = Requests(), asyncio.Event()
+async def _open_session(
+    keeper: ServerSupervisor, transport: StdioServerTransport | HttpServerTransport, over: asyncio.Event
+) -> AsyncIterator[McpSession]:
+    requests, changed = PendingRequests(), asyncio.Event()
 
     @asynccontextmanager
     async def streams() -> AsyncIterator[TransportStreams]:
         async with transport.streams() as (reading, writing):
-            yield SiftedReading(reading, requests, over.set), CountedWriting(writing, requests)
+            yield ThrottledReader(reading, requests, over.set), CountingWriter(writing, requests)
 
     async def heard(message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
@@ -313,7 +320,7 @@ async def _session(keeper: Keeper, transport: Stdio | Http, over: asyncio.Event)
         mode=_MODES[keeper.protocol],
         message_handler=heard,
         client_info=mcp_types.Implementation(name="toolglot", version=__version__),
-        cache=None,  # a list is asked for when it has changed
+        cache=None,  # a list is requested when it has changed
     )
     async with client:
-        yield Session(keeper, client, over, changed)
+        yield McpSession(keeper, client, over, changed)

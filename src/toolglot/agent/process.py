@@ -1,4 +1,4 @@
-"""One program that speaks on its pipes, in a process group of its own: started, listened to, and surely ended."""
+"""A program that communicates over pipes, in its own process group: started, read, and reliably stopped."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import sysconfig
 from collections.abc import Mapping
 from typing import cast
 
-from toolglot.agent.words import Tail
+from toolglot.agent.safe_text import ErrorTail
 from toolglot.config.schema import McpServerConfig
 
-_INHERITED = (
+_INHERITED_VARIABLES = (
     ("APPDATA", "LOCALAPPDATA", "PATH", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE")
     if sys.platform == "win32"
     else ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 )
-"""What programs need to run at all. Keys and proxies are not among it: those a server must be given on purpose."""
+"""Variables that programs need to run at all. Keys and proxies are not included: a server must be given those
+explicitly."""
 
 _CHUNK = 65_536
 _STDERR_PAUSE = 0.01
@@ -28,19 +29,19 @@ _POLL = 0.02
 _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 
 
-def environment(own: Mapping[str, str], around: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a server: the few harmless ones of our own, and those it is configured with."""
+def process_environment(own: Mapping[str, str], around: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables of a server: the few harmless inherited ones, and the configured ones."""
     around = os.environ if around is None else around
-    # A value that begins so is a function that an old shell has exported.
-    kept = {name: around[name] for name in _INHERITED if name in around and not around[name].startswith("()")}
+    # Such a value is a function exported by an old shell.
+    kept = {name: around[name] for name in _INHERITED_VARIABLES if name in around and not around[name].startswith("()")}
     return {**kept, **own}
 
 
-class Process(asyncio.SubprocessProtocol):
-    """A running program. Its standard error goes to `tail`, its output to `output`, which is read in chunks and holds
-    it up when it writes faster than that."""
+class ServerProcess(asyncio.SubprocessProtocol):
+    """A running program. Its standard error goes to `tail`, its output to `output`, which is read in chunks and applies
+    back-pressure."""
 
-    def __init__(self, tail: Tail) -> None:
+    def __init__(self, tail: ErrorTail) -> None:
         loop = asyncio.get_running_loop()
         self.output = asyncio.StreamReader(limit=_CHUNK, loop=loop)
         self.exited = asyncio.Event()
@@ -52,7 +53,7 @@ class Process(asyncio.SubprocessProtocol):
         self._discards = False
         self._transport: asyncio.SubprocessTransport
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
@@ -75,7 +76,7 @@ class Process(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
-        # A child of it may hold the pipe open for ever.
+        # A child process may hold the pipe open forever.
         self._loop.call_later(_LATE_OUTPUT, self._end_output)
 
     def pause_writing(self) -> None:
@@ -84,10 +85,10 @@ class Process(asyncio.SubprocessProtocol):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    # What we call.
+    # Called by us.
 
     async def write(self, data: bytes) -> None:
-        """Raises `BrokenPipeError` when nobody reads it any more."""
+        """Raises `BrokenPipeError` if the program no longer reads."""
         if not self._broken:
             cast(asyncio.WriteTransport, self._pipe(_INPUT)).write(data)
             await self._writable.wait()
@@ -95,8 +96,8 @@ class Process(asyncio.SubprocessProtocol):
             raise BrokenPipeError
 
     @property
-    def ending(self) -> str:
-        """What is to be said of its end."""
+    def exit_text(self) -> str:
+        """Describe how it ended."""
         code = self._transport.get_returncode()
         if code is None:
             return "it closed its output"
@@ -108,24 +109,24 @@ class Process(asyncio.SubprocessProtocol):
             return f"it was ended by signal {-code}"
 
     async def stop(self, grace: float, *, faulty: bool = False) -> None:
-        """Ends it and all that it has started: by closing its input, then SIGTERM, then SIGKILL, as far as needed. One
-        that is `faulty` is not waited for at first."""
+        """Stop it and all its child processes: by closing its input, then SIGTERM, then SIGKILL, as far as needed. A
+        `faulty` one is not given time to exit by itself."""
         try:
             self._end_output()
             self._discards = True
-            _resume(self._pipe(_OUTPUT))
-            _resume(self._pipe(_ERRORS))
+            _resume_reading(self._pipe(_OUTPUT))
+            _resume_reading(self._pipe(_ERRORS))
             self._pipe(_INPUT).close()
             if not faulty:
-                await self.exit(grace)
+                await self.wait_exit(grace)
             for number in (signal.SIGTERM, _KILL):
                 if not self._signal(number):
                     break
                 until = self._loop.time() + grace
-                await self.exit(grace)
-                await self._emptied(until)
+                await self.wait_exit(grace)
+                await self._wait_group_ended(until)
         finally:
-            # Also when the waiting itself was cancelled: nothing may be left.
+            # Even if the waiting itself was canceled: nothing may be left.
             self._signal(_KILL)
             self._transport.close()
 
@@ -135,32 +136,32 @@ class Process(asyncio.SubprocessProtocol):
         return pipe
 
     def _pause_errors(self) -> None:
-        """Nobody needs all of what a flood says; between its chunks the loop has time for others."""
+        """Pause reading: nobody needs all of a flood, and the loop serves others in between."""
         pipe = self._pipe(_ERRORS)
         if not pipe.is_closing():
             cast(asyncio.ReadTransport, pipe).pause_reading()
-            self._loop.call_later(_STDERR_PAUSE, _resume, pipe)
+            self._loop.call_later(_STDERR_PAUSE, _resume_reading, pipe)
 
     def _end_output(self) -> None:
         if not self._discards:
             self._discards = True
             self.output.feed_eof()
 
-    async def exit(self, seconds: float) -> None:
-        """Until it has ended, and no longer than this."""
+    async def wait_exit(self, seconds: float) -> None:
+        """Wait until it has ended, up to this time."""
         try:
             async with asyncio.timeout(seconds):
                 await self.exited.wait()
         except TimeoutError:
             return
 
-    async def _emptied(self, until: float) -> None:
-        """Until nothing is left of its group; there is no event for that."""
+    async def _wait_group_ended(self, until: float) -> None:
+        """Wait until its process group is empty; there is no event for that."""
         while self._signal(0) and self._loop.time() < until:
             await asyncio.sleep(_POLL)
 
     def _signal(self, number: int) -> bool:
-        """Sends the group a signal; False if nobody is left in it."""
+        """Send the group a signal; False if it is empty."""
         if sys.platform == "win32":
             if self.exited.is_set():
                 return False
@@ -179,29 +180,30 @@ class Process(asyncio.SubprocessProtocol):
 _KILL: int = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 
 
-def _resume(pipe: asyncio.BaseTransport) -> None:
+def _resume_reading(pipe: asyncio.BaseTransport) -> None:
     if not pipe.is_closing():
         cast(asyncio.ReadTransport, pipe).resume_reading()
 
 
-async def spawn(config: McpServerConfig, tail: Tail) -> Process:
-    """Starts the server's program.
+async def spawn_server(config: McpServerConfig, tail: ErrorTail) -> ServerProcess:
+    """Start the server's program.
 
     Raises:
         OSError: it cannot be started.
-        ValueError: there is a NUL in what it is to be started with.
+        ValueError: its command line or environment contains a NUL.
     """
     assert config.command is not None
-    variables = environment(config.env)
+    variables = process_environment(config.env)
     program = config.command
     if os.path.basename(program) == program:
-        # Found by its own PATH, or beside this very program (which need not be there), and told plainly if it is not.
+        # Found by its own PATH, or beside this program (which need not be on the PATH), with a clear error if it is
+        # not.
         beside = sysconfig.get_path("scripts")
         found = shutil.which(program, path=variables.get("PATH")) or shutil.which(program, path=beside)
         if found is None:
             raise FileNotFoundError(f"there is no program {program!r}")
         program = found
     _, process = await asyncio.get_running_loop().subprocess_exec(
-        lambda: Process(tail), program, *config.args, env=variables, cwd=config.cwd, start_new_session=True
+        lambda: ServerProcess(tail), program, *config.args, env=variables, cwd=config.cwd, start_new_session=True
     )
     return process

@@ -1,4 +1,4 @@
-"""Lines that begin with a slash: what they are, and what is wrong with one that is none."""
+"""Lines that begin with a slash: the commands, and errors for unknown ones."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 
-class Form(Struct, frozen=True):
-    """A command: what may stand behind it, and what it does."""
+class CommandForm(Struct, frozen=True):
+    """A command: its argument, and what it does."""
 
     argument: str
     help: str
 
 
-COMMANDS: dict[str, Form] = {
-    "model": Form("[NAME]", "talk to another model; what was said goes along. Alone: which ones there are"),
-    "tools": Form("", "the MCP servers, their tools, and which of these ask first"),
-    "system": Form("[TEXT]", "the system text from now on; `-` removes it. Alone: what it is"),
-    "receipt": Form("", "what the last exchange lost or changed on its way"),
-    "export": Form("[FILE]", "write the conversation to a file: .md or .json"),
-    "clear": Form("", "forget what was said"),
-    "help": Form("", "this list"),
-    "quit": Form("", "leave"),
+COMMANDS: dict[str, CommandForm] = {
+    "model": CommandForm("[NAME]", "talk to another model; what was said goes along. Alone: which ones there are"),
+    "tools": CommandForm("", "the MCP servers, their tools, and which of these ask first"),
+    "system": CommandForm("[TEXT]", "the system text from now on; `-` removes it. Alone: what it is"),
+    "receipt": CommandForm("", "what the last exchange lost or changed on its way"),
+    "export": CommandForm("[FILE]", "write the conversation to a file: .md or .json"),
+    "clear": CommandForm("", "forget what was said"),
+    "help": CommandForm("", "this list"),
+    "quit": CommandForm("", "leave"),
 }
-MEANT = {"exit": "quit", "q": "quit", "models": "model", "?": "help", "h": "help", "reset": "clear", "save": "export"}
+MEANT_COMMANDS = {
+    "exit": "quit",
+    "q": "quit",
+    "models": "model",
+    "?": "help",
+    "h": "help",
+    "reset": "clear",
+    "save": "export",
+}
 
 
 class Command(Struct, frozen=True):
@@ -33,14 +41,14 @@ class Command(Struct, frozen=True):
 
 
 class CommandError(Exception):
-    """The line is no command, and this is why."""
+    """Why the line is not a command."""
 
 
-def read(line: str) -> Command | str:
-    """The command in a line, or what it says to the model. `//` begins a text with a slash.
+def parse_line(line: str) -> Command | str:
+    """Parse a line: a command, or text for the model. `//` begins a text with a slash.
 
     Raises:
-        CommandError: it begins like a command and is none.
+        CommandError: it looks like a command and is none.
     """
     if line.startswith("//"):
         return line[1:]
@@ -48,7 +56,7 @@ def read(line: str) -> Command | str:
         return line
     first = (line[1:].split(maxsplit=1) or [""])[0] if not line[1:2].isspace() else ""
     argument = line[1 + len(first) :]
-    name = MEANT.get(first.lower(), first.lower())
+    name = MEANT_COMMANDS.get(first.lower(), first.lower())
     form = COMMANDS.get(name)
     if form is None:
         near = get_close_matches(name, COMMANDS, n=1)
@@ -60,7 +68,6 @@ def read(line: str) -> Command | str:
 
 
 def help_lines() -> list[str]:
-    """What can be said."""
     shown = {name: f"/{name} {form.argument}".rstrip() for name, form in COMMANDS.items()}
     width = max(map(len, shown.values()))
     lines = [f"{shown[name]:<{width}}  {form.help}" for name, form in COMMANDS.items()]
@@ -68,7 +75,7 @@ def help_lines() -> list[str]:
 
 
 def completions(text: str, models: list[str]) -> list[str]:
-    """What a line that has begun like this may become."""
+    """Return the completions of a line."""
     if text.startswith("/model "):
         begun = text.removeprefix("/model ").lstrip()
         return [f"/model {name}" for name in models if name.startswith(begun)]

@@ -1,4 +1,4 @@
-"""What has been said, as messages of the IR: whichever model is asked next is given all of it."""
+"""The conversation so far, as messages of the IR: the next model gets all of it, whichever it is."""
 
 from __future__ import annotations
 
@@ -14,69 +14,66 @@ LOST = "This call has no result: the answer broke off."
 NO_TOOL = "There is no such tool: nothing was run."
 
 
-class Said(Struct, frozen=True, kw_only=True):
-    """A message; of an assistant's, the name of the model that said it."""
+class ChatMessage(Struct, frozen=True, kw_only=True):
+    """A message; for an assistant's, the name of the model."""
 
     message: Message
     model: str = ""
 
 
-class Failure(Struct, frozen=True, kw_only=True):
-    """An answer that did not come, or not to its end. No model is told of it."""
+class FailedAnswer(Struct, frozen=True, kw_only=True):
+    """An answer that did not arrive, or not completely. No model sees it."""
 
     why: str
     model: str
 
 
-Entry = Said | Failure
+ChatEntry = ChatMessage | FailedAnswer
 
 
-class Conversation:
-    """The entries so far, and the system text that stands before them."""
+class ChatConversation:
+    """The entries so far, and the system text before them."""
 
     def __init__(self, system: str = "") -> None:
         self.system = system
-        self._entries: list[Entry] = []
+        self._entries: list[ChatEntry] = []
 
     @property
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[ChatEntry]:
         return tuple(self._entries)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What a model is told."""
+        """The messages for a model."""
         system = (Message(role="system", content=(Text(text=self.system),)),) if self.system else ()
-        return (*system, *(entry.message for entry in self._entries if isinstance(entry, Said)))
+        return (*system, *(entry.message for entry in self._entries if isinstance(entry, ChatMessage)))
 
-    def say(self, text: str) -> None:
-        """The user's words."""
-        self._entries.append(Said(message=Message(role="user", content=(Text(text=text),))))
+    def add_user_text(self, text: str) -> None:
+        self._entries.append(ChatMessage(message=Message(role="user", content=(Text(text=text),))))
 
-    def hear(self, messages: Iterable[Message], model: str) -> None:
-        """What came of it: the model's messages, and the results between them."""
+    def add_answer(self, messages: Iterable[Message], model: str) -> None:
+        """Add the model's messages, and the results between them."""
         for message in messages:
             if message.content:
-                self._entries.append(Said(message=message, model=model if message.role == "assistant" else ""))
+                self._entries.append(ChatMessage(message=message, model=model if message.role == "assistant" else ""))
 
-    def fail(self, why: str, model: str) -> None:
-        self._entries.append(Failure(why=why, model=model))
+    def add_failure(self, why: str, model: str) -> None:
+        self._entries.append(FailedAnswer(why=why, model=model))
 
     def clear(self) -> None:
         self._entries.clear()
 
     def request(self, model: str, *, effort: str | None = None) -> Request:
-        """The next request: the same history for whichever model."""
+        """Return the next request: the same history for every model."""
         reasoning = Reasoning(effort=effort, show=True) if effort else None
         return Request(model=model, messages=self.messages, reasoning=reasoning, stream=True)
 
 
-def settled(
+def complete_results(
     messages: Sequence[Message], results: Sequence[ToolResult] = (), rest: str = "", why: str = NO_TOOL
 ) -> list[Message]:
-    """What is kept of an answer: every call has a result, so that any model can be told of it.
-
-    `results` are those that had come when it broke off, `rest` is the text of a round that did not end, and `why` tells
-    what became of calls without a result.
+    """Return what is kept of an answer: every call has a result, so that any model accepts it. `results` are those that
+    had arrived when it broke off, `rest` is the text of an unfinished round, and `why` explains calls without a result.
     """
     known = {result.call_id: result for result in results}
     kept: list[Message] = []
@@ -85,23 +82,23 @@ def settled(
         if message.role == "tool":
             for block in message.content:
                 waiting.pop(block.call_id if isinstance(block, ToolResult) else "", None)
-            message = replace(message, content=(*message.content, *_missing(waiting, known, why)))
+            message = replace(message, content=(*message.content, *_missing_results(waiting, known, why)))
         elif waiting:
-            kept.append(Message(role="tool", content=_missing(waiting, known, why)))
+            kept.append(Message(role="tool", content=_missing_results(waiting, known, why)))
         waiting = {block.id: block for block in message.content if isinstance(block, ToolCall)}
         kept.append(message)
     if waiting:
-        kept.append(Message(role="tool", content=_missing(waiting, known, why)))
+        kept.append(Message(role="tool", content=_missing_results(waiting, known, why)))
     if why == STOPPED and not rest.strip() and kept and kept[-1].role == "tool":
-        rest = STOPPED_HERE  # else the user's next words would seem to belong to the results
+        rest = STOPPED_HERE  # otherwise the user's next text would seem to belong to the results
     if rest.strip():
         kept.append(Message(role="assistant", content=(Text(text=rest),)))
     return kept
 
 
-def _missing(calls: dict[str, ToolCall], known: dict[str, ToolResult], why: str) -> tuple[ToolResult, ...]:
-    return tuple(known.get(call.id) or _unanswered(call, why) for call in calls.values())
+def _missing_results(calls: dict[str, ToolCall], known: dict[str, ToolResult], why: str) -> tuple[ToolResult, ...]:
+    return tuple(known.get(call.id) or _missing_result(call, why) for call in calls.values())
 
 
-def _unanswered(call: ToolCall, why: str) -> ToolResult:
+def _missing_result(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, content=(Text(text=why),), is_error=True)

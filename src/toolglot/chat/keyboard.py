@@ -1,4 +1,4 @@
-"""What the user types: lines with their editing and history, where the system has both."""
+"""Keyboard input: lines with editing and history, if the system supports them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-KEPT_LINES = 1_000
-MORE = "... "
+MAX_HISTORY = 1_000
+CONTINUATION = "... "
 
 
 def _module(name: str) -> ModuleType | None:
-    """A module that not every system has."""
+    """Import a module that not every system has."""
     try:
         return __import__(name)
     except ImportError:
@@ -23,7 +23,7 @@ def _module(name: str) -> ModuleType | None:
 
 
 class Keyboard:
-    """Reads lines from the terminal. `history` is a file; `complete` tells what a line may become."""
+    """Reads lines from the terminal. `history` is a file; `complete` returns completions of a line."""
 
     def __init__(self, history: Path, complete: Callable[[str], list[str]]) -> None:
         self._history = history
@@ -40,41 +40,41 @@ class Keyboard:
         readline.set_auto_history(False)
         readline.set_completer_delims("")
         readline.set_completer(self._completion)
-        # macOS has libedit in readline's place, which wants other words.
+        # macOS has libedit instead of readline, with other settings.
         is_edit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_edit else "tab: complete")
         with suppress(OSError):
             readline.read_history_file(self._history)
 
     def close(self) -> None:
-        """The terminal is as it was; the history is kept for the next time, for nobody else to read."""
-        self.loud()
+        """Restore the terminal, and save the history for the user only."""
+        self.show_input()
         if self._readline is None:
             return
-        self._readline.set_history_length(KEPT_LINES)
+        self._readline.set_history_length(MAX_HISTORY)
         with suppress(OSError):
             self._history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._history, os.O_CREAT | os.O_WRONLY, 0o600))
             self._readline.write_history_file(self._history)
 
     def read(self, prompt: str) -> str:
-        """What the user says: a line, and further ones as long as each ends in a backslash. Raises `EOFError`."""
-        lines = [_clean(input(prompt))]
+        """Read the user's text: a line, and further ones while each ends with a backslash. Raises `EOFError`."""
+        lines = [_without_surrogates(input(prompt))]
         while lines[-1].endswith("\\"):
             lines[-1] = lines[-1][:-1]
-            lines.append(_clean(input(MORE)))
+            lines.append(_without_surrogates(input(CONTINUATION)))
         if self._readline is not None and (said := " ".join(lines)).strip():
             self._readline.add_history(said.replace("\n", " "))
         return "\n".join(lines)
 
     def ask(self, prompt: str) -> str:
-        """The answer to a question. What was typed before the question was there is none."""
+        """Read the answer to a question. What was typed before the question does not count."""
         if self._termios is not None and sys.stdin.isatty():
             self._termios.tcflush(sys.stdin.fileno(), self._termios.TCIFLUSH)
-        return _clean(input(prompt))
+        return _without_surrogates(input(prompt))
 
-    def silent(self) -> None:
-        """What is typed from now on does not show in the middle of an answer."""
+    def hide_input(self) -> None:
+        """Hide what is typed from now on, so that it does not appear inside an answer."""
         termios = self._termios
         if termios is None or not sys.stdin.isatty() or self._usual is not None:
             return
@@ -83,8 +83,8 @@ class Keyboard:
         changed[3] &= ~termios.ECHO
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, changed)
 
-    def loud(self) -> None:
-        """The end of that."""
+    def show_input(self) -> None:
+        """Show input again."""
         if self._usual is not None:
             usual, self._usual = self._usual, None
             self._termios.tcsetattr(sys.stdin.fileno(), self._termios.TCSADRAIN, usual)
@@ -95,6 +95,6 @@ class Keyboard:
         return self._found[number] if number < len(self._found) else None
 
 
-def _clean(line: str) -> str:
-    """The line without the halves of characters that a terminal of another encoding may send."""
+def _without_surrogates(line: str) -> str:
+    """Remove half characters that a terminal with another encoding may send."""
     return line.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""Markdown a line at a time, as far as a terminal can show it; and how much of a line that still grows is certain.
+"""Parse Markdown line by line, as far as a terminal can show it, and determine which part of a growing line is certain.
 
-A line that has begun may go on in many ways: `**` may open bold text or be two stars. What stands before the first such
-doubt cannot change any more, whatever follows, and only that is shown.
+A line may continue in many ways: `**` may open bold text or be two stars. What precedes the first such doubt cannot
+change any more, and only that is shown.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-HOLD = 240
-"""Characters within which a mark must be closed; beyond them it is taken as it stands."""
-LONGEST_WORD = 80
-"""What has no space for so long is shown without waiting for one."""
-LONGEST_WAIT = 2_000
-"""Characters of a line whose kind only its end would tell."""
+MAX_MARK_DISTANCE = 240
+"""Characters within which a mark must be closed; beyond them it is literal."""
+MAX_WORD = 80
+"""Text without a space for this long is shown without waiting for one."""
+MAX_UNDECIDED = 2_000
+"""Characters of a line whose kind only its end determines."""
 
 Style: TypeAlias = tuple[str, ...]
 """Names of `render.CODES`."""
 
 
-class Piece(Struct, frozen=True):
-    """Text of one style; `end` is where its source ends in the line. Spaces between words are pieces of their own."""
+class StyledPiece(Struct, frozen=True):
+    """Text of one style; `end` is where its source ends in the line. Spaces between words are separate pieces."""
 
     text: str
     style: Style
@@ -54,45 +54,45 @@ _EMPHASIS: dict[str, Style] = {
 
 
 class _Mark(Struct, frozen=True):
-    """What a special character turned out to be: styled pieces up to `end`; `doubt`: nobody knows yet."""
+    """The meaning of a special character: styled pieces up to `end`; `doubt`: not known yet."""
 
     end: int = 0
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[StyledPiece, ...] = ()
     doubt: bool = False
 
 
-def inline(text: str, *, final: bool, style: Style = ()) -> list[Piece]:
-    """The pieces of a text, up to the first doubt; of the whole text if it is `final`."""
-    pieces: list[Piece] = []
+def parse_inline(text: str, *, final: bool, style: Style = ()) -> list[StyledPiece]:
+    """Return the pieces of a text, up to the first doubt; of the whole text if it is `final`."""
+    pieces: list[StyledPiece] = []
     at = plain = 0
     while (found := _SPECIAL.search(text, at)) is not None:
         mark = _READERS[found[0]](text, found.start(), final, style)
         if mark is None:
             run = _RUNS[found[0]].match(text, found.start()) if found[0] in _RUNS else None
-            at = run.end() if run else found.end()  # it means itself
+            at = run.end() if run else found.end()  # it is literal
             continue
-        pieces += words(text, plain, found.start(), style)
+        pieces += split_words(text, plain, found.start(), style)
         if mark.doubt:
             return pieces
         pieces += mark.pieces
         at = plain = mark.end
-    return pieces + words(text, plain, len(text), style)
+    return pieces + split_words(text, plain, len(text), style)
 
 
-def certain(pieces: list[Piece], text: str) -> list[Piece]:
-    """Those that can be shown while more is to come: whole words, together with what stands right behind them."""
+def certain_pieces(pieces: list[StyledPiece], text: str) -> list[StyledPiece]:
+    """Return the pieces that can be shown while more is to come: whole words, with what directly follows them."""
     last = max((number for number, piece in enumerate(pieces) if piece.is_space), default=-1)
-    if len(text) - (pieces[last].end if last >= 0 else 0) > HOLD + LONGEST_WORD:
+    if len(text) - (pieces[last].end if last >= 0 else 0) > MAX_MARK_DISTANCE + MAX_WORD:
         return pieces
     behind = pieces[last + 1 :]
-    if len(behind) == 1 and not behind[0].style and len(behind[0].text) > LONGEST_WORD and behind[0].end == len(text):
+    if len(behind) == 1 and not behind[0].style and len(behind[0].text) > MAX_WORD and behind[0].end == len(text):
         return pieces
     return pieces[: last + 1]
 
 
-def words(text: str, start: int, end: int, style: Style = ()) -> list[Piece]:
-    """Words and spaces, each a piece."""
-    return [Piece(word[0], style, word.end()) for word in _WORDS.finditer(text, start, end)]
+def split_words(text: str, start: int, end: int, style: Style = ()) -> list[StyledPiece]:
+    """Split into words and spaces, each a piece."""
+    return [StyledPiece(word[0], style, word.end()) for word in _WORDS.finditer(text, start, end)]
 
 
 def _escaped(text: str, at: int, final: bool, style: Style) -> _Mark | None:
@@ -101,19 +101,19 @@ def _escaped(text: str, at: int, final: bool, style: Style) -> _Mark | None:
         return None if final else _Mark(doubt=True)
     if following.isalnum() or following.isspace() or not following.isascii():
         return None
-    return _Mark(at + 2, (Piece(following, style, at + 2),))
+    return _Mark(at + 2, (StyledPiece(following, style, at + 2),))
 
 
 def _code(text: str, at: int, final: bool, style: Style) -> _Mark | None:
     run = _RUNS["`"].match(text, at)
     assert run is not None
-    for closing in _RUNS["`"].finditer(text, run.end(), run.end() + HOLD):
+    for closing in _RUNS["`"].finditer(text, run.end(), run.end() + MAX_MARK_DISTANCE):
         if len(closing[0]) == len(run[0]):
             if closing.end() == len(text) and not final:
                 break
             inside = text[run.end() : closing.start()]
             bare = inside[1:-1] if inside.strip() and inside[0] == inside[-1] == " " and len(inside) > 2 else inside
-            return _Mark(closing.end(), (Piece(bare, (*style, "code"), closing.end()),))
+            return _Mark(closing.end(), (StyledPiece(bare, (*style, "code"), closing.end()),))
     return _open_end(text, run.end(), final)
 
 
@@ -126,25 +126,25 @@ def _emphasis(text: str, at: int, final: bool, style: Style) -> _Mark | None:
     inside_word = text[at] == "_" and at > 0 and text[at - 1].isalnum()
     if added is None or text[run.end()].isspace() or inside_word:
         return None
-    for closing in _RUNS[text[at]].finditer(text, run.end(), run.end() + HOLD):
+    for closing in _RUNS[text[at]].finditer(text, run.end(), run.end() + MAX_MARK_DISTANCE):
         if closing[0] != run[0] or text[closing.start() - 1].isspace():
             continue
         if closing.end() == len(text) and not final:
             break
         if text[at] == "_" and text[closing.end() : closing.end() + 1].isalnum():
             continue
-        inside = inline(text[run.end() : closing.start()], final=True, style=(*style, *added))
+        inside = parse_inline(text[run.end() : closing.start()], final=True, style=(*style, *added))
         # The mark is closed behind the last of them, so none of them ends before it does.
-        return _Mark(closing.end(), tuple(Piece(piece.text, piece.style, closing.end()) for piece in inside))
+        return _Mark(closing.end(), tuple(StyledPiece(piece.text, piece.style, closing.end()) for piece in inside))
     return _open_end(text, run.end(), final)
 
 
 def _link(text: str, at: int, final: bool, style: Style) -> _Mark | None:
     found = _LINK.match(text, at)
     if found is not None:
-        shown = [Piece(found[1], (*style, "link"), found.end())]
+        shown = [StyledPiece(found[1], (*style, "link"), found.end())]
         if found[1] != found[2]:
-            shown.append(Piece(f" ({found[2]})", (*style, "faint"), found.end()))
+            shown.append(StyledPiece(f" ({found[2]})", (*style, "faint"), found.end()))
         return _Mark(found.end(), tuple(shown))
     begun = _LINK_BEGUN.match(text, at)
     is_open = begun is not None and begun.end() == len(text)
@@ -152,8 +152,8 @@ def _link(text: str, at: int, final: bool, style: Style) -> _Mark | None:
 
 
 def _open_end(text: str, start: int, final: bool) -> _Mark | None:
-    """A mark without its counterpart: it may still come, within bounds."""
-    return None if final or len(text) - start > HOLD else _Mark(doubt=True)
+    """Handle a mark without its counterpart, which may still come, within limits."""
+    return None if final or len(text) - start > MAX_MARK_DISTANCE else _Mark(doubt=True)
 
 
 _READERS: dict[str, Callable[[str, int, bool, Style], _Mark | None]] = {
@@ -171,16 +171,16 @@ _READERS: dict[str, Callable[[str, int, bool, Style], _Mark | None]] = {
 Kind = Literal["blank", "text", "heading", "item", "quote", "rule", "fence", "row"]
 
 
-class Opening(Struct, frozen=True):
-    """What a line is. `shown` takes the place of its first `length` characters; a line that has to be broken goes on
-    below the text behind it."""
+class LineOpening(Struct, frozen=True):
+    """The kind of a line. `shown` replaces its first `length` characters; wrapped lines are aligned with the text after
+    it."""
 
     kind: Kind
     length: int = 0
     shown: str = ""
     style: Style = ()
     mark: str = ""
-    """Of a fence: what closes it."""
+    """For a fence: what closes it."""
 
 
 _RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
@@ -191,64 +191,64 @@ _ITEM_BEGUN = re.compile(r" {0,20}(?:[-*+]|\d{1,9}[.)]?) *")
 _QUOTE = re.compile(r" {0,3}(?:> ?)+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)")
 _SPACES = re.compile(r" *")
-_PLAIN = Opening("text")
+_PLAIN = LineOpening("text")
 
 
-def opening(line: str, *, final: bool) -> Opening | None:
-    """How this line begins; None while that is not certain."""
+def parse_opening(line: str, *, final: bool) -> LineOpening | None:
+    """Return how this line begins; None while that is uncertain."""
     spaces = _SPACES.match(line)
     assert spaces is not None
     bare = line[spaces.end() :]
     if not bare:
-        return Opening("blank", len(line)) if final else None if len(line) < HOLD else _PLAIN
+        return LineOpening("blank", len(line)) if final else None if len(line) < MAX_MARK_DISTANCE else _PLAIN
     if bare[0] not in _KINDS:
-        return Opening("text", spaces.end(), spaces[0])
-    if not final and len(line) > LONGEST_WAIT:
+        return LineOpening("text", spaces.end(), spaces[0])
+    if not final and len(line) > MAX_UNDECIDED:
         return _PLAIN
     return _KINDS[bare[0]](line, final)
 
 
-def _heading(line: str, final: bool) -> Opening | None:
+def _heading(line: str, final: bool) -> LineOpening | None:
     found = _HEADING.match(line)
     if found is None or (found.end() == len(line) and not final):
         return None if line.strip(" #") == "" and not final else _PLAIN
-    return Opening("heading", found.end(), "", ("bold", "heading"))
+    return LineOpening("heading", found.end(), "", ("bold", "heading"))
 
 
-def _quote(line: str, final: bool) -> Opening | None:
+def _quote(line: str, final: bool) -> LineOpening | None:
     found = _QUOTE.match(line)
     if found is None:
         return _PLAIN
     if found.end() == len(line) and not final:
         return None
-    return Opening("quote", found.end(), "│ " * line[: found.end()].count(">"), ("faint",))
+    return LineOpening("quote", found.end(), "│ " * line[: found.end()].count(">"), ("faint",))
 
 
-def _item_or_rule(line: str, final: bool) -> Opening | None:
+def _item_or_rule(line: str, final: bool) -> LineOpening | None:
     if final and _RULE.fullmatch(line):
-        return Opening("rule", len(line))
+        return LineOpening("rule", len(line))
     found = _ITEM.match(line)
     may_be_rule = not final and _RULE_BEGUN.fullmatch(line) is not None
     if found is None or may_be_rule:
         waits = not final and (may_be_rule or _ITEM_BEGUN.fullmatch(line) is not None)
         return None if waits else _PLAIN
-    return Opening("item", found.end(), f"{found[1]}{found[2] or '•'} ")
+    return LineOpening("item", found.end(), f"{found[1]}{found[2] or '•'} ")
 
 
-def _fence(line: str, final: bool) -> Opening | None:
+def _fence(line: str, final: bool) -> LineOpening | None:
     bare = line.lstrip(" ")
     if not final:
         begun = bare.rstrip("`~")
         return None if not begun or bare.startswith(("```", "~~~")) else _PLAIN
     found = _FENCE.fullmatch(line)
-    return _PLAIN if found is None else Opening("fence", len(line), found[2].strip(), mark=found[1])
+    return _PLAIN if found is None else LineOpening("fence", len(line), found[2].strip(), mark=found[1])
 
 
-def _row(line: str, final: bool) -> Opening | None:
-    return Opening("row") if final else None
+def _row(line: str, final: bool) -> LineOpening | None:
+    return LineOpening("row") if final else None
 
 
-_KINDS: dict[str, Callable[[str, bool], Opening | None]] = {
+_KINDS: dict[str, Callable[[str, bool], LineOpening | None]] = {
     "#": _heading,
     ">": _quote,
     "|": _row,
@@ -257,13 +257,13 @@ _KINDS: dict[str, Callable[[str, bool], Opening | None]] = {
 }
 
 
-def cells(row: str) -> list[str]:
-    """The cells of a row of a table."""
+def table_cells(row: str) -> list[str]:
+    """Return the cells of a table row."""
     bare = row.strip().removeprefix("|")
     bare = bare[:-1] if bare.endswith("|") and not bare.endswith("\\|") else bare
     return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", bare)]
 
 
-def is_divider(row: str) -> bool:
-    """Is this the line of dashes below a table's head?"""
-    return all(re.fullmatch(r":?-+:?", cell) for cell in cells(row))
+def is_table_divider(row: str) -> bool:
+    """Tell whether this is the line of dashes below a table's head."""
+    return all(re.fullmatch(r":?-+:?", cell) for cell in table_cells(row))

@@ -1,7 +1,7 @@
-"""Where the chat is shown: answers on one stream, everything beside them on the same or on another.
+"""The chat's output: answers on one stream, everything else on the same or on another.
 
-Answers come from the event loop's thread and questions from the keyboard's. While a question stands there, what is to
-be shown waits, so that nothing is written into the middle of it.
+Answers come from the event loop's thread and questions from the keyboard's. While a question is open, output waits, so
+that nothing is written into the middle of it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
-from toolglot.chat.render import Renderer, styled
-from toolglot.chat.telling import Line
+from toolglot.chat.render import MarkdownRenderer, apply_style
+from toolglot.chat.render_events import StyledLine
 
 
 class Screen:
-    """`width` tells the columns of this moment; None: lines are not broken. `colour` false: nothing is styled.
-    `thoughts`: reasoning is shown too."""
+    """`width` returns the current columns; None: lines are not wrapped. Without `colour` nothing is styled. `thoughts`:
+    reasoning is shown."""
 
     def __init__(
         self,
@@ -39,41 +39,41 @@ class Screen:
         self.failure: OSError | None = None
         """Why answers cannot be written (any more)."""
 
-    def renderer(self) -> Renderer:
-        return Renderer(width=self._width(), colour=self.colour)
+    def renderer(self) -> MarkdownRenderer:
+        return MarkdownRenderer(width=self._width(), colour=self.colour)
 
     def answer(self, text: str) -> None:
-        """More of an answer, as a renderer made it."""
+        """Write more of an answer, as rendered."""
         self._write(self._answers, text)
 
     def thought(self, text: str) -> None:
-        """More reasoning: safe text."""
+        """Write more reasoning: safe text."""
         if self.thoughts:
             self._write(self._beside, "\n".join(self.style(line, "faint") for line in text.split("\n")))
 
-    def tell(self, *lines: Line | str) -> None:
-        """Whole lines beside the answer."""
+    def print_lines(self, *lines: StyledLine | str) -> None:
+        """Write whole lines that are not part of the answer."""
         for line in lines:
-            told = line if isinstance(line, Line) else Line(line)
+            told = line if isinstance(line, StyledLine) else StyledLine(line)
             self._write(self._beside, self.style(told.text, *told.style) + "\n")
 
-    def tell_at_once(self, line: Line) -> None:
-        """A line in the middle of a question, which goes on afterwards."""
+    def print_at_once(self, line: StyledLine) -> None:
+        """Write a line in the middle of a question, which continues afterwards."""
         with self._lock:
             self.release()
-            self.tell(line)
+            self.print_lines(line)
             self.hold()
 
     def style(self, text: str, *style: str) -> str:
-        return styled(text, *style) if self.colour else text
+        return apply_style(text, *style) if self.colour else text
 
     def hold(self) -> None:
-        """A question is asked: what comes now is shown afterwards."""
+        """A question is asked: hold the output until `release`."""
         with self._lock:
             self._held = self._held if self._held is not None else []
 
     def release(self, first: str = "") -> None:
-        """The question is over. `first` ends its line, where no answer did."""
+        """The question is over. `first` ends its line, if no answer did."""
         with self._lock:
             held, self._held = self._held or [], None
             self._write(self._beside, first)
@@ -93,12 +93,12 @@ class Screen:
             except OSError as error:
                 if stream is self._answers:
                     self.failure = self.failure or error
-                _abandon(stream)
+                _redirect_to_null(stream)
 
 
-def _abandon(stream: TextIO) -> None:
-    """Nobody reads this stream, or its disk is full. What is written to it from now on goes nowhere, and so does what
-    it still holds, which Python would try to write once more, and complain, when it ends."""
+def _redirect_to_null(stream: TextIO) -> None:
+    """Nobody reads this stream, or its disk is full. Further output is discarded, and so is its buffer, which Python
+    would try to write again, and report, at exit."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -1,7 +1,7 @@
-"""One chat: a conversation, the model it goes on with, and the servers whose tools that model is given.
+"""One chat: a conversation, its current model, and the servers whose tools that model gets.
 
-All of it lives in one event loop. The client's dialect of its exchanges is Anthropic's, whose forms have a place for
-every vendor's reasoning state; the next request may name any other model, and says the same.
+All of it lives in one event loop. The client dialect of its exchanges is Anthropic's, which has a place for every
+vendor's reasoning state; the next request may use any other model with the same content.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from toolglot.agent.loop import Loop, Words
-from toolglot.agent.runner import Runner, Served, Servers
-from toolglot.agent.toolbox import Attached, Toolbox, pack
-from toolglot.agent.tools import ServerState, ServerTool
-from toolglot.chat import telling
-from toolglot.chat.conversation import LOST, STOPPED, Conversation, settled
-from toolglot.chat.safe import one_line
+from toolglot.agent.loop import LoopReporting, ToolLoop
+from toolglot.agent.runner import ServedToolCall, ToolCaller, ToolRunner
+from toolglot.agent.server_records import ServerState, ServerTool
+from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
+from toolglot.chat import render_events
+from toolglot.chat.answer_view import AnswerView, ScreenReporter
+from toolglot.chat.conversation import LOST, STOPPED, ChatConversation, complete_results
+from toolglot.chat.render_events import StyledLine
+from toolglot.chat.safe_text import one_line
 from toolglot.chat.screen import Screen
-from toolglot.chat.telling import Line
-from toolglot.chat.view import ScreenTeller, View
 from toolglot.config.schema import McpServerConfig
 from toolglot.dialects import RICHEST, find
 from toolglot.errors import ToolglotError
@@ -40,13 +40,13 @@ from toolglot.server.security import redact
 from toolglot.tools.served import ServedCall
 
 CLIENT = RICHEST
-LONGEST_ERROR = 1_000
+MAX_ERROR = 1_000
 
 Consent = Literal["yes", "no", "always"]
 Ask = Callable[[ServedCall], Awaitable[Consent]]
 
 
-class Hosting(Servers, Protocol):
+class ToolHost(ToolCaller, Protocol):
     """The part of a host that a chat needs."""
 
     async def ready(self, names: Sequence[str]) -> None: ...
@@ -54,8 +54,8 @@ class Hosting(Servers, Protocol):
     def tools(self, name: str) -> tuple[ServerTool, ...]: ...
 
 
-class Noting:
-    """A model whose receipts are gathered: one answer may take several exchanges."""
+class ReceiptCollector:
+    """Collects the receipts of a model: one answer may take several exchanges."""
 
     def __init__(self, model: GatewayModel, receipt: Receipt) -> None:
         self._model = model
@@ -72,8 +72,8 @@ class Noting:
             self._receipt.add(self._model.receipt)
 
 
-class Place(Struct, frozen=True):
-    """Where a model's name leads."""
+class ModelTarget(Struct, frozen=True):
+    """The target of a model's name."""
 
     upstream: str
     model: str
@@ -83,13 +83,13 @@ class Place(Struct, frozen=True):
         return f"{self.dialect}, {self.upstream}/{self.model}"
 
 
-class Session:
-    """`ask` gets somebody's consent to a call; without it the model is offered only tools that need none."""
+class ChatSession:
+    """`ask` asks the user to approve a call; without it the model is offered only tools that need no approval."""
 
     def __init__(
         self,
         gateway: Gateway,
-        host: Hosting,
+        host: ToolHost,
         servers: Mapping[str, McpServerConfig],
         screen: Screen,
         model: str,
@@ -101,7 +101,7 @@ class Session:
         self.gateway = gateway
         self.servers = servers
         self.model = model
-        self.conversation = Conversation(system)
+        self.conversation = ChatConversation(system)
         self._host = host
         self._screen = screen
         self._ask = ask
@@ -114,53 +114,53 @@ class Session:
 
     # ── what can be known ──
 
-    def place(self, model: str | None = None) -> Place:
-        """Where a model's name leads. Raises `UnknownModelError`."""
+    def place(self, model: str | None = None) -> ModelTarget:
+        """Return the target of a model's name. Raises `UnknownModelError`."""
         target: Target = self.gateway.router.resolve(model or self.model)[0]
         dialect = self.gateway.upstreams[target.upstream].dialect.name
-        return Place(target.upstream, target.model, dialect)
+        return ModelTarget(target.upstream, target.model, dialect)
 
     async def models(self) -> list[str]:
         return [model.name for model in await self.gateway.catalogue.models()]
 
-    async def tools(self) -> list[Line]:
+    async def tools(self) -> list[StyledLine]:
         await self._ready()
         known = {name: self._host.tools(name) for name in self.servers}
         states = [state for state in self._host.states() if state.name in self.servers]
-        return telling.servers(states, self.servers, known, self._always)
+        return render_events.server_lines(states, self.servers, known, self._always)
 
-    def receipt(self) -> list[Line]:
-        return telling.receipt(tuple(self._receipt), self._exchanges)
+    def receipt(self) -> list[StyledLine]:
+        return render_events.receipt_lines(tuple(self._receipt), self._exchanges)
 
     @property
-    def losses(self) -> list[Line]:
-        """What the last answer lost, for who cannot ask for its receipt."""
-        return telling.receipt(self._receipt.losses, self._exchanges) if self._receipt.losses else []
+    def losses(self) -> list[StyledLine]:
+        """What the last answer lost, for users that cannot ask for its receipt."""
+        return render_events.receipt_lines(self._receipt.losses, self._exchanges) if self._receipt.losses else []
 
     # ── what can be done ──
 
-    def switch(self, model: str) -> Place:
-        """Go on with another model. Raises `UnknownModelError`."""
+    def switch(self, model: str) -> ModelTarget:
+        """Switch to another model. Raises `UnknownModelError`."""
         place = self.place(model)
         self.model = model
         return place
 
     async def answer(self, text: str) -> bool:
-        """Ask the model, show what comes, keep it. False where no whole answer came; that has been told then."""
+        """Ask the model, show and keep its answer. Returns False if it is incomplete, which has been reported."""
         await self._ready()
         self._tell_absent()
-        self.conversation.say(text)
+        self.conversation.add_user_text(text)
         self._receipt, self._exchanges = Receipt(), 0
         began = asyncio.get_running_loop().time()
-        view = View(self._screen)
+        view = AnswerView(self._screen)
         toolbox = self._toolbox()
         client, record = find(CLIENT), self._record(began)
-        model = Noting(
+        model = ReceiptCollector(
             GatewayModel(self.gateway, client, record, calling=self._calling, serves=toolbox.has), self._receipt
         )
         limits = self.gateway.config.mcp
-        runner = Runner(self._host, limits, None if self._ask is None else self._consents)
-        loop = Loop(model, toolbox, limits, runner, Words(teller=lambda: ScreenTeller(view)))
+        runner = ToolRunner(self._host, limits, None if self._ask is None else self._consents)
+        loop = ToolLoop(model, toolbox, limits, runner, LoopReporting(teller=lambda: ScreenReporter(view)))
         try:
             error = await self._run(loop, view)
         except asyncio.CancelledError:
@@ -173,9 +173,9 @@ class Session:
             self._fail(error)
             return False
         seconds = asyncio.get_running_loop().time() - began
-        self._screen.tell(
-            *_unusual(view, loop),
-            telling.ended(self.model, loop.usage, self._told_losses, len(loop.outcomes), seconds),
+        self._screen.print_lines(
+            *_end_notes(view, loop),
+            render_events.end_line(self.model, loop.usage, self._told_losses, len(loop.outcomes), seconds),
         )
         return True
 
@@ -183,8 +183,8 @@ class Session:
     def _told_losses(self) -> int:
         return self._receipt.loss_count if self._ask is not None else 0
 
-    async def _run(self, loop: Loop, view: View) -> str:
-        """What went wrong; nothing if it all came."""
+    async def _run(self, loop: ToolLoop, view: AnswerView) -> str:
+        """Return what went wrong; empty if all of it arrived."""
         try:
             async with aclosing(loop.run(self.conversation.request(self.model, effort=self._effort))) as answer:
                 async for events in answer:
@@ -199,57 +199,59 @@ class Session:
             return view.error.message
         return "" if view.stop is not None else "The answer did not end."
 
-    def _keep(self, loop: Loop, view: View, why: str) -> None:
-        """What models are told of this answer from now on."""
+    def _keep(self, loop: ToolLoop, view: AnswerView, why: str) -> None:
+        """Add this answer to the conversation."""
         results = [outcome.result for outcome in loop.outcomes]
         if why:
-            kept = settled(loop.rounds, results, view.rest, why)
+            kept = complete_results(loop.rounds, results, view.rest, why)
         else:
-            kept = settled(loop.rounds or [Message(role="assistant", content=loop.seen)])
-        self.conversation.hear(kept, self.model)
+            kept = complete_results(loop.rounds or [Message(role="assistant", content=loop.seen)])
+        self.conversation.add_answer(kept, self.model)
         if why == STOPPED:
-            self.conversation.fail("The user stopped the answer.", self.model)
+            self.conversation.add_failure("The user stopped the answer.", self.model)
 
     def _fail(self, error: str) -> None:
-        told = one_line(redact(error, self.gateway.secrets), LONGEST_ERROR)
-        self.conversation.fail(told, self.model)
-        self._screen.tell(Line(f"Error: {told}", ("error",)))
+        told = one_line(redact(error, self.gateway.secrets), MAX_ERROR)
+        self.conversation.add_failure(told, self.model)
+        self._screen.print_lines(StyledLine(f"Error: {told}", ("error",)))
 
     # ── tools ──
 
     def _toolbox(self) -> Toolbox:
         attached = [
-            Attached(label=name, server=name, config=config, tools=self._host.tools(name))
+            AttachedServer(label=name, server=name, config=config, tools=self._host.tools(name))
             for name, config in self.servers.items()
         ]
-        return pack(attached, (), self._receipt, can_ask=lambda _: self._ask is not None)
+        return make_toolbox(attached, (), self._receipt, can_ask=lambda _: self._ask is not None)
 
-    async def _consents(self, served: Served) -> bool:
+    async def _consents(self, served: ServedToolCall) -> bool:
         tool = served.offered.tool
         if (tool.server, tool.name) in self._always:
             return True
         assert self._ask is not None
-        consent = await self._ask(served.told)
+        consent = await self._ask(served.as_served_call)
         if consent == "always":
             self._always.add((tool.server, tool.name))
         return consent != "no"
 
     async def _ready(self) -> None:
-        """Until the servers have started; they are given time, and that is told."""
+        """Wait until the servers have started, and tell the user."""
         starting = [state.name for state in self._host.states() if state.state == "starting"]
         if waited := [name for name in starting if name in self.servers]:
-            self._screen.tell(Line(f"Starting {', '.join(waited)} …", ("faint",)))
+            self._screen.print_lines(StyledLine(f"Starting {', '.join(waited)} …", ("faint",)))
         await self._host.ready(list(self.servers))
 
     def _tell_absent(self) -> None:
-        """Servers that are not there, each once until it has been there again."""
+        """Report unavailable servers, each once until it has been available again."""
         for state in self._host.states():
             if state.state == "ready" or state.name not in self.servers:
                 self._told.discard(state.name)
             elif state.name not in self._told:
                 self._told.add(state.name)
                 why = f": {state.why}" if state.why else ""
-                self._screen.tell(Line(one_line(f"MCP server {state.name} is {state.state}{why}", 500), ("error",)))
+                self._screen.print_lines(
+                    StyledLine(one_line(f"MCP server {state.name} is {state.state}{why}", 500), ("error",))
+                )
 
     def _record(self, began: float) -> Record:
         record = Record(id=f"req_{token_hex(12)}", method="CHAT", path="chat", route="chat", started=began)
@@ -267,11 +269,11 @@ _STOPS = {
 }
 
 
-def _unusual(view: View, loop: Loop) -> list[Line]:
-    """What somebody should know of an answer that did not end as answers do."""
-    lines = [Line(_STOPS[view.stop.reason], ("error",))] if view.stop and view.stop.reason in _STOPS else []
+def _end_notes(view: AnswerView, loop: ToolLoop) -> list[StyledLine]:
+    """Return notes about an answer that did not end normally."""
+    lines = [StyledLine(_STOPS[view.stop.reason], ("error",))] if view.stop and view.stop.reason in _STOPS else []
     unknown = [block.name for block in loop.seen if isinstance(block, ToolCall)]
     if unknown:
         names = ", ".join(one_line(name, 60) for name in unknown)
-        lines.append(Line(f"The model called what does not exist: {names}. Nothing was run.", ("error",)))
+        lines.append(StyledLine(f"The model called what does not exist: {names}. Nothing was run.", ("error",)))
     return lines

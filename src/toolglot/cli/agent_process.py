@@ -1,4 +1,4 @@
-"""An agent's process: the settings it finds, the environment it gets, and the signals that reach it."""
+"""An agent's process: its settings, its environment, and its signals."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolglot.cli.agents import Agent, Prepared, merged, settings_path
+from toolglot.cli.agents import Agent, PreparedAgent, merge_documents, settings_path
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.wire import json
 
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 CANNOT_EXECUTE = 126
-"""The exit status that shells have for a command that is there and cannot be run."""
+"""The shell's exit status for a command that exists and cannot be run."""
 
 
 class AgentError(ToolglotError):
-    """The agent cannot be started. `status` is what to exit with."""
+    """The agent cannot be started. `status` is the exit status."""
 
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class AgentError(ToolglotError):
 
 
 def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> None:
-    """Put an agent's settings into the temporary folder, and what it would miss beside them."""
+    """Write an agent's settings to the temporary folder, with what it would miss there."""
     path = folder / settings_path(agent)
     path.parent.mkdir(parents=True, exist_ok=True)
     if agent.mirror is not None:
@@ -39,12 +39,12 @@ def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, envi
         for entry in theirs.iterdir() if theirs.is_dir() else ():
             if entry.name != path.name:
                 (path.parent / entry.name).symlink_to(entry.absolute())
-        settings = merged(_existing(theirs / path.name), settings)
+        settings = merge_documents(_read_user_settings(theirs / path.name), settings)
     path.write_bytes(json.encode(settings))
 
 
-def _existing(path: Path) -> Mapping[str, Any]:
-    """The user's own settings, which may have comments."""
+def _read_user_settings(path: Path) -> Mapping[str, Any]:
+    """Read the user's own settings, which may have comments."""
     try:
         text = path.read_text()
         settings = json.decode(_COMMENTS.sub(lambda found: found[1] or "", text)) if text.strip() else {}
@@ -58,11 +58,11 @@ def _existing(path: Path) -> Mapping[str, Any]:
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-def surroundings(told: Prepared, environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """The agent's environment: the user's, what points it at the gateway, and no proxy on the way there."""
+def agent_environment(told: PreparedAgent, environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """Return the agent's environment: the user's, what points it at the gateway, and no proxy for that."""
     environment = {name: value for name, value in environ.items() if name not in told.unset}
     environment |= told.environment
-    if any(environ.get(name) for name in PROXIES):
+    if any(environ.get(name) for name in PROXY_VARIABLES):
         host = urlsplit(url).hostname or ""
         for name in ("NO_PROXY", "no_proxy"):
             environment[name] = ",".join(part for part in (environ.get(name), host) if part)
@@ -70,10 +70,10 @@ def surroundings(told: Prepared, environ: Mapping[str, str], url: str) -> dict[s
 
 
 def run_agent(command: list[str], environment: Mapping[str, str], install: str) -> int:
-    """Run it to its end in this terminal; its exit status as a shell tells it. Raises `AgentError`."""
+    """Run it to its end in this terminal, and return its exit status as a shell does. Raises `AgentError`."""
     try:
         begun = subprocess.Popen(command, env=environment)
-    except OSError as error:  # a half-installed one has a file without a `#!` line, or with one that leads nowhere
+    except OSError as error:  # a half-installed one has a file without a `#!` line, or with a wrong one
         why = (error.strerror or str(error)).lower()
         message = f"{command[0]} is there and cannot be run: {why}; install it again: {install}"
         raise AgentError(message, CANNOT_EXECUTE) from None
@@ -84,10 +84,10 @@ def run_agent(command: list[str], environment: Mapping[str, str], install: str) 
 
 @contextmanager
 def _passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """What the terminal sends reaches the agent by itself, so it is not heeded here; the rest is handed on."""
+    """The agent itself gets what the terminal sends, so that is ignored here; other signals are forwarded."""
 
     def heed_not(number: int, frame: FrameType | None) -> None:
-        """A handler of our own, and not `SIG_IGN`: that one the agent would inherit."""
+        """A handler of our own instead of `SIG_IGN`, which the agent would inherit."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:
         with suppress(ProcessLookupError):

@@ -1,12 +1,12 @@
 """Coding agents, and what points each at a gateway: environment and arguments, never a file of the user's.
 
-A row is made of templates. `{url}` is the gateway's address, `{key}` what it wants to see, `{model}` the model,
-`{window}` and `{output}` its limits in tokens, `{settings}` the path of a temporary file with the row's settings, and
-`{home}` the temporary folder it is in; a `#` before it all makes a number. When no model is named, the agent asks for
-the models it knows, and the gateway's aliases decide.
+A row consists of templates. `{url}` is the gateway's address, `{key}` its key, `{model}` the model, `{window}` and
+`{output}` its limits in tokens, `{settings}` the path of a temporary file with the row's settings, and `{home}` the
+temporary folder it is in; a leading `#` makes a number. If no model is named, the agent asks for the models it knows,
+and the gateway's aliases decide.
 
-Two rules for every row. It must win over what the user's own files say: an agent that is led past the gateway spends
-the user's account, and nobody notices. And no key stands among the arguments: everybody on a machine can read those.
+Two rules for every row. It must override the user's own files: an agent that bypasses the gateway spends the user's
+account unnoticed. And no key is in the arguments: every user of a machine can read those.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Override(Struct, frozen=True):
     value: str | int
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What an agent is told. A document among the variables becomes JSON text."""
+class AgentSettings(Struct, frozen=True, kw_only=True):
+    """Settings for an agent. A document among the variables becomes JSON text."""
 
     environment: Mapping[str, Any] = {}
     arguments: tuple[str | Override, ...] = ()
@@ -40,23 +40,23 @@ class Agent(Struct, frozen=True, kw_only=True):
     title: str
     command: str
     install: str
-    always: Told
-    with_model: Told = Told()
-    """More, when a model is named."""
-    with_window: Told = Told()
-    """More, when it is known how much that model holds: of a model that they do not know, agents think too much."""
+    always: AgentSettings
+    with_model: AgentSettings = AgentSettings()
+    """In addition, if a model is named."""
+    with_window: AgentSettings = AgentSettings()
+    """In addition, if the model's window is known: agents overestimate the window of unknown models."""
     unset: tuple[str, ...] = ()
-    """Variables that would lead the agent past the gateway."""
+    """Variables that would make the agent bypass the gateway."""
     needs_model: bool = False
     mirror: str | None = None
     """A folder in the user's home that the agent cannot be without, and whose settings would win. A temporary one takes
     its place: links to all that is in the user's, and one file of our own, the user's settings with ours over them."""
     mirror_variable: str | None = None
-    """The variable with a home that is not the usual one."""
+    """The variable for a home folder other than the default."""
 
 
-class Wish(Struct, frozen=True, kw_only=True):
-    """Where an agent is to be pointed."""
+class AgentTarget(Struct, frozen=True, kw_only=True):
+    """Where to point an agent."""
 
     url: str
     key: str
@@ -65,8 +65,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     output: int | None = None
 
 
-class Prepared(Struct, frozen=True):
-    """What an agent is started with, beside what the user tells it."""
+class PreparedAgent(Struct, frozen=True):
+    """What an agent is started with, in addition to the user's arguments."""
 
     environment: dict[str, str]
     unset: tuple[str, ...]
@@ -112,7 +112,7 @@ _OPENCODE_WINDOW = {
 }
 
 MAX_OUTPUT = 32_000
-"""Tokens of an answer, where nothing is known but the model's window."""
+"""Tokens of an answer, if only the model's window is known."""
 
 AGENTS = {
     agent.name: agent
@@ -123,18 +123,20 @@ AGENTS = {
             command="claude",
             install="npm install -g @anthropic-ai/claude-code",
             # The variables in the user's settings win over the environment, and those of this file over both.
-            always=Told(environment=_CLAUDE, arguments=("--settings", "{settings}"), settings={"env": _CLAUDE}),
-            with_model=Told(
+            always=AgentSettings(
+                environment=_CLAUDE, arguments=("--settings", "{settings}"), settings={"env": _CLAUDE}
+            ),
+            with_model=AgentSettings(
                 environment=_CLAUDE_MODELS, arguments=("--model", "{model}"), settings={"env": _CLAUDE_MODELS}
             ),
-            with_window=Told(environment=_CLAUDE_WINDOW, settings={"env": _CLAUDE_WINDOW}),
+            with_window=AgentSettings(environment=_CLAUDE_WINDOW, settings={"env": _CLAUDE_WINDOW}),
         ),
         Agent(
             name="codex",
             title="Codex",
             command="codex",
             install="npm install -g @openai/codex",
-            always=Told(
+            always=AgentSettings(
                 environment={"TOOLGLOT_KEY": "{key}"},
                 arguments=(
                     Override("model_provider", "toolglot"),
@@ -144,15 +146,15 @@ AGENTS = {
                     Override("model_providers.toolglot.wire_api", "responses"),
                 ),
             ),
-            with_model=Told(arguments=(Override("model", "{model}"),)),
-            with_window=Told(arguments=(Override("model_context_window", "#{window}"),)),
+            with_model=AgentSettings(arguments=(Override("model", "{model}"),)),
+            with_window=AgentSettings(arguments=(Override("model_context_window", "#{window}"),)),
         ),
         Agent(
             name="gemini",
             title="Gemini CLI",
             command="gemini",
             install="npm install -g @google/gemini-cli",
-            always=Told(
+            always=AgentSettings(
                 environment={
                     "GEMINI_API_KEY": "{key}",
                     "GOOGLE_GEMINI_BASE_URL": "{url}",
@@ -164,7 +166,7 @@ AGENTS = {
                 # own the base URL may be passed over. System settings would win too, but have to belong to root.
                 settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
             ),
-            with_model=Told(arguments=("-m", "{model}")),
+            with_model=AgentSettings(arguments=("-m", "{model}")),
             unset=("GOOGLE_API_KEY",),
             mirror=".gemini",
             mirror_variable="GEMINI_CLI_HOME",
@@ -174,8 +176,8 @@ AGENTS = {
             title="opencode",
             command="opencode",
             install="npm install -g opencode-ai",
-            always=Told(environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE}),
-            with_window=Told(environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE_WINDOW}),
+            always=AgentSettings(environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE}),
+            with_window=AgentSettings(environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE_WINDOW}),
             needs_model=True,
         ),
         Agent(
@@ -183,11 +185,11 @@ AGENTS = {
             title="Qwen Code",
             command="qwen",
             install="npm install -g @qwen-code/qwen-code",
-            always=Told(
+            always=AgentSettings(
                 environment={"OPENAI_API_KEY": "{key}", "OPENAI_BASE_URL": "{url}/v1"},
                 arguments=("--auth-type", "openai"),
             ),
-            with_model=Told(environment={"OPENAI_MODEL": "{model}"}, arguments=("--model", "{model}")),
+            with_model=AgentSettings(environment={"OPENAI_MODEL": "{model}"}, arguments=("--model", "{model}")),
         ),
         Agent(
             name="aider",
@@ -195,17 +197,19 @@ AGENTS = {
             command="aider",
             install="pip install aider-chat",
             # The plain variables lose against its `.env` and configuration files, these do not.
-            always=Told(environment={"AIDER_OPENAI_API_KEY": "{key}"}, arguments=("--openai-api-base", "{url}/v1")),
+            always=AgentSettings(
+                environment={"AIDER_OPENAI_API_KEY": "{key}"}, arguments=("--openai-api-base", "{url}/v1")
+            ),
             # Without a weak model of its own it would take one of OpenAI's for commit messages.
-            with_model=Told(arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}")),
+            with_model=AgentSettings(arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}")),
             needs_model=True,
         ),
     )
 }
 
 
-def prepared(agent: Agent, wish: Wish, folder: str) -> Prepared:
-    """What this agent gets; `folder` is the temporary one, where its settings are going to stand."""
+def prepare_agent(agent: Agent, wish: AgentTarget, folder: str) -> PreparedAgent:
+    """Return what this agent gets; `folder` is the temporary one for its settings."""
     values = {
         "{url}": wish.url,
         "{key}": wish.key,
@@ -222,14 +226,14 @@ def prepared(agent: Agent, wish: Wish, folder: str) -> Prepared:
     settings: dict[str, Any] = {}
     arguments: list[str] = []
     for part in parts:
-        environment = merged(environment, part.environment)
-        settings = merged(settings, part.settings)
+        environment = merge_documents(environment, part.environment)
+        settings = merge_documents(settings, part.settings)
         for template in part.arguments:
             filled = _fill(template, values)
             # What is a string or a number in JSON is one in TOML too.
             override = isinstance(filled, Override)
             arguments += ["-c", f"{filled.name}={json.encode_text(filled.value)}"] if override else [filled]
-    return Prepared(
+    return PreparedAgent(
         {name: _text(_fill(template, values)) for name, template in environment.items()},
         agent.unset,
         arguments,
@@ -238,7 +242,7 @@ def prepared(agent: Agent, wish: Wish, folder: str) -> Prepared:
 
 
 def settings_path(agent: Agent) -> str:
-    """Where an agent's settings stand in the temporary folder."""
+    """Return where an agent's settings are in the temporary folder."""
     return f"{agent.mirror}/settings.json" if agent.mirror else "settings.json"
 
 
@@ -261,10 +265,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.encode_text(value)
 
 
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both documents, the second one winning, member by member."""
+def merge_documents(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two documents member by member; the second one wins."""
     result = dict(under)
     for name, value in over.items():
         there = result.get(name)
-        result[name] = merged(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+        result[name] = (
+            merge_documents(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+        )
     return result

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from toolglot.cli.parameters import chunks, decoded, refuse_config
+from toolglot.cli.parameters import decode_chunks, exit_bad_config, read_chunks
 from toolglot.config.problems import ConfigError
 from toolglot.server.starting import Wishes
 
@@ -73,8 +73,8 @@ def chat(
     said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _asked(prompt)
     _mind_closed_streams()
     # What follows brings the gateway along, which takes a moment.
-    from toolglot.chat.starting import Options
-    from toolglot.chat.terminal import Wanted, print_answer, talk
+    from toolglot.chat.startup import ChatOptions
+    from toolglot.chat.terminal import ChatRequest, print_answer, run_dialogue
 
     wishes = Wishes(
         file=file,
@@ -85,12 +85,12 @@ def chat(
         demo_pace=demo_pace,
         mcp_files=mcp_files,
     )
-    options = Options(wishes=wishes, model=model, mcp=mcp, tools=not no_tools, example=example_tools)
-    wanted = Wanted(options=options, effort=effort, system=system)
+    options = ChatOptions(wishes=wishes, model=model, mcp=mcp, tools=not no_tools, example=example_tools)
+    wanted = ChatRequest(options=options, effort=effort, system=system)
     try:
-        status = talk(wanted, os.environ) if said is None else print_answer(wanted, said, os.environ)
+        status = run_dialogue(wanted, os.environ) if said is None else print_answer(wanted, said, os.environ)
     except ConfigError as error:
-        refuse_config(error.problems)
+        exit_bad_config(error.problems)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything has ended; one more would only be told as a failure
     sys.exit(status)
 
@@ -99,7 +99,7 @@ def _asked(prompt: str | None) -> str:
     """The prompt of one answer, from standard input where none is given."""
     if prompt in (None, "-") and sys.stdin is None:
         raise click.UsageError("there is nothing to answer: standard input is closed")
-    said = prompt if prompt not in (None, "-") else "".join(decoded(chunks(Path("-")), Path("-")))
+    said = prompt if prompt not in (None, "-") else "".join(decode_chunks(read_chunks(Path("-")), Path("-")))
     if not said or not said.strip():
         raise click.UsageError("there is nothing to answer: the prompt is empty")
     return said.strip("\n")

@@ -11,11 +11,11 @@ import click
 from msgspec.structs import asdict
 
 from toolglot.cli.groups import Group
-from toolglot.cli.parameters import UNREADABLE, counted, refuse_config
-from toolglot.config.assemble import Assembled, assemble, router
-from toolglot.config.histories import explained
+from toolglot.cli.parameters import UNREADABLE, count_noun, exit_bad_config
+from toolglot.config.assemble import Assembled, assemble, make_router
+from toolglot.config.history_sections import explain_history
 from toolglot.config.json_schema import text as schema_text
-from toolglot.config.load import NAMES, Loaded, load
+from toolglot.config.load import NAMES, Loaded, load_config
 from toolglot.config.problems import ConfigError
 from toolglot.config.record_checks import empty_places
 from toolglot.config.schema import UpstreamConfig
@@ -38,12 +38,12 @@ def check(file: Path | None) -> None:
     """Read FILE (else ./toolglot.toml, .yaml or .yml, else the user's) and say everything that is wrong with it."""
     loaded, assembled = _loaded(file)
     if loaded.doubts:
-        refuse_config(loaded.doubts)
+        exit_bad_config(loaded.doubts)
     whole = assembled.config
-    upstreams = counted(len(whole.upstreams.keys() - {DEMO}), "upstream")
+    upstreams = count_noun(len(whole.upstreams.keys() - {DEMO}), "upstream")
     place = visible(str(loaded.path)) if loaded.path else NO_FILE
-    servers = f", {counted(len(whole.mcp.servers), 'MCP server')}" if whole.mcp.servers else ""
-    click.echo(f"{place}: {upstreams}, {counted(len(loaded.config.models), 'model name')}{servers}: fine")
+    servers = f", {count_noun(len(whole.mcp.servers), 'MCP server')}" if whole.mcp.servers else ""
+    click.echo(f"{place}: {upstreams}, {count_noun(len(loaded.config.models), 'model name')}{servers}: fine")
     for line in (*loaded.notes, *assembled.told, *empty_places(whole)):
         click.echo(f"  {visible(line)}")
 
@@ -61,7 +61,7 @@ def explain(model: str, file: Path | None) -> None:
     """Say where a request for MODEL goes, and why. Local servers are not asked what they serve."""
     loaded, assembled = _loaded(file)
     click.echo(f"{visible(str(loaded.path)) if loaded.path else NO_FILE}")
-    routes = router(assembled.config)
+    routes = make_router(assembled.config)
     for tried, said in routes.explain(model):
         click.echo(f"  {visible(tried)}: {visible(said)}")
     try:
@@ -76,7 +76,7 @@ def explain(model: str, file: Path | None) -> None:
         click.echo(f"{label} {visible(target.model)} of {visible(place)}{_facts(target, upstream)}")
         for line in _upstream_settings(upstream):
             click.echo(f"  {line}")
-        for line in explained(assembled.config, target):
+        for line in explain_history(assembled.config, target):
             click.echo(f"  history: {visible(line)}")
 
 
@@ -126,9 +126,9 @@ def init(file: Path) -> None:
 
 def _loaded(file: Path | None) -> tuple[Loaded, Assembled]:
     try:
-        loaded = load(file, os.environ)
+        loaded = load_config(file, os.environ)
     except ConfigError as error:
-        refuse_config(error.problems)
+        exit_bad_config(error.problems)
     return loaded, assemble(loaded.config, os.environ)
 
 

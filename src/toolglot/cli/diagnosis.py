@@ -1,7 +1,7 @@
-"""What is wrong with an input, in the words of whoever gave it.
+"""Explain what is wrong with an input.
 
-The core tells where a document breaks its dialect's rules. A person at the command line has more often given another
-file than they meant: an empty one, a stream where a response should be, another API's request. That is told here.
+The core reports where a document violates its dialect's rules. A person at the command line has more often given the
+wrong file: an empty one, a stream instead of a response, another API's request. That is detected here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from toolglot.dialects import DIALECTS
-from toolglot.export.recognise import marks_by_dialect, marks_of
+from toolglot.export.recognize import marks_by_dialect, marks_of
 from toolglot.lint.report import visible
 from toolglot.marks import marks_in, nearest
 from toolglot.wire.framing import EVENTS, LINES, Framing
@@ -22,26 +22,26 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"{\0", b"\0{", b"[\0", b"\
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 EMPTY = "the input is empty"
 _SHOWN = 20
-"""Characters of the beginning that are shown."""
+"""Characters of the beginning to show."""
 
 _DEPTH = 4
-"""Objects one in the other: so deep do marks go."""
+"""Maximum depth at which marks are searched."""
 
 _MCP: dict[str, frozenset[str]] = {
     "tools": frozenset({"[].inputSchema", "tools[].inputSchema", "result.tools[].inputSchema", "jsonrpc"}),
     "result": frozenset({"jsonrpc", "structuredContent", "isError", "result.content", "content[].mimeType"}),
 }
-"""MCP is no dialect; its tools and results are met where a dialect's are expected."""
+"""MCP is not a dialect; its tools and results occur where a dialect's are expected."""
 
 
 def marks_of_kind(kind: str) -> dict[str, frozenset[str]]:
-    """The marks of each dialect, and of MCP, for this kind of input."""
+    """Return the marks of each dialect, and of MCP, for this kind of input."""
     mcp = {"mcp": _MCP[kind]} if kind in _MCP else {}
     return {**marks_by_dialect(kind), **mcp}
 
 
 def not_a_document(data: bytes, kind: str) -> str | None:
-    """Why these bytes are no JSON document at all, when one need not look at its members to see that."""
+    """Return why these bytes are not a JSON document, if that is visible without looking at its members."""
     if not data.strip():
         return EMPTY
     if data.startswith(_UTF_16):
@@ -53,7 +53,7 @@ def not_a_document(data: bytes, kind: str) -> str | None:
 
 
 def not_a_stream(head: bytes, dialect: str) -> str | None:
-    """Why these first bytes of an input are no stream of events."""
+    """Return why these first bytes of an input are not a stream of events."""
     if not head.strip():
         return EMPTY
     if head.startswith(_UTF_16[:2]):
@@ -72,7 +72,8 @@ def no_event(dialect: str) -> str:
 
 
 def not_this_stream(head: bytes, dialect: str, *, spoilt: bool = False) -> str | None:
-    """What an input is, when it is not a stream of this dialect. A comment may come long before the first event."""
+    """Return what an input is, if it is not a stream of this dialect. A comment may come long before the first
+    event."""
     other = other_dialect(first_event(head, EVENTS if is_stream(head) else LINES), "stream", dialect)
     begins = is_stream(head) and not DIALECTS[dialect].stream.framing.is_bare
     if (spoilt or not begins) and (why := not_a_stream(head, dialect)):
@@ -82,7 +83,7 @@ def not_this_stream(head: bytes, dialect: str, *, spoilt: bool = False) -> str |
 
 
 def first_event(head: bytes, framing: Framing = EVENTS) -> Any:
-    """The data of the first event in these bytes, as JSON; None when there is none."""
+    """Return the data of the first event in these bytes, as JSON; None if there is none."""
     end = framing.end_of_frames(bytearray(head), 0)
     for _, data in framing.documents(head[:end]):
         return json_or_none(data)
@@ -90,7 +91,7 @@ def first_event(head: bytes, framing: Framing = EVENTS) -> Any:
 
 
 def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
-    """The dialect that this document seems to be of, when it bears that one's marks and none of its own."""
+    """Return the dialect that this document seems to be of, if it has that one's marks and none of its own."""
     found = set(marks_in(value, _DEPTH))
     marks = marks_of_kind(kind)
     own = marks.get(dialect, frozenset()) | marks_of(dialect).shared.get(kind, frozenset())
@@ -98,7 +99,7 @@ def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
 
 
 def json_or_none(data: bytes) -> Any:
-    """The value of a JSON document, however strange; None when it is none."""
+    """Return the value of a JSON document; None if it is not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -110,7 +111,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def is_stream(data: bytes) -> bool:
-    """Does it begin as a stream of events does?"""
+    """Tell whether it begins like a stream of events."""
     return data.lstrip().startswith(_FIELDS)
 
 

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import click
 import msgspec
 
-from toolglot.cli.patterns import models_of
-from toolglot.cli.table import rendered
+from toolglot.cli.model_patterns import readable_patterns
+from toolglot.cli.table import render_table
 from toolglot.dialect import Capabilities, Dialect
 from toolglot.dialects import DIALECTS
 from toolglot.ir import replace
@@ -105,14 +105,14 @@ def _show() -> None:
     head = ("", *(name if len(name) < NARROW else name.replace("_", "_ ") for name in DIALECTS))
     indented = [(f"  {label}", *told) for label, *told in _rows(PARAMETERS)]
     lines = ["What each dialect can carry", ""]
-    lines += rendered(head, _rows(CONCEPTS), width)
-    lines += ["", *rendered(("parameters", *head[1:]), indented, width, ruled=False), ""]
+    lines += render_table(head, _rows(CONCEPTS), width)
+    lines += ["", *render_table(("parameters", *head[1:]), indented, width, ruled=False), ""]
     lines += ["Some models differ from their dialect, as --json tells in full."]
     lines += ["A star is anything, a plus this version and the later ones."]
     for name, dialect in DIALECTS.items():
         lines += [f"{name}:"] if dialect.models else []
         for rule in dialect.models:
-            told = f"{', '.join(models_of(rule.pattern))}: {rule.why}"
+            told = f"{', '.join(readable_patterns(rule.pattern))}: {rule.why}"
             lines += wrap(told, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     click.echo("\n".join(lines))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from msgspec.structs import asdict
 
-from toolglot.cli.layout import laid_out
+from toolglot.cli.pretty_json import pretty_json
 from toolglot.doctor.finding import Finding
 from toolglot.lint.report import visible
 from toolglot.server.starting import Wishes
@@ -52,10 +52,10 @@ def doctor(
         raise click.UsageError("--model names what --probe tries")
     if probe and offline:
         raise click.UsageError("--probe asks upstreams, and --offline forbids it")
-    from toolglot.doctor.examine import Plan, examine
+    from toolglot.doctor.examine import ExaminationPlan, examine
 
     wishes = Wishes(file=file, upstreams=upstreams, key_variables=key_variables, port=port, demo_pace="none")
-    plan = Plan(wishes=wishes, offline=offline, probe=probe, models=models)
+    plan = ExaminationPlan(wishes=wishes, offline=offline, probe=probe, models=models)
     if probe:
         click.echo(COST, err=True)
     findings: list[Finding] = []
@@ -69,7 +69,7 @@ def doctor(
     asyncio.run(run())
     failed = sum(finding.status == "fail" for finding in findings)
     if as_json:
-        click.echo(laid_out(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
+        click.echo(pretty_json(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
     else:
         warned = sum(finding.status == "warn" for finding in findings)
         click.echo(f"{failed} to mend, {warned} to know, {len(findings) - failed - warned} fine")

@@ -13,27 +13,27 @@ import click
 from msgspec.structs import replace
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, is_stream, not_this_stream
-from toolglot.cli.output import check_output, written
-from toolglot.cli.parameters import CHUNK_BYTES, chunks, known_dialect, refuse
+from toolglot.cli.output import check_output, open_output
+from toolglot.cli.parameters import CHUNK_BYTES, exit_unreadable, known_dialect, read_chunks
 from toolglot.cli.replay import quietly
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
 from toolglot.json_forms import JSON_FORMS
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
-    ClientRequest,
-    Head,
+    RecordedClientRequest,
+    RecordingHead,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
-    body_of,
+    body_members,
 )
-from toolglot.recordings.page import page_of
 from toolglot.recordings.read import Attempt, Recording, read_recording
 from toolglot.recordings.rerun.run import NotRerunError, rerun
-from toolglot.recordings.side_by_side import Style, lines_of
-from toolglot.recordings.timeline import Row, Timeline, timeline_of
+from toolglot.recordings.timeline import Timeline, TimelineRow, make_timeline
+from toolglot.recordings.timeline_html import render_html
+from toolglot.recordings.timeline_text import TextStyle, render_lines
 
 _FIRST = re.compile(rb"\s*\{[^{}\n]{0,4096}\"type\":\s?\"exchange\"")
 """What a recording begins with."""
@@ -97,7 +97,7 @@ def explain(
     if html is not None and (full or frames is not None):
         raise click.UsageError("a page has everything in it: --full and --frames have no meaning with --html", context)
     if file.is_dir():
-        refuse(file, "this is a folder: explain takes one file of it")
+        exit_unreadable(file, "this is a folder: explain takes one file of it")
     if html is not None and str(html) != "-":
         check_output(html, (file,))
     data = _data_of(file, as_recording=source is None)
@@ -106,21 +106,21 @@ def explain(
     except MissingExtraError as error:
         raise click.UsageError(str(error)) from None
     except ToolglotError as error:
-        refuse(file, str(error))
+        exit_unreadable(file, str(error))
     if html is not None:
         _write_page(timeline, html)
         return
-    rows = sum(isinstance(entry, Row) for entry in timeline.entries)
+    rows = sum(isinstance(entry, TimelineRow) for entry in timeline.entries)
     if frames is not None and frames.start > rows:
-        refuse(file, f"there is no frame {frames.start} in it: there are {rows}")
-    style = Style(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
-    for line in lines_of(timeline, style):
+        exit_unreadable(file, f"there is no frame {frames.start} in it: there are {rows}")
+    style = TextStyle(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
+    for line in render_lines(timeline, style):
         click.echo(line)
 
 
 def _data_of(file: Path, *, as_recording: bool) -> bytes:
     """All of a file; but of one that does not begin as a recording, only as much as tells that."""
-    arriving = chunks(file)
+    arriving = read_chunks(file)
     first = next(arriving, b"")
     enough = len(first) == CHUNK_BYTES and as_recording
     return first if enough and not _FIRST.match(first) else b"".join((first, *arriving))
@@ -133,15 +133,19 @@ def _has_colours() -> bool:
 def _of_recording(file: Path, data: bytes) -> Timeline:
     head = data.removeprefix(BYTE_ORDER_MARK)
     if not head.strip():
-        refuse(file, "there is nothing in it")
+        exit_unreadable(file, "there is nothing in it")
     if is_stream(head):
-        refuse(file, "this is a plain stream, no recorded exchange: say whose it is, and for whom (--from, --to)")
+        exit_unreadable(
+            file, "this is a plain stream, no recorded exchange: say whose it is, and for whom (--from, --to)"
+        )
     try:
         recording = read_recording(head)
     except DecodeError as error:
         begins = _FIRST.match(head) is not None
-        refuse(file, str(error) if begins else "this is no recorded exchange; a plain stream needs --from and --to")
-    return timeline_of(recording, replayed=_replayed(recording))
+        exit_unreadable(
+            file, str(error) if begins else "this is no recorded exchange; a plain stream needs --from and --to"
+        )
+    return make_timeline(recording, replayed=_replayed(recording))
 
 
 def _replayed(recording: Recording) -> Comparison | str:
@@ -156,28 +160,28 @@ def _replayed(recording: Recording) -> Comparison | str:
 def _of_stream(file: Path, data: bytes, source: str, target: str) -> Timeline:
     head = data.removeprefix(BYTE_ORDER_MARK)
     if why := not_this_stream(head, source) if source not in JSON_FORMS else None:
-        refuse(file, why)
+        exit_unreadable(file, why)
     asked = UpstreamRequest(upstream=file.name, dialect=source, stream=True)
     answer, end = UpstreamResponse(), UpstreamEnd()
-    piece = replace(UpstreamData(), **body_of(head))
+    piece = replace(UpstreamData(), **body_members(head))
     attempt = Attempt(request=asked, response=answer, pieces=[piece], end=end)
     recording = Recording(
-        head=Head(id=file.name, client=target, stream=True),
-        request=ClientRequest(),
+        head=RecordingHead(id=file.name, client=target, stream=True),
+        request=RecordedClientRequest(),
         attempts=[attempt],
         lines=[asked, answer, piece, end],
     )
-    return timeline_of(recording, recorded=False)
+    return make_timeline(recording, recorded=False)
 
 
 def _write_page(timeline: Timeline, html: Path) -> None:
-    page = (piece.encode("utf-8", "backslashreplace") for piece in page_of(timeline))
+    page = (piece.encode("utf-8", "backslashreplace") for piece in render_html(timeline))
     if str(html) == "-":
         for piece in page:
             sys.stdout.buffer.write(piece)
         return
     try:
-        with written(html, 0o600) as out:  # it is as private as the recording
+        with open_output(html, 0o600) as out:  # it is as private as the recording
             out.writelines(page)
     except OSError as error:
-        refuse(html, error.strerror or str(error))
+        exit_unreadable(html, error.strerror or str(error))

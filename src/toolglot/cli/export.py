@@ -1,4 +1,4 @@
-"""`toolglot export`: a conversation as a file for people, or for another program."""
+"""`toolglot export`: write a conversation as a file for people, or for another program."""
 
 from __future__ import annotations
 
@@ -12,35 +12,43 @@ from typing import IO, NamedTuple
 
 import click
 
-from toolglot.cli.output import check_output, is_replaced, written
-from toolglot.cli.parameters import CHUNK_BYTES, Choice, chunks, counted, known_dialect, refuse, tell
+from toolglot.cli.output import check_output, is_replaced, open_output
+from toolglot.cli.parameters import (
+    CHUNK_BYTES,
+    SuggestingChoice,
+    count_noun,
+    exit_unreadable,
+    known_dialect,
+    print_note,
+    read_chunks,
+)
 from toolglot.columns import cut
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
-from toolglot.export.html import html_of, is_picture
-from toolglot.export.jsonl import jsonl_of
-from toolglot.export.losses import watched
-from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import About, Conversation, conversation_of, read_conversation
+from toolglot.export.html import can_show_image, render_html
+from toolglot.export.jsonl import write_jsonl
+from toolglot.export.markdown import render_markdown
+from toolglot.export.page_losses import watch_losses
+from toolglot.export.readers import ConversationSummary, SourceConversation, read_conversation, read_recordings
 from toolglot.ir import Media
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss
-from toolglot.recordings.format import PARTIAL, SUFFIX, Head, decoder
-from toolglot.recordings.read import LONGEST_HEAD, Recording, read_file
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX, RecordingHead, decoder
+from toolglot.recordings.read import MAX_HEAD_BYTES, Recording, read_file
 
 LOST = 3
 """Exit status: strict, and something would be lost."""
-TOLD = 200
-"""Lines of the receipt that are told one by one; more are counted."""
-LISTED = 40
-"""Other conversations that are listed; more are counted."""
-HELD = 8 * 1024 * 1024
-"""Bytes of an output that are held in memory while nobody knows yet whether it is wanted."""
+MAX_RECEIPT_LINES = 200
+"""Receipt lines to print one by one; more are counted."""
+MAX_LISTED = 40
+"""Other conversations to list; more are counted."""
+MAX_HELD_BYTES = 8 * 1024 * 1024
+"""Bytes of output to hold in memory until it is known whether it is wanted."""
 ENDINGS = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".jsonl": "jsonl"}
 _STDIN = Path("-")
 
 
-class Job(NamedTuple):
+class ExportJob(NamedTuple):
     files: tuple[Path, ...]
     format: str
     source: str | None
@@ -50,8 +58,8 @@ class Job(NamedTuple):
     """Which conversation: its number, or a recording of it."""
 
 
-class Ledger:
-    """The receipt on standard error, while it is written."""
+class ReceiptPrinter:
+    """Prints the receipt on standard error, while it is written."""
 
     def __init__(self) -> None:
         self.losses = self.count = 0
@@ -59,12 +67,12 @@ class Ledger:
     def tell(self, line: Loss) -> None:
         self.count += 1
         self.losses += line.severity == "loss"
-        if self.count <= TOLD:
+        if self.count <= MAX_RECEIPT_LINES:
             click.echo(visible(str(line)), err=True)
 
     def close(self) -> None:
-        if self.count > TOLD:
-            click.echo(f"… and {counted(self.count - TOLD, 'more line')} of the receipt", err=True)
+        if self.count > MAX_RECEIPT_LINES:
+            click.echo(f"… and {count_noun(self.count - MAX_RECEIPT_LINES, 'more line')} of the receipt", err=True)
 
 
 def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -76,7 +84,7 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--format",
     "form",
-    type=Choice(("markdown", "html", "jsonl"), {"md": "markdown", "json": "jsonl", "htm": "html"}),
+    type=SuggestingChoice(("markdown", "html", "jsonl"), {"md": "markdown", "json": "jsonl", "htm": "html"}),
     help="What to write; without it, what the name of OUT says, else markdown.",
 )
 @click.option(
@@ -132,10 +140,10 @@ def export(
     if title is not None and form != "html":
         raise click.UsageError(f"--title has no meaning with --format {form}", context)
     files = files or (_STDIN,)
-    job = Job(files, form, source, target, title or _title(files), wanted)
+    job = ExportJob(files, form, source, target, title or _title(files), wanted)
     lost = _write(job, output, strict)
     if strict and lost:
-        tell(files[0], f"refused (--strict): {counted(lost, 'loss', 'losses')}")
+        print_note(files[0], f"refused (--strict): {count_noun(lost, 'loss', 'losses')}")
         context.exit(LOST)
 
 
@@ -150,50 +158,51 @@ def _form_of(output: Path | None) -> str:
 
 
 def _title(files: Sequence[Path]) -> str:
-    return "Conversation" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL).removesuffix(SUFFIX)
+    return "Conversation" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL_SUFFIX).removesuffix(SUFFIX)
 
 
-def _write(job: Job, output: Path | None, strict: bool) -> int:
-    """Writes it to where it belongs; returns how many losses there were. Strict, losses leave nothing written."""
-    ledger = Ledger()
+def _write(job: ExportJob, output: Path | None, strict: bool) -> int:
+    """Write the conversation to its output; returns the number of losses. In strict mode, losses leave nothing
+    written."""
+    ledger = ReceiptPrinter()
     if output is None:
         _to_stream(job, sys.stdout.buffer, strict, ledger)
     else:
         check_output(output, _sources(job))
         try:
-            with written(output, 0o600 | _mode(job)) as file:
+            with open_output(output, 0o600 | _mode(job)) as file:
                 if is_replaced(output):
                     _fill(job, file, ledger)
                 else:
                     _to_stream(job, file, strict, ledger)
                 if strict and ledger.losses:
-                    raise _NotWantedError
-        except _NotWantedError:
+                    raise _LossesError
+        except _LossesError:
             pass
         except OSError as error:
-            refuse(output, error.strerror or str(error))
+            exit_unreadable(output, error.strerror or str(error))
     ledger.close()
     return ledger.losses
 
 
-class _NotWantedError(Exception):
-    """What was written has losses, and must not take its place."""
+class _LossesError(Exception):
+    """The output has losses, and must not be written."""
 
 
-def _to_stream(job: Job, out: IO[bytes], strict: bool, ledger: Ledger) -> None:
+def _to_stream(job: ExportJob, out: IO[bytes], strict: bool, ledger: ReceiptPrinter) -> None:
     """Into what keeps whatever it gets."""
     if not strict:
         _fill(job, out, ledger)
         return
-    with SpooledTemporaryFile(max_size=HELD) as held:
+    with SpooledTemporaryFile(max_size=MAX_HELD_BYTES) as held:
         _fill(job, held, ledger)
         held.seek(0)
         while not ledger.losses and (chunk := held.read(CHUNK_BYTES)):
             out.write(chunk)
 
 
-def _mode(job: Job) -> int:
-    """Who may read the output: as with any new file, but nobody who may not read what it was made of."""
+def _mode(job: ExportJob) -> int:
+    """Return the mode of the output: as for any new file, but readable only for those who may read its sources."""
     mode = 0o666 & ~_umask()
     for file in _sources(job):
         if file.is_file():  # the mode of a pipe tells nothing
@@ -207,7 +216,7 @@ def _umask() -> int:
     return mask
 
 
-def _fill(job: Job, file: IO[bytes], ledger: Ledger) -> None:
+def _fill(job: ExportJob, file: IO[bytes], ledger: ReceiptPrinter) -> None:
     try:
         conversation = _read(job)
         for line in conversation.lines:
@@ -218,17 +227,19 @@ def _fill(job: Job, file: IO[bytes], ledger: Ledger) -> None:
     except MissingExtraError as error:
         raise click.UsageError(str(error)) from None
     except ToolglotError as error:
-        refuse(job.files[0], str(error).removeprefix("$: "))  # the document as a whole, which the file's name says
+        exit_unreadable(
+            job.files[0], str(error).removeprefix("$: ")
+        )  # the document as a whole, which the file's name says
 
 
-def _written(job: Job, conversation: Conversation, ledger: Ledger) -> Iterator[bytes]:
+def _written(job: ExportJob, conversation: SourceConversation, ledger: ReceiptPrinter) -> Iterator[bytes]:
     dialect = conversation.dialect
     if job.format == "jsonl":
-        return jsonl_of(conversation.messages, dialect, job.target or dialect, ledger.tell)
+        return write_jsonl(conversation.messages, dialect, job.target or dialect, ledger.tell)
     if job.format == "html":
-        page = html_of(watched(conversation.messages, dialect, ledger.tell, left_out=_not_in_html), job.title)
+        page = render_html(watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_html), job.title)
     else:
-        page = markdown_of(watched(conversation.messages, dialect, ledger.tell, left_out=_not_in_markdown))
+        page = render_markdown(watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_markdown))
     return (piece.encode("utf-8", "backslashreplace") for piece in page)
 
 
@@ -241,33 +252,33 @@ def _not_in_markdown(media: Media) -> str | None:
 
 
 def _not_in_html(media: Media) -> str | None:
-    is_held = media.source.kind != "base64" or is_picture(media)
+    is_held = media.source.kind != "base64" or can_show_image(media)
     return None if is_held else "the page tells of it and does not hold it; it shows PNG, JPEG, GIF and WebP"
 
 
-def _read(job: Job) -> Conversation:
+def _read(job: ExportJob) -> SourceConversation:
     if len(job.files) == 1 and not job.files[0].is_dir():
         if job.wanted is not None:
             raise click.UsageError("--conversation has no meaning here: there is one file, and it is no folder")
-        return read_conversation(chunks(job.files[0]), job.source)
+        return read_conversation(read_chunks(job.files[0]), job.source)
     if job.source is not None:
         raise click.UsageError("--from has no meaning here: a recorded exchange tells its dialect itself")
     found = {_named(file, given): file for given in job.files for file in _recordings_in(given)}
     if not found:
-        refuse(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
+        exit_unreadable(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
     wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
     damaged: set[Path] = set()
-    conversation = conversation_of(_each(found, job.files, damaged), wanted)
+    conversation = read_recordings(_each(found, job.files, damaged), wanted)
     if job.wanted is not None and wanted is None:
         name = _numbered(int(job.wanted), conversation)
         conversation = (
-            conversation if name == conversation.name else conversation_of(_each(found, job.files, damaged), name)
+            conversation if name == conversation.name else read_recordings(_each(found, job.files, damaged), name)
         )
     _tell_which(job, conversation)
     return conversation
 
 
-def _sources(job: Job) -> Iterator[Path]:
+def _sources(job: ExportJob) -> Iterator[Path]:
     return (file for given in job.files for file in _recordings_in(given))
 
 
@@ -276,7 +287,7 @@ def _named(file: Path, given: Path) -> str:
 
 
 def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
-    """The recording that is meant; None where its conversation is told by a number."""
+    """Return the requested recording; None if its conversation is given by a number."""
     if wanted in found:
         return wanted
     if wanted.isascii() and wanted.isdigit():
@@ -289,68 +300,68 @@ def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
     return meant[0]
 
 
-def _numbered(number: int, conversation: Conversation) -> str:
+def _numbered(number: int, conversation: SourceConversation) -> str:
     if not 1 <= number <= len(conversation.all):
-        told = counted(len(conversation.all), "conversation")
+        told = count_noun(len(conversation.all), "conversation")
         raise click.BadParameter(f"there is no {number}: there {_is(conversation)} {told}", param_hint="--conversation")
     return conversation.all[number - 1]
 
 
-def _is(conversation: Conversation) -> str:
+def _is(conversation: SourceConversation) -> str:
     return "is" if len(conversation.all) == 1 else "are"
 
 
-def _tell_which(job: Job, conversation: Conversation) -> None:
-    """Where there are several conversations: which one is written, and how to get the others."""
+def _tell_which(job: ExportJob, conversation: SourceConversation) -> None:
+    """If there are several conversations, say which one is written, and how to get the others."""
     if len(conversation.all) < 2 and conversation.name in conversation.all:
         return
-    told = counted(len(conversation.all), "conversation")
+    told = count_noun(len(conversation.all), "conversation")
     what = f"{told} in it; this is the one that ends with {conversation.name}. --conversation N writes another:"
-    tell(job.files[0], what)
+    print_note(job.files[0], what)
     others = [(number, name) for number, name in enumerate(conversation.all, 1) if name != conversation.name]
-    for number, name in others[:LISTED]:
+    for number, name in others[:MAX_LISTED]:
         lead = f"  {number}  "
         click.echo(f"{lead}{visible(name)}", err=True)
         about = cut(_about(conversation.about[name]), get_terminal_size().columns - len(lead))
         click.echo(f"{' ' * len(lead)}{about}", err=True)
-    if len(others) > LISTED:
-        click.echo(f"  … and {counted(len(others) - LISTED, 'other')}", err=True)
+    if len(others) > MAX_LISTED:
+        click.echo(f"  … and {count_noun(len(others) - MAX_LISTED, 'other')}", err=True)
 
 
-def _about(about: About) -> str:
-    size = counted(about.messages, "message")
+def _about(about: ConversationSummary) -> str:
+    size = count_noun(about.messages, "message")
     return visible(f"{', '.join(filter(None, (about.model, size)))}: {about.begins}")
 
 
 def _recordings_in(given: Path) -> list[Path]:
     if not given.is_dir():
         return [given]
-    endings = (SUFFIX, SUFFIX + PARTIAL)
+    endings = (SUFFIX, SUFFIX + PARTIAL_SUFFIX)
     return sorted(file for file in given.rglob(f"*{SUFFIX}*") if file.name.endswith(endings) and file.is_file())
 
 
 def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) -> Iterator[tuple[str, Recording]]:
-    """The recordings in the order of time, one at a time in memory. What a folder has of damaged ones is left out and
-    told, once: a process that died, or a full disk, leaves some behind."""
+    """Yield the recordings in chronological order, one at a time in memory. Damaged ones in a folder are skipped and
+    reported once: a process that died, or a full disk, leaves some behind."""
     for name, file in sorted(files.items(), key=lambda named: _time_of(named[1])):
         try:
             yield name, read_file(file)
         except OSError as error:
-            refuse(file, error.strerror or str(error))
+            exit_unreadable(file, error.strerror or str(error))
         except DecodeError as error:
             if file in given:
-                refuse(file, f"of several files each is a recorded exchange, and this is none: {error}")
+                exit_unreadable(file, f"of several files each is a recorded exchange, and this is none: {error}")
             if file not in damaged:
                 damaged.add(file)
-                tell(file, f"left out, because this is no recorded exchange: {error}")
+                print_note(file, f"left out, because this is no recorded exchange: {error}")
 
 
 def _time_of(file: Path) -> str:
     try:
         with file.open("rb") as lines:
-            head = decoder.decode(lines.readline(LONGEST_HEAD))
+            head = decoder.decode(lines.readline(MAX_HEAD_BYTES))
     except OSError as error:
-        refuse(file, error.strerror or str(error))
+        exit_unreadable(file, error.strerror or str(error))
     except (ValueError, DecodeError):  # it will be told where it is read
         return ""
-    return head.time if isinstance(head, Head) else ""
+    return head.time if isinstance(head, RecordingHead) else ""

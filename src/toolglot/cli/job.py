@@ -1,4 +1,4 @@
-"""What a translation is asked for, how its documents are read, and where its result goes."""
+"""The options of a translation, how its documents are read, and where its result goes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import click
 from msgspec import Struct, field
 
 from toolglot.api import Translated
-from toolglot.cli.binary import is_binary, is_no_json, request_in, shown
+from toolglot.cli.binary_wire import as_json_form, is_binary, is_not_json, read_binary_request
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, json_or_none, not_a_document, other_dialect
-from toolglot.cli.layout import laid_out
-from toolglot.cli.parameters import chunks, refuse
-from toolglot.cli.receipt import give
+from toolglot.cli.parameters import exit_unreadable, read_chunks
+from toolglot.cli.pretty_json import pretty_json
+from toolglot.cli.receipt import write_receipt
 from toolglot.errors import DecodeError, LossError
 from toolglot.receipt import Receipt
 
 
-class Job(Struct, frozen=True, kw_only=True):
-    """What the command line asks for."""
+class TranslationJob(Struct, frozen=True, kw_only=True):
+    """The options of the command line."""
 
     source: str
     target: str
@@ -37,9 +37,9 @@ class Job(Struct, frozen=True, kw_only=True):
     reads: str = ""
     """The text format of the calls in the input; then `source` may be empty."""
     writes: str = ""
-    """That of the calls in the output; then `target` may be empty."""
+    """The text format of the calls in the output; then `target` may be empty."""
     bare: bool = False
-    """The output is to be plain text, in no dialect."""
+    """The output is plain text, in no dialect."""
     tools: Path | None = None
     """The tools that a text may call."""
     call_id: str | None = None
@@ -47,53 +47,53 @@ class Job(Struct, frozen=True, kw_only=True):
     name: str | None = None
     """The tool that it is of."""
     asked: Receipt = field(default_factory=Receipt)
-    """What the request lost, where the input is its answer. It does not count: the answer may still be whole."""
+    """What the request lost, if the input is its answer. It does not count: the answer may still be complete."""
 
 
-def read(path: Path, kind: str, dialect: str = "") -> bytes:
-    """The document in a file; the program ends if there is none."""
-    data = b"".join(chunks(path))
+def read_document(path: Path, kind: str, dialect: str = "") -> bytes:
+    """Read the document in a file; exits if there is none."""
+    data = b"".join(read_chunks(path))
     if is_binary(dialect, kind):
-        return request_in(data, path, dialect)
+        return read_binary_request(data, path, dialect)
     data = data.removeprefix(BYTE_ORDER_MARK)
-    if is_no_json(dialect, kind):
+    if is_not_json(dialect, kind):
         return data
-    # The body of an error may be anything: a page of a proxy, or nothing at all.
+    # The body of an error may be anything: a proxy's page, or nothing at all.
     if kind != "error" and (why := not_a_document(data, kind)):
-        refuse(path, why)
+        exit_unreadable(path, why)
     return data
 
 
 def refuse_document(path: Path, data: bytes, kind: str, dialect: str, error: DecodeError) -> NoReturn:
-    """Ends the program: the document is not what the dialect allows."""
+    """Exit: the document violates its dialect."""
     other = other_dialect(json_or_none(data), kind, dialect)
-    refuse(path, f"this looks like {other}, not {dialect} ({error})" if other else str(error))
+    exit_unreadable(path, f"this looks like {other}, not {dialect} ({error})" if other else str(error))
 
 
-def put(translated: Translated, job: Job) -> Receipt:
-    """The receipt and the document, to where they belong."""
-    give(translated.receipt, job.receipt, job.asked)
+def write_translated(translated: Translated, job: TranslationJob) -> Receipt:
+    """Write the receipt and the document."""
+    write_receipt(translated.receipt, job.receipt, job.asked)
     pretty = sys.stdout.isatty() if job.pretty is None else job.pretty
     written = translated.data
     if is_binary(job.target, job.kind):
-        # Not a byte may be added; people are shown the form that they can read.
-        written = laid_out(shown(written, job.target)).encode() + b"\n" if pretty else written
+        # Not a byte may be added; a terminal gets the readable form.
+        written = pretty_json(as_json_form(written, job.target)).encode() + b"\n" if pretty else written
         click.echo(written, nl=False)
         return translated.receipt
-    if pretty and not is_no_json(job.target, job.kind):
-        written = laid_out(written).encode()
+    if pretty and not is_not_json(job.target, job.kind):
+        written = pretty_json(written).encode()
     click.echo(written, nl=not written.endswith(b"\n"))
     return translated.receipt
 
 
-def put_text(text: str, receipt: Receipt, job: Job) -> Receipt:
-    """The same for an output that is no JSON document.
+def write_text(text: str, receipt: Receipt, job: TranslationJob) -> Receipt:
+    """Same, for an output that is not a JSON document.
 
     Raises:
         LossError: strict, and something would be lost.
     """
     if job.strict and receipt.losses:
         raise LossError(receipt)
-    give(receipt, job.receipt, job.asked)
+    write_receipt(receipt, job.receipt, job.asked)
     click.echo(text.encode(), nl=not text.endswith("\n"))
     return receipt

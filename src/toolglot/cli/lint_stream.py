@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_this_stream
-from toolglot.cli.parameters import chunks, counted, dialect_option, input_file, refuse
+from toolglot.cli.parameters import count_noun, dialect_option, exit_unreadable, input_file, read_chunks
 from toolglot.dialects import DIALECTS
 from toolglot.lint import lint, rules_of
 from toolglot.lint.report import split
@@ -28,14 +28,14 @@ def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -
         for rule, sentence in rules_of(dialect).items():
             click.echo(f"{rule}: {sentence}")
         return
-    recording = b"".join(chunks(file))
+    recording = b"".join(read_chunks(file))
     head = recording.removeprefix(BYTE_ORDER_MARK)
     if head.strip() and (why := not_this_stream(head, dialect)):
-        refuse(file, why)
+        exit_unreadable(file, why)
     breaches = lint(dialect, [recording])
     for breach in breaches:
         click.echo(str(breach))
     if breaches:
         context.exit(1)
     events = split(recording, DIALECTS[dialect].stream.framing)
-    click.echo(f"no breach in {counted(len(events), 'event')}", err=True)
+    click.echo(f"no breach in {count_noun(len(events), 'event')}", err=True)

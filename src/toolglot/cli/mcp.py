@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from toolglot.cli.parameters import refuse_config
+from toolglot.cli.parameters import exit_bad_config
 from toolglot.config.addresses import is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.errors import MissingExtraError
@@ -82,7 +82,7 @@ def mcp(
             example_server.server.run()
             return
         from toolglot.tool_server.http import CannotListenError
-        from toolglot.tool_server.serving import Options, run
+        from toolglot.tool_server.serving import ToolServerOptions, run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in SDK:
             raise
@@ -94,7 +94,7 @@ def mcp(
         click.echo(f"toolglot's tools are ready at {url}", err=True)
         click.echo("  clients must show a key" if key_env else "  for this machine alone; any client will do", err=True)
 
-    options = Options(
+    options = ToolServerOptions(
         address=address,
         keys=(os.environ[key_env],) if key_env else (),
         asks=Wishes(file=file, discover=discover, demo_pace="none") if allow_ask else None,
@@ -108,7 +108,7 @@ def mcp(
     try:
         run(options, os.environ, greet)
     except ConfigError as error:
-        refuse_config(error.problems)
+        exit_bad_config(error.problems)
     except (UnsafeServerError, CannotListenError) as error:
         _end(str(error))
 

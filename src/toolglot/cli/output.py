@@ -1,7 +1,7 @@
-"""A file that a command writes because somebody named it: never half of it, and never in the place of something else.
+"""Write an output file that the user named: never half of it, and never over something else by accident.
 
-A regular file is replaced as a whole, where a link leads if it is one. Into a device, a pipe or an open handle
-(`/dev/stdout`) it is written as it comes.
+A regular file is replaced atomically, also behind a link. A device, a pipe or an open handle (`/dev/stdout`) is written
+directly.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-from toolglot.cli.parameters import refuse
+from toolglot.cli.parameters import exit_unreadable
 from toolglot.errors import DecodeError
-from toolglot.export.sources import is_recording
+from toolglot.export.readers import is_recording
 
 _LINKS = 40
-"""Links behind one another that are followed, as the system does."""
+"""Maximum chained links to follow, as the system does."""
 _HEAD = 64 * 1024
 """Bytes within which the first line of a recording ends."""
 
 
 def check_output(output: Path, sources: Iterable[Path]) -> None:
-    """Ends the program where the output is a file that is read, or a recording: nobody wants to lose these."""
+    """Exit if the output is one of the inputs, or a recording: nobody wants to lose these."""
     if not output.is_file():
         return
     if any(_is_same(output, source) for source in sources):
-        refuse(output, "this is the input, and would be written over: name another file")
+        exit_unreadable(output, "this is the input, and would be written over: name another file")
     try:
         with output.open("rb") as file:
             head = file.readline(_HEAD)
     except OSError as error:
-        refuse(output, error.strerror or str(error))
+        exit_unreadable(output, error.strerror or str(error))
     with suppress(DecodeError):
         if is_recording(head):
-            refuse(output, "this is a recorded exchange, and would be written over: name another file")
+            exit_unreadable(output, "this is a recorded exchange, and would be written over: name another file")
 
 
 def _is_same(output: Path, source: Path) -> bool:
@@ -50,7 +50,7 @@ def _is_same(output: Path, source: Path) -> bool:
 
 
 def is_replaced(output: Path) -> bool:
-    """Is this a regular file, or none yet? Else it is written into."""
+    """Tell whether this is a regular file, or does not exist yet. Anything else is written into."""
     path = output
     for _ in range(_LINKS):
         if path.parts[:2] == ("/", "proc"):  # a handle of this process, whatever is behind it
@@ -65,9 +65,9 @@ def is_replaced(output: Path) -> bool:
 
 
 @contextmanager
-def written(output: Path, mode: int) -> Iterator[IO[bytes]]:
-    """The file to write to. A regular one is replaced at the end, if there is no exception. It keeps its mode and its
-    owner; one that was not there gets this mode.
+def open_output(output: Path, mode: int) -> Iterator[IO[bytes]]:
+    """Open the file to write to. A regular one is replaced at the end, if there is no exception. It keeps its mode and
+    owner; a new one gets this mode.
 
     Raises:
         OSError: it cannot be written.

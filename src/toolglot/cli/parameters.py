@@ -1,4 +1,4 @@
-"""What the commands have in common: how a dialect is named, and how input is read and refused."""
+"""Shared by the commands: dialect options, reading input and rejecting it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from toolglot.dialects import DIALECTS
 from toolglot.lint.report import visible
 
 UNREADABLE = 2
-"""Exit status: the input is not what it should be."""
+"""Exit status: the input is invalid."""
 
 CHUNK_BYTES = 64 * 1024
 
-CALLED = {alias: manifest.name for manifest in DIALECTS.manifests.values() for alias in manifest.aliases}
-"""Dialects as people call them."""
+COMMON_NAMES = {alias: manifest.name for manifest in DIALECTS.manifests.values() for alias in manifest.aliases}
+"""Common names of dialects."""
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -36,7 +36,7 @@ else:
 
 
 def plain_name(value: str) -> str:
-    """`openai-chat` is as good as `openai_chat`."""
+    """Accept `openai-chat` for `openai_chat`."""
     return value.lower().replace("-", "_")
 
 
@@ -47,22 +47,22 @@ def known_dialect(value: str, names: tuple[str, ...]) -> str:
         click.BadParameter: there is none.
     """
     if (name := plain_name(value)) not in names:
-        all_names, near = f"there are {', '.join(names)}", _meant(name, names)
+        all_names, near = f"there are {', '.join(names)}", _suggestions(name, names)
         told = f"did you mean {' or '.join(f'`{each}`' for each in near)}? ({all_names})" if near else all_names
         raise click.BadParameter(f"there is no dialect {value!r}; {told}")
     return name
 
 
-def _meant(name: str, names: tuple[str, ...]) -> list[str]:
-    """The dialects that may have been meant: those that begin so, or the one that is near."""
+def _suggestions(name: str, names: tuple[str, ...]) -> list[str]:
+    """Return the dialects that may have been meant: by prefix, or the nearest one."""
     if begun := [each for each in names if name and each.startswith(f"{name}_")]:
         return begun
-    near = nearest(name, (*names, *CALLED))
-    return [] if near is None else [CALLED.get(near, near)]
+    near = nearest(name, (*names, *COMMON_NAMES))
+    return [] if near is None else [COMMON_NAMES.get(near, near)]
 
 
-class Choice(_Choice):
-    """Says which one may have been meant. `meant` is what people write, and what they mean."""
+class SuggestingChoice(_Choice):
+    """Suggests the value that may have been meant. `meant` maps common mistakes to values."""
 
     def __init__(self, choices: Iterable[str], meant: Mapping[str, str] = {}) -> None:
         super().__init__(tuple(choices))
@@ -101,19 +101,19 @@ input_file = click.argument("file", type=click.Path(path_type=Path, allow_dash=T
 """A file to read; standard input when it is not given, or `-`."""
 
 
-def chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of the input, as they arrive."""
+def read_chunks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of the input, as they arrive."""
     try:
         standard_input = nullcontext(cast("BufferedReader", sys.stdin.buffer))
         with standard_input if str(path) == "-" else path.open("rb") as source:
             while chunk := source.read1(CHUNK_BYTES):
                 yield chunk
     except OSError as error:
-        refuse(path, error.strerror or str(error))
+        exit_unreadable(path, error.strerror or str(error))
 
 
-def decoded(arriving: Iterable[bytes], path: Path) -> Iterator[str]:
-    """The text of an input as it arrives, in pieces that are whole characters."""
+def decode_chunks(arriving: Iterable[bytes], path: Path) -> Iterator[str]:
+    """Yield the text of an input as it arrives, in pieces of whole characters."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     read = at = 0
     begun = False
@@ -126,28 +126,28 @@ def decoded(arriving: Iterable[bytes], path: Path) -> Iterator[str]:
                 yield text if begun else text.removeprefix("\ufeff")
                 begun = True
     except UnicodeDecodeError as error:
-        refuse(path, f"invalid UTF-8 at byte {at + error.start}")
+        exit_unreadable(path, f"invalid UTF-8 at byte {at + error.start}")
 
 
-def refuse(path: Path, why: str) -> NoReturn:
-    """Ends the program: the input cannot be read, and here is what and where."""
-    tell(path, why)
+def exit_unreadable(path: Path, why: str) -> NoReturn:
+    """Exit: the input cannot be read; says what and where."""
+    print_note(path, why)
     raise click.exceptions.Exit(UNREADABLE)
 
 
-def tell(path: Path, what: str) -> None:
-    """One line on standard error about this file."""
+def print_note(path: Path, what: str) -> None:
+    """Print one line on standard error about this file."""
     place = "<stdin>" if str(path) == "-" else str(path)
     click.echo(f"toolglot: {visible(place)}: {visible(' '.join(what.split()))}", err=True)
 
 
-def refuse_config(problems: Iterable[Problem]) -> NoReturn:
-    """Ends the program: the configuration cannot be used, and here is everything that is wrong with it."""
+def exit_bad_config(problems: Iterable[Problem]) -> NoReturn:
+    """Exit: the configuration is invalid; prints all its problems."""
     for problem in problems:
         click.echo(f"toolglot: {visible(str(problem))}", err=True)
     raise click.exceptions.Exit(UNREADABLE)
 
 
-def counted(number: int, noun: str, many: str = "") -> str:
+def count_noun(number: int, noun: str, many: str = "") -> str:
     """`1 event`, `2 events`."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"

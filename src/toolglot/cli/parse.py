@@ -11,9 +11,9 @@ from typing import Any
 import click
 from msgspec import Raw
 
-from toolglot.cli.layout import laid_out
-from toolglot.cli.parameters import chunks, decoded, input_file, tell
-from toolglot.cli.table import rendered
+from toolglot.cli.parameters import decode_chunks, input_file, print_note, read_chunks
+from toolglot.cli.pretty_json import pretty_json
+from toolglot.cli.table import render_table
 from toolglot.cli.text_format import complete_format, convert_format
 from toolglot.cli.tool_files import tools_in, tools_option
 from toolglot.textcalls import AUTO, FORMATS, Engine, find_format
@@ -82,13 +82,13 @@ def parse(
     2 a file or an option is not what it should be.
     """
     if lists:
-        click.echo("\n".join(rendered(_HEAD, _rows(), get_terminal_size().columns, ruled=False)))
+        click.echo("\n".join(render_table(_HEAD, _rows(), get_terminal_size().columns, ruled=False)))
         return
     if events and pretty is not None:
         raise click.UsageError("--pretty has no meaning with --events", context)
     declared = {tool.name: tool.parameters for tool in tools_in(tools)} if tools is not None else {}
     engine = Engine(find_format(text_format), declared, starts_in_reasoning=starts_in_reasoning)
-    found = Found()
+    found = ParsedText()
     for event in _events(engine, file):
         found.add(event)
         if events:
@@ -97,7 +97,7 @@ def parse(
         _tell_document(found.document(), sys.stdout.isatty() if pretty is None else pretty)
     cut = [call for call in found.calls.values() if not call["complete"]]
     for call in cut:
-        tell(file, f"the call of {call['name']} is not whole: {call['cut']}")
+        print_note(file, f"the call of {call['name']} is not whole: {call['cut']}")
     if cut:
         context.exit(NOT_WHOLE)
 
@@ -107,7 +107,7 @@ def _rows() -> list[tuple[str, str, str]]:
 
 
 def _events(engine: Engine, file: Path) -> Iterator[CallEvent]:
-    for text in decoded(chunks(file), file):
+    for text in decode_chunks(read_chunks(file), file):
         yield from engine.feed(text)
     yield from engine.finish()
 
@@ -120,10 +120,10 @@ def _tell_event(event: CallEvent) -> None:
 
 
 def _tell_document(document: bytes, pretty: bool) -> None:
-    click.echo(laid_out(document).encode() if pretty else document)
+    click.echo(pretty_json(document).encode() if pretty else document)
 
 
-class Found:
+class ParsedText:
     """What the events of a text add up to."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the receipt goes: to standard error in lines, or to a file as JSON."""
+"""Write the receipt: to standard error in lines, or to a file as JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import click
 import msgspec
 
-from toolglot.cli.layout import laid_out
-from toolglot.cli.parameters import refuse
+from toolglot.cli.parameters import exit_unreadable
+from toolglot.cli.pretty_json import pretty_json
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss, Receipt
 
 
-def give(receipt: Receipt, file: Path | None, asked: Receipt) -> None:
-    """The receipt, to this file; to standard error where there is none. `asked` is that of the answer's request."""
+def write_receipt(receipt: Receipt, file: Path | None, asked: Receipt) -> None:
+    """Write the receipt to this file, or to standard error. `asked` is that of the answer's request."""
     if file is None:
         for line in asked:
             click.echo(visible(f"request: {line}"), err=True)
@@ -24,9 +24,9 @@ def give(receipt: Receipt, file: Path | None, asked: Receipt) -> None:
         return
     lines = [{**_fields(line), "of": "request"} for line in asked] + [_fields(line) for line in receipt]
     try:
-        file.write_text(laid_out(msgspec.json.encode(lines)) + "\n", encoding="utf-8")
+        file.write_text(pretty_json(msgspec.json.encode(lines)) + "\n", encoding="utf-8")
     except OSError as error:
-        refuse(file, error.strerror or str(error))
+        exit_unreadable(file, error.strerror or str(error))
 
 
 def _fields(line: Loss) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def _fields(line: Loss) -> dict[str, Any]:
 
 
 def check_writable(file: Path) -> None:
-    """Tells that a receipt cannot be written before any output makes it too late."""
+    """Report an unwritable receipt before any output makes it too late."""
     try:
         file.open("ab").close()
     except OSError as error:
-        refuse(file, error.strerror or str(error))
+        exit_unreadable(file, error.strerror or str(error))

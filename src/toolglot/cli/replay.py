@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from toolglot.cli.parameters import UNREADABLE, counted, known_dialect
+from toolglot.cli.parameters import UNREADABLE, count_noun, known_dialect
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
 from toolglot.recordings.differences import Difference
-from toolglot.recordings.format import PARTIAL, SUFFIX
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
 from toolglot.recordings.read import Recording, read_file, read_open
 from toolglot.recordings.rerun.run import NothingToRerunError, NotRerunError, Rerun, rerun
 from toolglot.wire import json
@@ -98,7 +98,7 @@ def _found(context: click.Context, file: Path) -> list[Path]:
     """The file, or those in a folder, also the ones that were never finished."""
     if not file.is_dir():
         return [file]
-    named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL))]
+    named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL_SUFFIX))]
     inside = [each for each in named if each.is_file()]
     for each in sorted({*named} - {*inside}):  # a pipe or a device could be read for ever
         click.echo(f"toolglot: {visible(str(each))}: left out, because it is no file", err=True)
@@ -121,7 +121,7 @@ def quietly() -> Iterator[None]:
 
 
 def _summary(summary: dict[str, int]) -> str:
-    files = counted(sum(summary.values()), "recording")
+    files = count_noun(sum(summary.values()), "recording")
     cut = f", {summary['incomplete']} without their end" if summary["incomplete"] else ""
     refused = f", {summary['refused']} with nothing to replay" if summary["refused"] else ""
     compared = f"{summary['same']} the same, {summary['different']} different{cut}{refused}"
@@ -153,7 +153,7 @@ def _plain(told: dict[str, Any]) -> dict[str, Any]:
     """As JSON."""
     plain = {name: value for name, value in told.items() if name not in ("recording", "rerun", "body")}
     if (made := told.get("rerun")) is not None:
-        plain |= made.comparison.told()
+        plain |= made.comparison.to_json()
     return plain | ({"body": told["body"]} if "body" in told else {})
 
 
@@ -189,9 +189,9 @@ def _counted(made: Rerun) -> str:
         "the answer": len(comparison.answer),
         "the receipt": len(comparison.receipt),
     }
-    parts = [f"{counted(number, 'difference')} in {where}" for where, number in numbers.items() if number]
+    parts = [f"{count_noun(number, 'difference')} in {where}" for where, number in numbers.items() if number]
     if comparison.breaches:
-        parts.append(counted(len(comparison.breaches), "breach", "breaches"))
+        parts.append(count_noun(len(comparison.breaches), "breach", "breaches"))
     return ", ".join(parts)
 
 

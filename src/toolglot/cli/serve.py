@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from toolglot.cli.parameters import refuse_config
+from toolglot.cli.parameters import exit_bad_config
 from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.dialects import DIALECTS
@@ -101,12 +101,12 @@ def serve(
     )
     from toolglot.server.run import PortInUseError
     from toolglot.server.workers.errors import GaveUpError
-    from toolglot.server.workers.running import run
+    from toolglot.server.workers.serve import run
 
     try:
         run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
     except ConfigError as error:
-        refuse_config(error.problems)
+        exit_bad_config(error.problems)
     except (UnsafeServerError, PortInUseError) as error:
         click.echo(f"toolglot: {error}", err=True)
         sys.exit(2)

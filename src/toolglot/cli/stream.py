@@ -1,4 +1,4 @@
-"""A stream from standard input to standard output, as it arrives."""
+"""Translate a stream from standard input to standard output, as it arrives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from toolglot import StreamTranslation
 from toolglot.cli.diagnosis import no_event, not_this_stream
 
 HEAD_BYTES = 64 * 1024
-"""How much of the beginning is kept, to tell what it is when it is no stream."""
+"""Bytes of the beginning to keep, to describe the input if it is not a stream."""
 
 _SPOILT = ("upstream_truncated", "upstream_unreadable")
 
 
-def hand_on(chunks: Iterable[bytes], translation: StreamTranslation, dialect: str) -> str | None:
-    """Writes the translated stream; returns why it is not whole, if it is not.
-
-    What is no stream of this dialect at all gets no answer on standard output, not even an error event.
-    """
+def forward_stream(chunks: Iterable[bytes], translation: StreamTranslation, dialect: str) -> str | None:
+    """Write the translated stream; returns why it is incomplete, if it is. An input that is not a stream of this
+    dialect at all gets no output, not even an error event."""
     head = bytearray()
     begun = False
     for written in _translated(chunks, translation, head):

@@ -1,4 +1,4 @@
-"""A table of text for a terminal: cells are wrapped, columns share the width, and a line stands between rows."""
+"""A text table for a terminal: cells are wrapped, columns share the width, and lines separate the rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from textwrap import wrap
 Row = Sequence[str]
 
 
-def rendered(head: Row, rows: Sequence[Row], width: int, *, ruled: bool = True) -> list[str]:
-    """The lines of the table. The first column is as wide as it must be, the others share what is left."""
+def render_table(head: Row, rows: Sequence[Row], width: int, *, ruled: bool = True) -> list[str]:
+    """Return the lines of the table. The first column is as wide as necessary, the others share the rest."""
     first = max(len(row[0]) for row in (head, *rows))
     others = len(head) - 1
     each = max((width - first - others) // others, 8)

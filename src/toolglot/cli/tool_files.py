@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_a_document, other_dialect
-from toolglot.cli.parameters import chunks, refuse, tell
+from toolglot.cli.parameters import exit_unreadable, print_note, read_chunks
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, expected
 from toolglot.fragments import read_tools
@@ -27,14 +27,14 @@ tools_option = click.option(
 
 def tools_in(path: Path) -> tuple[Tool, ...]:
     """The tool definitions in this file, each in whatever shape it is; the program ends if there are none."""
-    data = b"".join(chunks(path)).removeprefix(BYTE_ORDER_MARK)
+    data = b"".join(read_chunks(path)).removeprefix(BYTE_ORDER_MARK)
     if why := not_a_document(data, "tools"):
-        refuse(path, why)
+        exit_unreadable(path, why)
     try:
         tools, where = _list_of_tools(json.decode(data))
         return tuple(found for index, tool in enumerate(tools) for found in _read(tool, f"{where}[{index}]", path))
     except DecodeError as error:
-        refuse(path, str(error))
+        exit_unreadable(path, str(error))
 
 
 def _list_of_tools(value: Any) -> tuple[list[Any], str]:
@@ -58,5 +58,5 @@ def _read(tool: Any, where: str, path: Path) -> list[Tool]:
         raise DecodeError(error.where.replace("$[0]", where, 1), error.what) from None
     functions = [found for found in read if isinstance(found, Tool)]
     if len(functions) < len(read):
-        tell(path, f"{where} is left out: only its vendor runs this tool")
+        print_note(path, f"{where} is left out: only its vendor runs this tool")
     return functions

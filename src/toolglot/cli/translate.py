@@ -9,12 +9,12 @@ import click
 
 from toolglot.api import Translated, translate_error
 from toolglot.cli.diagnosis import json_or_none, other_dialect
-from toolglot.cli.exchanges import answered, ask
-from toolglot.cli.job import Job, put, read, refuse_document
-from toolglot.cli.parameters import chunks, counted, input_file, refuse, tell
-from toolglot.cli.receipt import check_writable, give
+from toolglot.cli.exchanges import answer_exchange, translate_request
+from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_translated
+from toolglot.cli.parameters import count_noun, exit_unreadable, input_file, print_note, read_chunks
+from toolglot.cli.receipt import check_writable, write_receipt
 from toolglot.cli.sides import Side, side_option
-from toolglot.cli.stream import hand_on
+from toolglot.cli.stream import forward_stream
 from toolglot.cli.tool_files import tools_option
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, LossError, RefusedError, UpstreamError
@@ -27,25 +27,25 @@ LOST = 3
 """Exit status: strict, and something would be lost."""
 
 
-def _request(data: bytes, job: Job) -> Translated:
+def _request(data: bytes, job: TranslationJob) -> Translated:
     exchange = Exchange(job.source, job.target, strict=job.strict)
-    return Translated(ask(exchange, data, job, job.path), exchange.receipt)
+    return Translated(translate_request(exchange, data, job, job.path), exchange.receipt)
 
 
-def _response(data: bytes, job: Job) -> Translated:
-    exchange = answered(job)
+def _response(data: bytes, job: TranslationJob) -> Translated:
+    exchange = answer_exchange(job)
     return Translated(exchange.response(data), exchange.receipt)
 
 
-def _tools(data: bytes, job: Job) -> Translated:
+def _tools(data: bytes, job: TranslationJob) -> Translated:
     return translate_tools(data, job.source, job.target, model=job.model or "", strict=job.strict)
 
 
-def _messages(data: bytes, job: Job) -> Translated:
+def _messages(data: bytes, job: TranslationJob) -> Translated:
     return translate_messages(data, job.source, job.target, model=job.model or "", strict=job.strict)
 
 
-def _result(data: bytes, job: Job) -> Translated:
+def _result(data: bytes, job: TranslationJob) -> Translated:
     return translate_result(
         data,
         job.source,
@@ -57,7 +57,7 @@ def _result(data: bytes, job: Job) -> Translated:
     )
 
 
-def _error(data: bytes, job: Job) -> Translated:
+def _error(data: bytes, job: TranslationJob) -> Translated:
     status = job.status or 400
     error = translate_error(status, {}, data, job.source, job.target)
     receipt = Receipt()
@@ -66,7 +66,7 @@ def _error(data: bytes, job: Job) -> Translated:
     return Translated(error.body, receipt)
 
 
-_KINDS: dict[str, Callable[[bytes, Job], Translated]] = {
+_KINDS: dict[str, Callable[[bytes, TranslationJob], Translated]] = {
     "request": _request,
     "response": _response,
     "tools": _tools,
@@ -146,7 +146,7 @@ def translate(
 
     Exit status: 0 done, 2 a file or an option is not what it should be, 3 strict and something would be lost.
     """
-    job = Job(
+    job = TranslationJob(
         source=source.dialect,
         target=target.dialect,
         reads=source.format,
@@ -167,11 +167,11 @@ def translate(
     _refuse_options(context, job)
     lost = len(_receipt_of(job).losses)
     if strict and lost:
-        tell(file, f"refused (--strict): {counted(lost, 'loss', 'losses')}")
+        print_note(file, f"refused (--strict): {count_noun(lost, 'loss', 'losses')}")
         context.exit(LOST)
 
 
-def _refuse_options(context: click.Context, job: Job) -> None:
+def _refuse_options(context: click.Context, job: TranslationJob) -> None:
     """An option that would have no effect is a mistake, and told as one."""
     for option, kinds in _OPTIONS_OF_KINDS.items():
         # A request may not name its model, and a text has none.
@@ -192,7 +192,7 @@ def _refuse_options(context: click.Context, job: Job) -> None:
         raise click.UsageError("--receipt needs a file: the output is on standard output", context)
 
 
-def _receipt_of(job: Job) -> Receipt:
+def _receipt_of(job: TranslationJob) -> Receipt:
     """Does the job, and returns its receipt."""
     try:
         if job.reads or job.writes:
@@ -202,34 +202,34 @@ def _receipt_of(job: Job) -> Receipt:
             return translate_text(job)
         return _translate_stream(job) if job.kind == "stream" else _translate_whole(job)
     except LossError as error:
-        give(error.receipt, job.receipt, job.asked)
+        write_receipt(error.receipt, job.receipt, job.asked)
         return error.receipt
 
 
-def _translate_whole(job: Job) -> Receipt:
-    data = read(job.path, job.kind, job.source)
+def _translate_whole(job: TranslationJob) -> Receipt:
+    data = read_document(job.path, job.kind, job.source)
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.kind in _FRAGMENTS:
-        refuse(job.path, f"this looks like {other}, not {job.source}")
+        exit_unreadable(job.path, f"this looks like {other}, not {job.source}")
     try:
         translated = _KINDS[job.kind](data, job)
     except DecodeError as error:
         refuse_document(job.path, data, job.kind, job.source, error)
     except RefusedError as error:
-        refuse(job.path, str(error))
+        exit_unreadable(job.path, str(error))
     except UpstreamError as error:
-        refuse(job.path, f"this is an error and not a response (try --kind error): {error}")
+        exit_unreadable(job.path, f"this is an error and not a response (try --kind error): {error}")
     if other:
-        tell(job.path, f"this looks like {other}, not {job.source}")
-    return put(translated, job)
+        print_note(job.path, f"this looks like {other}, not {job.source}")
+    return write_translated(translated, job)
 
 
-def _translate_stream(job: Job) -> Receipt:
+def _translate_stream(job: TranslationJob) -> Receipt:
     if job.receipt is not None:
         check_writable(job.receipt)
-    exchange = answered(job)
-    why = hand_on(chunks(job.path), exchange.stream(), job.source)
-    give(exchange.receipt, job.receipt, job.asked)
+    exchange = answer_exchange(job)
+    why = forward_stream(read_chunks(job.path), exchange.stream(), job.source)
+    write_receipt(exchange.receipt, job.receipt, job.asked)
     if why is not None:
-        refuse(job.path, why)
+        exit_unreadable(job.path, why)
     return exchange.receipt

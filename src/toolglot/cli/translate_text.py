@@ -8,9 +8,9 @@ import click
 
 from toolglot.api import Translated
 from toolglot.cli.diagnosis import json_or_none, other_dialect
-from toolglot.cli.exchanges import need_model
-from toolglot.cli.job import Job, put, put_text, read, refuse_document
-from toolglot.cli.parameters import refuse
+from toolglot.cli.exchanges import require_model
+from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_text, write_translated
+from toolglot.cli.parameters import exit_unreadable
 from toolglot.cli.sides import AUTO
 from toolglot.cli.text_answers import translate_response, translate_stream
 from toolglot.cli.tool_files import tools_in
@@ -22,7 +22,7 @@ from toolglot.passes import Context, foreign
 from toolglot.passes.media import marker
 from toolglot.receipt import Receipt, describe_block
 from toolglot.textcalls.prompts.records import Result
-from toolglot.textcalls.prompts.render import instructions, results_text
+from toolglot.textcalls.prompts.render import results_text, tool_instructions
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.translate import Exchange
@@ -31,13 +31,13 @@ UNMARKED = DEFAULT
 """The dialect of messages in which nothing tells it: a role and a text."""
 
 
-def translate_text(job: Job) -> Receipt:
+def translate_text(job: TranslationJob) -> Receipt:
     """Does the job, and returns its receipt."""
     _refuse_sides(job)
     return _KINDS[job.kind](job)
 
 
-def _refuse_sides(job: Job) -> None:
+def _refuse_sides(job: TranslationJob) -> None:
     answers = job.kind in ("response", "stream")
     if job.writes == AUTO:
         raise click.UsageError(f"{AUTO} is for reading: which format is to be written?")
@@ -58,9 +58,9 @@ def _refuse_sides(job: Job) -> None:
         raise click.UsageError("--pretty has no meaning here: the output is plain text")
 
 
-def _request(job: Job) -> Receipt:
+def _request(job: TranslationJob) -> Receipt:
     """A request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's dialect."""
-    data = read(job.path, "request", job.source)
+    data = read_document(job.path, "request", job.source)
     source, target = _dialects(data, job)
     exchange = Exchange(
         source,
@@ -71,13 +71,13 @@ def _request(job: Job) -> Receipt:
         verbatim=job.tools is None,
     )
     try:
-        need_model(exchange, job, job.path)
-        return put(Translated(_ask(exchange, data, job), exchange.receipt), job)
+        require_model(exchange, job, job.path)
+        return write_translated(Translated(_ask(exchange, data, job), exchange.receipt), job)
     except DecodeError as error:
         refuse_document(job.path, data, "request", source, error)
 
 
-def _ask(exchange: Exchange, data: bytes, job: Job) -> bytes:
+def _ask(exchange: Exchange, data: bytes, job: TranslationJob) -> bytes:
     if job.tools is None:
         return exchange.request(data, model=job.model, stream=job.stream)
     asked = exchange.client.decode_request(data)
@@ -87,8 +87,8 @@ def _ask(exchange: Exchange, data: bytes, job: Job) -> bytes:
     return exchange.request_of(replace(asked, tools=tools, model=job.model or asked.model, stream=stream), data)
 
 
-def _messages(job: Job) -> Receipt:
-    data = read(job.path, "messages")
+def _messages(job: TranslationJob) -> Receipt:
+    data = read_document(job.path, "messages")
     source, target = _dialects(data, job)
     try:
         translated = translate_messages(
@@ -103,33 +103,33 @@ def _messages(job: Job) -> Receipt:
         )
     except DecodeError as error:
         refuse_document(job.path, data, "messages", source, error)
-    return put(translated, job)
+    return write_translated(translated, job)
 
 
-def _text_calls(job: Job) -> TextCalls | None:
+def _text_calls(job: TranslationJob) -> TextCalls | None:
     return TextCalls(format=job.writes) if job.writes else None
 
 
-def _dialects(data: bytes, job: Job) -> tuple[str, str]:
+def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
     """The dialects of both sides: what the input looks like, and the same again, where the job does not tell them."""
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.source:
-        refuse(job.path, f"this looks like {other}, not {job.source}")
+        exit_unreadable(job.path, f"this looks like {other}, not {job.source}")
     source = job.source or other or UNMARKED
     return source, job.target or source
 
 
-def _tools(job: Job) -> Receipt:
+def _tools(job: TranslationJob) -> Receipt:
     """What a model is told of these tools."""
     tools, receipt = tools_in(job.path), Receipt()
     mcp.note_cosmetic(tools, receipt)
     _tell_foreign(Request(model="", tools=tools), job, receipt)
-    return put_text(instructions(job.writes, tools), receipt, job)
+    return write_text(tool_instructions(job.writes, tools), receipt, job)
 
 
-def _result(job: Job) -> Receipt:
+def _result(job: TranslationJob) -> Receipt:
     """What a model is told of this result."""
-    data, receipt = read(job.path, "result"), Receipt()
+    data, receipt = read_document(job.path, "result"), Receipt()
     try:
         result = read_result(data, job.source, call_id=job.call_id, name=job.name, receipt=receipt)
     except DecodeError as error:
@@ -143,7 +143,7 @@ def _result(job: Job) -> Receipt:
     told = Result(
         name=result.name, text=_plain_text(result, receipt), id=result.call_id, is_error=bool(result.is_error)
     )
-    return put_text(results_text(job.writes, [told]), receipt, job)
+    return write_text(results_text(job.writes, [told]), receipt, job)
 
 
 def _plain_text(result: ToolResult, receipt: Receipt) -> str:
@@ -163,7 +163,7 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
     return ""
 
 
-def _tell_foreign(request: Request, job: Job, receipt: Receipt) -> None:
+def _tell_foreign(request: Request, job: TranslationJob, receipt: Receipt) -> None:
     """Tells what only the source understands."""
     can = DIALECTS[job.source].can if job.source in DIALECTS else mcp.CAN
     context = Context(
@@ -176,7 +176,7 @@ def _tell_foreign(request: Request, job: Job, receipt: Receipt) -> None:
     foreign.report(request, context)
 
 
-_KINDS: dict[str, Callable[[Job], Receipt]] = {
+_KINDS: dict[str, Callable[[TranslationJob], Receipt]] = {
     "request": _request,
     "messages": _messages,
     "tools": _tools,

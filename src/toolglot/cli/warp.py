@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from toolglot.cli.groups import Group
-from toolglot.cli.layout import laid_out
-from toolglot.cli.parameters import chunks, input_file, refuse, tell
+from toolglot.cli.parameters import exit_unreadable, input_file, print_note, read_chunks
+from toolglot.cli.pretty_json import pretty_json
 from toolglot.dialects import find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.wire import json
@@ -56,7 +56,7 @@ def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool |
 
     lays_out = sys.stdout.isatty() if pretty is None else pretty
     for document in _told(file, documents):
-        click.echo(laid_out(document).encode() if lays_out else document)
+        click.echo(pretty_json(document).encode() if lays_out else document)
 
 
 @warp.command(short_help="JSON to protobuf, base64 or a stream.")
@@ -88,7 +88,7 @@ def encode(file: Path, wrapping: str | None, message: str | None) -> None:
 
     out = _told(file, written)
     for place in rounded:
-        tell(file, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
+        print_note(file, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
     click.echo(out, nl=False)
 
 
@@ -129,9 +129,9 @@ def _pieces(data: bytes) -> list[bytes]:
 
 
 def _read(file: Path) -> bytes:
-    data = b"".join(chunks(file))
+    data = b"".join(read_chunks(file))
     if not data.strip():
-        refuse(file, "there is nothing in it")
+        exit_unreadable(file, "there is nothing in it")
     return data
 
 
@@ -149,6 +149,6 @@ def _told(file: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except DecodeError as error:
-        refuse(file, str(error))
+        exit_unreadable(file, str(error))
     except RecursionError:
-        refuse(file, json.TOO_DEEP)
+        exit_unreadable(file, json.TOO_DEEP)

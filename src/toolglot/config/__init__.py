@@ -1,1 +1,1 @@
-"""The configuration: one schema for TOML and YAML, references to the environment, and errors that say where."""
+"""The configuration: one schema for TOML and YAML, references to the environment, and errors with positions."""

@@ -1,4 +1,4 @@
-"""Base URLs: what may be one, and which of them lead to this machine."""
+"""Base URLs: which are valid, and which lead to this machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 DEMO_URL = "demo:"
 REPLAY = "replay:"
-"""What the address of recordings begins with; a folder, or a file, follows."""
+"""Prefix of the address of recordings, before a folder or a file."""
 
 
 def address_problem(url: str) -> str | None:
-    """Why this cannot be a base URL; the URL itself is not repeated, for what is in it may be secret."""
+    """Return why this cannot be a base URL, without repeating it, because it may contain a secret."""
     if url == DEMO_URL:
         return None
     if is_replay(url):
@@ -23,17 +23,17 @@ def address_problem(url: str) -> str | None:
 
 
 def is_replay(url: str | None) -> bool:
-    """Whether this leads to recordings and not to a server."""
+    """Tell whether this address is one of recordings instead of a server."""
     return url is not None and url.startswith(REPLAY)
 
 
 def recordings_of(url: str) -> str:
-    """The folder or file that such an address names."""
+    """Return the folder or file of such an address."""
     return url.removeprefix(REPLAY).strip()
 
 
 def url_problem(url: str, what: str, place: str) -> str | None:
-    """The same for any address of a server; `place` says where credentials belong."""
+    """Same, for any address of a server; `place` says where credentials belong."""
     if any(character.isspace() or not character.isprintable() for character in url):
         return "a URL has no spaces"
     try:
@@ -68,10 +68,8 @@ def is_loopback(host: str) -> bool:
 
 
 def leads_to(url: str, port: int | None) -> bool:
-    """Whether this address is that port of this machine.
-
-    Names below `localhost` count: at worst one server is not used, while a gateway that calls itself never ends.
-    """
+    """Tell whether this address is that port of this machine. Names below `localhost` count: at worst one server is not
+    used, while a gateway that calls itself never ends."""
     if is_replay(url):
         return False
     parts = urlsplit(url)

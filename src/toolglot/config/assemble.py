@@ -1,7 +1,7 @@
-"""From what is written to what is used: vendors' rows filled in, what was discovered added, the demo beside it.
+"""Complete the configuration: with vendors' rows, discovered upstreams, and the demo.
 
-A file says little, because the rest is known. Here the rest is put in, so that whoever uses the configuration finds
-every upstream whole: a dialect, an address, a credential if there is one.
+A file says little, because the rest is known. The rest is added here, so that every upstream is complete: a dialect, an
+address, a credential if there is one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolglot.upstream.vendors import VENDORS, KeyVariable, Vendor
 
 class Assembled(Struct, frozen=True):
     config: Config
-    """Every upstream whole, `demo` among them."""
+    """Every upstream is complete, including `demo`."""
     told: tuple[str, ...] = ()
     """Lines for a person: what was found, what was not used and why, what is missing."""
 
@@ -29,11 +29,11 @@ class Assembled(Struct, frozen=True):
 def assemble(
     config: Config, environ: Mapping[str, str], local: Discovery | None = None, *, own_port: int | None = None
 ) -> Assembled:
-    """The configuration with everything in it. `local` is what `probe_local` has found; None if it was not asked."""
-    upstreams = {name: complete(name, upstream, environ) for name, upstream in config.upstreams.items()}
+    """Return the completed configuration. `local` is the result of `probe_local`; None if it did not run."""
+    upstreams = {name: complete_upstream(name, upstream, environ) for name, upstream in config.upstreams.items()}
     told = [line for name, upstream in upstreams.items() if (line := _missing_key(name, upstream))]
     models = config.models
-    alone = _alone(config.discover, probed=local is not None)
+    alone = _demo_only_note(config.discover, probed=local is not None)
     if config.discover:
         local = local or Discovery()
         vendors = {upstream.vendor for upstream in upstreams.values() if upstream.vendor}
@@ -44,16 +44,16 @@ def assemble(
             if name in upstreams or upstream.base_url in addresses:
                 told.append(f"{upstream.base_url}: not used: the configuration has an upstream for it")
             else:
-                upstreams[name] = complete(name, upstream, environ)
+                upstreams[name] = complete_upstream(name, upstream, environ)
         models = {**{name: model for name, model in local.models.items() if model.upstream in upstreams}, **models}
     if not upstreams.keys() - {DEMO}:
         told.append(alone)
-    upstreams.setdefault(DEMO, complete(DEMO, UpstreamConfig(), environ))
+    upstreams.setdefault(DEMO, complete_upstream(DEMO, UpstreamConfig(), environ))
     return Assembled(replace(config, upstreams=upstreams, models=models), tuple(told))
 
 
-def _alone(discovers: bool, *, probed: bool) -> str:
-    """What is told when there is nothing but the demo: where was looked, and no more than that."""
+def _demo_only_note(discovers: bool, *, probed: bool) -> str:
+    """Return the note for when there is only the demo: where upstreams were searched."""
     if not discovers:
         return "no upstream is configured, and none is looked for: the demo answers for every model"
     if not probed:
@@ -61,19 +61,19 @@ def _alone(discovers: bool, *, probed: bool) -> str:
     return "no key and no local server was found: the demo answers for every model"
 
 
-def vendor_of(name: str, upstream: UpstreamConfig) -> Vendor | None:
-    """The upstream's vendor: the one it names, or the one it is named after."""
+def find_vendor(name: str, upstream: UpstreamConfig) -> Vendor | None:
+    """Return the upstream's vendor: the one it names, or the one it is named after."""
     if upstream.base_url == DEMO_URL:
         return VENDORS[DEMO]
     return VENDORS.get(upstream.vendor if upstream.vendor is not None else name)
 
 
-def complete(name: str, upstream: UpstreamConfig, environ: Mapping[str, str]) -> UpstreamConfig:
-    """The upstream with what its vendor's row knows."""
+def complete_upstream(name: str, upstream: UpstreamConfig, environ: Mapping[str, str]) -> UpstreamConfig:
+    """Complete the upstream from its vendor's row."""
     headers = {header.lower(): value for header, value in upstream.headers.items()}
     dialect = None if upstream.dialect is None else upstream.dialect.replace("-", "_")
     key_header = None if upstream.key_header is None else upstream.key_header.lower()
-    vendor = vendor_of(name, upstream)
+    vendor = find_vendor(name, upstream)
     if vendor is None:
         return replace(upstream, headers=headers, dialect=dialect, key_header=key_header)
     base_url = upstream.base_url or _vendor_url(vendor, environ)
@@ -103,7 +103,7 @@ def _vendor_url(vendor: Vendor, environ: Mapping[str, str]) -> str | None:
 
 
 def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
-    """The vendor's own, unless the address is somebody else's who is merely compatible."""
+    """Return the vendor's own dialect, unless the address belongs to a compatible server."""
     at_home = (
         vendor.base_url is None
         or is_replay(base_url)
@@ -113,7 +113,7 @@ def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
 
 
 def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | None:
-    """Used only towards the vendor's own address: a key goes nowhere else by itself."""
+    """Used only for the vendor's own address: a key is sent nowhere else by default."""
     return next((key for key in vendor.keys if environ.get(key.name, "").strip()), None)
 
 
@@ -133,7 +133,7 @@ def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
     return f"upstreams.{name}: no key is sent to its `base_url`: {own}; `key` gives one"
 
 
-def router(config: Config) -> Router:
+def make_router(config: Config) -> Router:
     """The router over an assembled configuration."""
     places = {
         name: Place(

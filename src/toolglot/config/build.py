@@ -1,8 +1,8 @@
-"""Plain values to the records of `schema.py`, all problems collected on the way.
+"""Convert plain values to the records of `schema.py`, collecting all problems.
 
-`msgspec.convert` stops at the first mistake; a person who mends a file wants them all. So records, tables and lists
-are walked here, and `convert` checks what is at their ends. References are replaced on the way: text that came from
-one may also become a number or a truth, as in `port = "${PORT}"`.
+`msgspec.convert` stops at the first mistake, but a person who fixes a file wants all of them. So records, tables and
+lists are walked here, and `convert` checks their leaves. References are expanded on the way: text from a reference may
+also become a number or a boolean, as in `port = "${PORT}"`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from msgspec.structs import fields
 
 from toolglot.config.documents import Document
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
-from toolglot.config.references import MissingReferenceError, expand, has_reference, secret
+from toolglot.config.references import MissingReferenceError, expand_references, has_reference, read_secret
 from toolglot.dialect import Capabilities
 
 Record = TypeVar("Record", bound=Struct)
 
 
-class _Wrong:
-    """Stands for a value that could not be made; what is wrong with it is among the problems."""
+class _Invalid:
+    """Placeholder for an invalid value, whose problem has been recorded."""
 
 
-WRONG = _Wrong()
+INVALID = _Invalid()
 
 OTHER_NAMES = {
     "api_base": "base_url",
@@ -66,7 +66,7 @@ OTHER_NAMES = {
     "auto_approve": "tools",
     "always_allow": "tools",
 }
-"""What other programs call these fields."""
+"""Names of these fields in other programs."""
 
 NOUNS = {
     "str": "text",
@@ -84,8 +84,8 @@ NOUNS = {
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
-class Builder:
-    """Makes records from one document. `problems` has what was wrong."""
+class RecordBuilder:
+    """Builds records from one document. `problems` has what was wrong."""
 
     def __init__(self, document: Document, environ: Mapping[str, str], *, reads_files: bool = True) -> None:
         self.document = document
@@ -96,34 +96,34 @@ class Builder:
         self._wrong: set[Path] = set()
 
     def is_right(self, path: Path) -> bool:
-        """Nothing is wrong with this, or in it, as far as is known."""
+        """Tell whether no problem is known for this path or inside it."""
         return all(wrong[: len(path)] != path for wrong in self._wrong)
 
-    def tell(self, path: Path, message: str, suggestion: str | None = None) -> _Wrong:
+    def add_problem(self, path: Path, message: str, suggestion: str | None = None) -> _Invalid:
         self._wrong.add(path)
         self.problems.append(self.document.problem(path, message, suggestion))
-        return WRONG
+        return INVALID
 
-    def record(self, kind: type[Record], value: Any, path: Path) -> Record | _Wrong:
-        """A record of this kind; only what is known may be in the value."""
+    def record(self, kind: type[Record], value: Any, path: Path) -> Record | _Invalid:
+        """Build a record; the value may only have known fields."""
         if not isinstance(value, dict):
-            return self.tell(path, f"expected {NOUNS['object']}, got {_noun(value)}")
+            return self.add_problem(path, f"expected {NOUNS['object']}, got {_noun(value)}")
         hints = get_type_hints(kind, include_extras=True)
         value = {name: inner for name, inner in value.items() if inner is not None}  # YAML: a name with nothing behind
         made: dict[str, Any] = {}
         for name, inner in value.items():
             if name not in hints:
-                self.tell((*path, name), "there is no such field", _suggested(name, hints))
+                self.add_problem((*path, name), "there is no such field", _suggested(name, hints))
             else:
                 made[name] = self.value(hints[name], inner, (*path, name))
         required = {field.name for field in fields(kind) if field.required}
         for name in sorted(required - value.keys()):
-            self.tell(path, f"`{name}` is missing")
-        made = _right(made)
-        return kind(**made) if required <= made.keys() else WRONG
+            self.add_problem(path, f"`{name}` is missing")
+        made = _valid_fields(made)
+        return kind(**made) if required <= made.keys() else INVALID
 
     def value(self, kind: Any, value: Any, path: Path) -> Any:
-        """A value of this kind, or `WRONG`."""
+        """Return a value of this kind, or `INVALID`."""
         notes = _notes(kind)
         if notes.get("quirks"):
             return self._quirks(value, path)
@@ -139,50 +139,50 @@ class Builder:
 
     def _table(self, kind: Any, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
-            return self.tell(path, f"expected {NOUNS['object']}, got {_noun(value)}")
-        return _right({name: self.value(kind, inner, (*path, name)) for name, inner in value.items()})
+            return self.add_problem(path, f"expected {NOUNS['object']}, got {_noun(value)}")
+        return _valid_fields({name: self.value(kind, inner, (*path, name)) for name, inner in value.items()})
 
     def _list(self, kind: Any, value: Any, path: Path) -> Any:
         if not isinstance(value, list):
-            return self.tell(path, f"expected {NOUNS['array']}, got {_noun(value)}")
+            return self.add_problem(path, f"expected {NOUNS['array']}, got {_noun(value)}")
         made = [self.value(kind, inner, (*path, number)) for number, inner in enumerate(value)]
-        return WRONG if WRONG in made else tuple(made)
+        return INVALID if INVALID in made else tuple(made)
 
     def _quirks(self, value: Any, path: Path) -> Any:
         """Capabilities by name, in the types that the passes expect."""
         if not isinstance(value, dict):
-            return self.tell(path, f"expected {NOUNS['object']}, got {_noun(value)}")
+            return self.add_problem(path, f"expected {NOUNS['object']}, got {_noun(value)}")
         hints = get_type_hints(Capabilities)
         made: dict[str, Any] = {}
         for name, inner in value.items():
             if name not in hints:
-                made[name] = self.tell((*path, name), "there is no such capability", did_you_mean(name, hints))
+                made[name] = self.add_problem((*path, name), "there is no such capability", did_you_mean(name, hints))
             else:
                 made[name] = self._end(hints[name], inner, (*path, name), False)
-        return _right(made)
+        return _valid_fields(made)
 
     def _end(self, kind: Any, value: Any, path: Path, is_secret: bool) -> Any:
         """A value that nothing of ours is in."""
         referred = isinstance(value, str) and has_reference(value)
         try:
             if referred:
-                value = expand(value, self.environ)
+                value = expand_references(value, self.environ)
             if is_secret and self._reads_files and isinstance(value, str):
-                value = secret(value, self.folder)
+                value = read_secret(value, self.folder)
             return msgspec.convert(value, kind, strict=not referred)
         except MissingReferenceError as problem:
-            return self.tell(path, problem.message, problem.suggestion)
+            return self.add_problem(path, problem.message, problem.suggestion)
         except msgspec.ValidationError as error:
             choices = _choices(kind)
             if choices and isinstance(value, str):
                 shown = "this" if referred else f"`{value[:40]}`"
-                return self.tell(path, f"{shown} is not a choice", one_of(value, choices))
-            return self.tell(path, _readable(str(error), value))
+                return self.add_problem(path, f"{shown} is not a choice", one_of(value, choices))
+            return self.add_problem(path, _readable(str(error), value))
 
 
-def _right(made: dict[str, Any]) -> dict[str, Any]:
-    """What could be made: so that what is right can be checked further beside what is wrong."""
-    return {name: value for name, value in made.items() if value is not WRONG}
+def _valid_fields(made: dict[str, Any]) -> dict[str, Any]:
+    """Return the valid fields, so that they can be checked further beside invalid ones."""
+    return {name: value for name, value in made.items() if value is not INVALID}
 
 
 def _suggested(name: str, hints: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the types of the schema cannot say: names that must exist, addresses, patterns, fallbacks that go in circles."""
+"""Checks beyond the types of the schema: names that must exist, addresses, patterns, circular fallbacks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import get_type_hints
 from urllib.parse import urlsplit
 
 from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
-from toolglot.config.assemble import assemble, complete, router, vendor_of
-from toolglot.config.build import Builder
+from toolglot.config.assemble import assemble, complete_upstream, find_vendor, make_router
+from toolglot.config.build import RecordBuilder
 from toolglot.config.history_checks import check_format, check_histories
 from toolglot.config.mcp_checks import check_servers
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
@@ -36,8 +36,8 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 
 
-def check(config: Config, builder: Builder) -> list[str]:
-    """Adds to the builder's problems. Returns notes: what looks wrong and may yet be right."""
+def check(config: Config, builder: RecordBuilder) -> list[str]:
+    """Add to the builder's problems. Returns notes: what looks wrong but may be right."""
     _server(config.server, builder)
     for name, upstream in config.upstreams.items():
         _upstream(name, upstream, builder)
@@ -48,7 +48,7 @@ def check(config: Config, builder: Builder) -> list[str]:
         _reference(model.upstream, (*path, "upstream"), known, config.discover, builder)
         for place, text in _texts(model):
             if text.count("*") > name.count("*"):
-                builder.tell((*path, *place), f"more `*` than in the name {name}")
+                builder.add_problem((*path, *place), f"more `*` than in the name {name}")
         _formats(model, path, builder)
     if config.default_upstream is not None:
         _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
@@ -57,19 +57,19 @@ def check(config: Config, builder: Builder) -> list[str]:
     for number, pattern in enumerate(config.record.models):
         _pattern(pattern, ("record", "models", number), builder)
     check_recording(config.record, builder)
-    _circles(config, builder)
+    _fallback_cycles(config, builder)
     return [*_no_effect(config, builder), *_only_warps(config, builder), *_fallbacks(config, known, builder)]
 
 
-def _no_effect(config: Config, builder: Builder) -> list[str]:
-    """Settings of earlier versions that change nothing any more."""
+def _no_effect(config: Config, builder: RecordBuilder) -> list[str]:
+    """Report settings of earlier versions that no longer have an effect."""
     if config.transport != "aiohttp":
         return []
     return [str(builder.document.problem(("transport",), "there is one HTTP client now; this setting has no effect"))]
 
 
-def check_serving(config: Config, builder: Builder) -> list[Problem]:
-    """What is wrong unless the command line says otherwise: it may name another host, another port and a key."""
+def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
+    """Return problems that the command line may resolve: it may set another host, another port and a key."""
     server, problem = config.server, builder.document.problem
     problems = []
     try:
@@ -79,7 +79,7 @@ def check_serving(config: Config, builder: Builder) -> list[Problem]:
     if told := store_problem(config, server.workers):
         problems.append(problem(("store", "path"), told, "`serve --store FILE` gives one too"))
     for name, upstream in config.upstreams.items():
-        url = complete(name, upstream, builder.environ).base_url or ""
+        url = complete_upstream(name, upstream, builder.environ).base_url or ""
         if address_problem(url) is not None:  # of a variable: told at the start
             continue
         parts = urlsplit(url)
@@ -92,44 +92,46 @@ def check_serving(config: Config, builder: Builder) -> list[Problem]:
     return problems
 
 
-def _server(server: ServerConfig, builder: Builder) -> None:
+def _server(server: ServerConfig, builder: RecordBuilder) -> None:
     for number, key in enumerate(server.keys):
         path: Path = ("server", "keys", number)
         if any(character.isspace() or not character.isprintable() for character in key):
-            builder.tell(path, "a key has no blanks and no line breaks in it or around it")
+            builder.add_problem(path, "a key has no blanks and no line breaks in it or around it")
         elif key in server.keys[:number]:
-            builder.tell(path, "this key stands here already")
+            builder.add_problem(path, "this key stands here already")
     for number, host in enumerate(server.hosts):
         if not _HOST.fullmatch(host):
             near = None if address_problem(host) else urlsplit(host).hostname
-            builder.tell(("server", "hosts", number), "expected the name of a host", _instead(near, "box.example"))
+            builder.add_problem(
+                ("server", "hosts", number), "expected the name of a host", _instead(near, "box.example")
+            )
     for number, origin in enumerate(server.origins):
         if not _ORIGIN.fullmatch(origin):
             found = _ORIGIN.match(origin)
             near = found[0].rstrip("/") if found else f"https://{origin}" if _HOST.fullmatch(origin) else None
             told = "expected an origin: a scheme, a host and perhaps a port"
-            builder.tell(("server", "origins", number), told, _instead(near, "https://app.example"))
+            builder.add_problem(("server", "origins", number), told, _instead(near, "https://app.example"))
 
 
 def _instead(near: str | None, example: str) -> str:
     return f"did you mean `{near}`?" if near else f"such as `{example}`"
 
 
-def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
+def _upstream(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> None:
     path: Path = ("upstreams", name)
     if name == DEMO and (upstream.base_url or DEMO_URL, upstream.vendor or DEMO) != (DEMO_URL, DEMO):
         field = "base_url" if upstream.base_url else "vendor"
-        builder.tell((*path, field), "`demo` is the name of the demo alone; give this upstream another")
+        builder.add_problem((*path, field), "`demo` is the name of the demo alone; give this upstream another")
     if not _UPSTREAM_NAME.fullmatch(name):
-        builder.tell(path, "an upstream's name has letters, digits, `.`, `_` and `-`")
+        builder.add_problem(path, "an upstream's name has letters, digits, `.`, `_` and `-`")
     if upstream.vendor is not None and upstream.vendor not in VENDORS:
         suggestion = did_you_mean(upstream.vendor, VENDORS) or "without a vendor, give `dialect` and `base_url`"
-        builder.tell((*path, "vendor"), f"there is no vendor `{upstream.vendor[:40]}`", suggestion)
+        builder.add_problem((*path, "vendor"), f"there is no vendor `{upstream.vendor[:40]}`", suggestion)
     if upstream.dialect is not None and upstream.dialect.replace("-", "_") not in DIALECTS:
         told = f"there is no dialect `{upstream.dialect[:40]}`"
-        builder.tell((*path, "dialect"), told, one_of(upstream.dialect.replace("-", "_"), DIALECTS))
+        builder.add_problem((*path, "dialect"), told, one_of(upstream.dialect.replace("-", "_"), DIALECTS))
     if upstream.base_url is not None and (problem := address_problem(upstream.base_url)):
-        builder.tell((*path, "base_url"), problem)
+        builder.add_problem((*path, "base_url"), problem)
     _headers(upstream, path, builder)
     _refreshing(upstream, path, builder)
     for number, model in enumerate(upstream.models):
@@ -137,15 +139,15 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
     for field in get_type_hints(Timeouts):
         seconds = getattr(upstream.timeouts, field)
         if not 0 < seconds <= YEAR:
-            builder.tell((*path, "timeouts", field), "expected seconds, more than 0")
+            builder.add_problem((*path, "timeouts", field), "expected seconds, more than 0")
     if builder.is_right(path):
-        _whole(name, upstream, builder)
+        _check_complete(name, upstream, builder)
 
 
-def _only_warps(config: Config, builder: Builder) -> Iterator[str]:
+def _only_warps(config: Config, builder: RecordBuilder) -> Iterator[str]:
     """What has a meaning for a Warp upstream alone, and is not as it would be without a word."""
     for name, upstream in config.upstreams.items():
-        if complete(name, upstream, builder.environ).dialect in (WARP, None):
+        if complete_upstream(name, upstream, builder.environ).dialect in (WARP, None):
             continue
         for field in ("warp_history", "disable_warp_tools"):
             if getattr(upstream, field) != getattr(UpstreamConfig(), field):
@@ -153,50 +155,52 @@ def _only_warps(config: Config, builder: Builder) -> Iterator[str]:
                 yield str(builder.document.problem(("upstreams", name, field), told))
 
 
-def _headers(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:
+def _headers(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
     names: list[tuple[Path, str]] = [(("headers", name), name) for name in upstream.headers]
     names += [(("key_header",), upstream.key_header)] if upstream.key_header is not None else []
     for place, name in names:
         if not _HEADER_NAME.fullmatch(name):
-            builder.tell((*path, *place), "this is not the name of a header")
+            builder.add_problem((*path, *place), "this is not the name of a header")
     values: list[tuple[Path, str]] = [(("headers", name), value) for name, value in upstream.headers.items()]
     values += [(("key",), upstream.key)] if upstream.key is not None else []
     for where, value in values:
         if not _HEADER_VALUE.fullmatch(value):
-            builder.tell((*path, *where), "this cannot be sent in a header: it has a line break or the like in it")
+            builder.add_problem(
+                (*path, *where), "this cannot be sent in a header: it has a line break or the like in it"
+            )
 
 
-def _refreshing(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:
+def _refreshing(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> None:
     """A token is refreshed with both, and at an address that is one."""
     for given, needed in (("refresh_token", "refresh_key"), ("refresh_key", "refresh_token")):
         if getattr(upstream, given) and not getattr(upstream, needed) and builder.is_right((*path, needed)):
-            builder.tell((*path, given), f"`{needed}` is missing: both are needed")
+            builder.add_problem((*path, given), f"`{needed}` is missing: both are needed")
     if problem := address_problem(upstream.refresh_url):
-        builder.tell((*path, "refresh_url"), problem)
+        builder.add_problem((*path, "refresh_url"), problem)
 
 
-def _whole(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
+def _check_complete(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> None:
     """Nothing is missing that no row can give."""
     path: Path = ("upstreams", name)
-    vendor = vendor_of(name, upstream)
-    made = complete(name, upstream, builder.environ)
+    vendor = find_vendor(name, upstream)
+    made = complete_upstream(name, upstream, builder.environ)
     missing = [field for field in ("dialect", "base_url") if getattr(made, field) is None]
     if not missing:
         return
     told = " and ".join(f"`{field}`" for field in missing) + (" is missing" if len(missing) == 1 else " are missing")
     if vendor is not None:
-        builder.tell(path, told, f"{vendor.title} has no address that serves all")
+        builder.add_problem(path, told, f"{vendor.title} has no address that serves all")
     else:
-        builder.tell(path, told, did_you_mean(name, VENDORS) or "or name a `vendor`")
+        builder.add_problem(path, told, did_you_mean(name, VENDORS) or "or name a `vendor`")
 
 
-def _pattern(name: str, path: Path, builder: Builder) -> None:
+def _pattern(name: str, path: Path, builder: RecordBuilder) -> None:
     if not name or any(character.isspace() or not character.isprintable() for character in name):
-        builder.tell(path, "a model's name has no spaces and is not empty")
+        builder.add_problem(path, "a model's name has no spaces and is not empty")
     elif name.count("*") > MAX_STARS:
-        builder.tell(path, f"a pattern has at most {MAX_STARS} `*`")
+        builder.add_problem(path, f"a pattern has at most {MAX_STARS} `*`")
     elif "**" in name:
-        builder.tell(path, "one `*` stands for any text already")
+        builder.add_problem(path, "one `*` stands for any text already")
 
 
 def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
@@ -207,7 +211,7 @@ def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
         yield ("fallbacks", number), fallback
 
 
-def _formats(model: ModelConfig, path: Path, builder: Builder) -> None:
+def _formats(model: ModelConfig, path: Path, builder: RecordBuilder) -> None:
     """Names of text formats, and the words that may stand in their place."""
     said: list[tuple[str, object, tuple[str, ...]]] = [
         ("tools", model.tools, (AUTO, NATIVE)),
@@ -219,10 +223,10 @@ def _formats(model: ModelConfig, path: Path, builder: Builder) -> None:
             check_format(name, words, (*path, field), builder)
     if model.rescue and model.tools in {*FORMATS, *ALIASES}:
         told = f"it has no effect beside `tools = {model.tools}`: all of that model's calls are text"
-        builder.tell((*path, "rescue"), told, "it is for models with native calls")
+        builder.add_problem((*path, "rescue"), told, "it is for models with native calls")
 
 
-def _known_upstreams(config: Config, builder: Builder) -> set[str]:
+def _known_upstreams(config: Config, builder: RecordBuilder) -> set[str]:
     """Those in the file, right or wrong, and those that may be discovered."""
     written = builder.document.value.get("upstreams")
     known = {DEMO, *(written if isinstance(written, dict) else ())}
@@ -231,7 +235,7 @@ def _known_upstreams(config: Config, builder: Builder) -> set[str]:
     return known
 
 
-def _reference(name: str, path: Path, known: set[str], discovers: bool, builder: Builder) -> None:
+def _reference(name: str, path: Path, known: set[str], discovers: bool, builder: RecordBuilder) -> None:
     if name in known or re.fullmatch(r"local-\d+", name):
         return
     vendor = VENDORS.get(name)
@@ -239,18 +243,19 @@ def _reference(name: str, path: Path, known: set[str], discovers: bool, builder:
         suggestion = (f"set {vendor.keys[0].name}, or " if discovers else "") + f"write an upstream `{name}`"
     else:
         suggestion = one_of(name, sorted(known))
-    builder.tell(path, f"there is no upstream `{name[:40]}`", suggestion)
+    builder.add_problem(path, f"there is no upstream `{name[:40]}`", suggestion)
 
 
-def _circles(config: Config, builder: Builder) -> None:
-    """A model that is its own fallback's fallback. Patterns may match what they fall back on; that ends by itself."""
+def _fallback_cycles(config: Config, builder: RecordBuilder) -> None:
+    """Find models that are fallbacks of their own fallbacks. Patterns may match their own fallbacks; that ends by
+    itself."""
     for name in config.models:
-        way = _way_back(name, config.models)
+        way = _find_cycle(name, config.models)
         if way is not None:
-            builder.tell(("models", name, "fallbacks"), f"this goes in a circle: {' -> '.join(way)}")
+            builder.add_problem(("models", name, "fallbacks"), f"this goes in a circle: {' -> '.join(way)}")
 
 
-def _way_back(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...] | None:
+def _find_cycle(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...] | None:
     waiting: list[tuple[str, ...]] = [(name,)]
     seen: set[str] = set()
     while waiting:
@@ -264,10 +269,10 @@ def _way_back(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...] |
     return None
 
 
-def _fallbacks(config: Config, known: set[str], builder: Builder) -> list[str]:
+def _fallbacks(config: Config, known: set[str], builder: RecordBuilder) -> list[str]:
     """A fallback that nothing serves; a note while a local server may yet serve it."""
     notes: list[str] = []
-    routes = router(assemble(config, builder.environ).config)
+    routes = make_router(assemble(config, builder.environ).config)
     for name, model in config.models.items():
         for number, fallback in enumerate(model.fallbacks):
             path: Path = ("models", name, "fallbacks", number)
@@ -281,5 +286,5 @@ def _fallbacks(config: Config, known: set[str], builder: Builder) -> list[str]:
                 if config.discover:
                     notes.append(str(builder.document.problem(path, f"{told}, unless a local server does", suggestion)))
                 else:
-                    builder.tell(path, told, suggestion)
+                    builder.add_problem(path, told, suggestion)
     return notes

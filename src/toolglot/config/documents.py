@@ -1,4 +1,4 @@
-"""Text to plain values, with the place of each: TOML and YAML, told apart by the file's name."""
+"""Parse TOML or YAML to plain values with their positions; the file name determines the format."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from toolglot.config import toml_places
-from toolglot.config.foreign import recognised, recognised_text
+from toolglot.config import toml_positions
+from toolglot.config.other_gateways import recognize_config, recognize_text
 from toolglot.config.problems import ConfigError, Path, Problem, field_name
 
 MAX_BYTES = 1024 * 1024
 
-Place: TypeAlias = tuple[int, int]
+TextPosition: TypeAlias = tuple[int, int]
 """Line and column, both from one."""
 
 
 class Document(Struct, frozen=True):
-    """What a file says, and where it says it."""
+    """A file's values and their positions."""
 
     file: str
     value: Any
-    places: Mapping[Path, Place]
+    places: Mapping[Path, TextPosition]
 
     def problem(self, path: Path, message: str, suggestion: str | None = None) -> Problem:
-        """A problem with this field, or with the nearest thing around it that stands in the file."""
+        """Return a problem at this field, or at the nearest enclosing one in the file."""
         place: tuple[int | None, int | None] = (None, None)
         for length in range(len(path), 0, -1):
             if path[:length] in self.places:
@@ -40,7 +40,7 @@ class Document(Struct, frozen=True):
         )
 
 
-def read(file: FilePath) -> Document:
+def read_config_document(file: FilePath) -> Document:
     """The document in this file.
 
     Raises:
@@ -51,10 +51,10 @@ def read(file: FilePath) -> Document:
             data = source.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError([Problem(file=str(file), message=(error.strerror or str(error)).lower())]) from None
-    return parse(data, str(file))
+    return parse_document(data, str(file))
 
 
-def parse(data: bytes, file: str) -> Document:
+def parse_document(data: bytes, file: str) -> Document:
     """The document in these bytes; the file's name says which format they are.
 
     Raises:
@@ -62,19 +62,19 @@ def parse(data: bytes, file: str) -> Document:
     """
     parser = PARSERS.get(FilePath(file).suffix.lower())
     if parser is None:
-        message = recognised_text(data) or f"the file's name must end in {', '.join(PARSERS)}"
+        message = recognize_text(data) or f"the file's name must end in {', '.join(PARSERS)}"
         raise ConfigError([Problem(file=file, message=message)])
-    value, places = parser(decoded(data, file), file)
+    value, places = parser(decode_text(data, file), file)
     if value is None:  # an empty YAML file
         value = {}
     if not isinstance(value, dict):
         raise ConfigError([Problem(file=file, line=1, message="expected fields with names, such as `upstreams`")])
-    if (told := recognised(value)) is not None:
+    if (told := recognize_config(value)) is not None:
         raise ConfigError([Problem(file=file, message=told)])
     return Document(file, value, places)
 
 
-def decoded(data: bytes, file: str) -> str:
+def decode_text(data: bytes, file: str) -> str:
     """The text of a file.
 
     Raises:
@@ -92,10 +92,10 @@ def decoded(data: bytes, file: str) -> str:
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-def _toml(text: str, file: str) -> tuple[Any, Mapping[Path, Place]]:
+def _toml(text: str, file: str) -> tuple[Any, Mapping[Path, TextPosition]]:
     text = text.replace("\r\n", "\n")
     try:
-        return tomllib.loads(text), toml_places.places(text)
+        return tomllib.loads(text), toml_positions.find_positions(text)
     except RecursionError:
         raise ConfigError([Problem(file=file, message="nested too deeply")]) from None
     except ValueError as error:  # also what tomllib lets through: an integer of thousands of digits
@@ -106,19 +106,19 @@ def _toml(text: str, file: str) -> tuple[Any, Mapping[Path, Place]]:
         raise ConfigError([Problem(file=file, line=line, column=column, message=message)]) from None
 
 
-def _yaml(text: str, file: str) -> tuple[Any, Mapping[Path, Place]]:
+def _yaml(text: str, file: str) -> tuple[Any, Mapping[Path, TextPosition]]:
     from toolglot.config import yaml_document  # two megabytes, which a gateway with another file does without
 
     return yaml_document.parse(text, file)
 
 
-def _end(text: str) -> Place:
+def _end(text: str) -> TextPosition:
     """The last place that has text."""
     lines = text.rstrip().split("\n")
     return len(lines), len(lines[-1]) + 1
 
 
-PARSERS: dict[str, Callable[[str, str], tuple[Any, Mapping[Path, Place]]]] = {
+PARSERS: dict[str, Callable[[str, str], tuple[Any, Mapping[Path, TextPosition]]]] = {
     ".toml": _toml,
     ".yaml": _yaml,
     ".yml": _yaml,

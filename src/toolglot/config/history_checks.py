@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolglot.config.build import Builder
-from toolglot.config.histories import OLDER
+from toolglot.config.build import RecordBuilder
+from toolglot.config.history_sections import OLDER_LIMITS
 from toolglot.config.problems import Path, one_of
 from toolglot.config.schema import Config
 from toolglot.passes.history_policy import HistoryPolicy
@@ -14,25 +14,25 @@ from toolglot.routing import AUTO
 from toolglot.textcalls import ALIASES, FORMATS
 
 
-def check_histories(config: Config, builder: Builder) -> None:
+def check_histories(config: Config, builder: RecordBuilder) -> None:
     for path, policy in _policies(config):
         if policy.calls is not None:
             check_format(policy.calls, (AUTO,), (*path, "calls"), builder)
         if policy.result_bytes and policy.result_bytes < LEAST:
             told = f"a result that is cut has at least {LEAST} bytes: a beginning, an end and a line between them"
-            builder.tell((*path, "result_bytes"), told, "0 is no limit")
+            builder.add_problem((*path, "result_bytes"), told, "0 is no limit")
     for name, upstream in config.upstreams.items():
-        for older, field in OLDER.items():
+        for older, field in OLDER_LIMITS.items():
             if getattr(upstream, older) is not None and getattr(upstream.history, field) is not None:
                 told = f"`history.{field}` of this upstream says the same; leave one of them out"
-                builder.tell(("upstreams", name, older), told)
+                builder.add_problem(("upstreams", name, older), told)
 
 
-def check_format(name: str, words: tuple[str, ...], path: Path, builder: Builder) -> None:
+def check_format(name: str, words: tuple[str, ...], path: Path, builder: RecordBuilder) -> None:
     """The name of a text format, or one of the words that may stand in its place."""
     if name not in {*words, *FORMATS, *ALIASES}:
         near = one_of(name.replace("-", "_"), (*words, *FORMATS))
-        builder.tell(path, f"there is no text format `{name[:40]}`", near)
+        builder.add_problem(path, f"there is no text format `{name[:40]}`", near)
 
 
 def _policies(config: Config) -> Iterator[tuple[Path, HistoryPolicy]]:

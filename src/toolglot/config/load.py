@@ -1,8 +1,8 @@
-"""The configuration file: where it is, and what it says.
+"""Find and load the configuration file.
 
     toolglot.toml, toolglot.yaml or toolglot.yml, in this folder, else in `$XDG_CONFIG_HOME/toolglot/`
 
-A file that is wrong anywhere is refused as a whole, with everything that is wrong about it.
+A file with any error is refused as a whole, with all its errors.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.config import documents
-from toolglot.config.build import Builder
+from toolglot.config.build import RecordBuilder
 from toolglot.config.checks import check, check_serving
 from toolglot.config.documents import Document
 from toolglot.config.mcp_checks import own_servers
-from toolglot.config.mcp_import import OWN_ROOTS, Importer, placed
+from toolglot.config.mcp_import import OWN_ROOTS, McpImporter, resolve_paths
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.problems import Path as Place
 from toolglot.config.schema import Config
 
 NAMES = ("toolglot.toml", "toolglot.yaml", "toolglot.yml")
 SCHEMA_KEY = "$schema"
-"""A file may name its schema, for the editor's sake."""
+"""A file may name its schema, for editors."""
 
 
 class Loaded(Struct, frozen=True):
     config: Config
-    """As written; `assemble` makes it whole."""
+    """As written; `assemble` completes it."""
     path: Path | None = None
-    """None when there is no file."""
+    """None if there is no file."""
     notes: tuple[str, ...] = ()
-    """Lines for a person: what looks wrong and may yet be right."""
+    """Lines for a person: what looks wrong but may be right."""
     doubts: tuple[Problem, ...] = ()
-    """What is wrong unless the command line says otherwise: no reason to refuse the file."""
+    """Problems that the command line may resolve: no reason to refuse the file."""
 
 
-def find(environ: Mapping[str, str], folder: Path) -> Path | None:
+def find_config(environ: Mapping[str, str], folder: Path) -> Path | None:
     """The file that is used when none is named.
 
     Raises:
@@ -56,7 +56,7 @@ def find(environ: Mapping[str, str], folder: Path) -> Path | None:
     return None
 
 
-def load(
+def load_config(
     path: Path | None, environ: Mapping[str, str], folder: Path | None = None, mcp_files: Sequence[Path] = ()
 ) -> Loaded:
     """The configuration in this file; without a path, in the one that is found; without any, the usual one.
@@ -66,13 +66,15 @@ def load(
     Raises:
         ConfigError: the file cannot be used.
     """
-    path = path or find(environ, folder or Path())
+    path = path or find_config(environ, folder or Path())
     if path is None:
-        return read(Document("--mcp-config", {}, {}), environ, None, mcp_files) if mcp_files else Loaded(Config())
-    return read(documents.read(path), environ, path, mcp_files)
+        return (
+            read_config(Document("--mcp-config", {}, {}), environ, None, mcp_files) if mcp_files else Loaded(Config())
+        )
+    return read_config(documents.read_config_document(path), environ, path, mcp_files)
 
 
-def read(
+def read_config(
     document: Document, environ: Mapping[str, str], path: Path | None = None, mcp_files: Sequence[Path] = ()
 ) -> Loaded:
     """The configuration in this document, and what is to be said about it.
@@ -80,7 +82,7 @@ def read(
     Raises:
         ConfigError: it is wrong.
     """
-    builder = Builder(document, environ)
+    builder = RecordBuilder(document, environ)
     value = {name: inner for name, inner in document.value.items() if name not in (SCHEMA_KEY, *OWN_ROOTS)}
     config = builder.record(Config, value, ())
     notes: list[str] = []
@@ -97,10 +99,10 @@ def _order(problem: Problem, own: str) -> tuple[bool, str, int, int]:
     return problem.file != own, problem.file, problem.line or 0, problem.column or 0
 
 
-def _with_mcp(config: Config, builder: Builder, files: Sequence[Path], notes: list[str]) -> Config:
+def _with_mcp(config: Config, builder: RecordBuilder, files: Sequence[Path], notes: list[str]) -> Config:
     """The configuration with the MCP servers that stand elsewhere; its own count before those."""
     document, folder = builder.document, builder.folder
-    importer = Importer(builder.environ, own_servers(document.value))
+    importer = McpImporter(builder.environ, own_servers(document.value))
     for root in OWN_ROOTS:
         if document.value.get(root) is not None:
             importer.entries(document, (root,), document.value[root], folder)
@@ -111,17 +113,17 @@ def _with_mcp(config: Config, builder: Builder, files: Sequence[Path], notes: li
     found = importer.found()
     builder.problems += found.problems
     notes += found.notes
-    servers = {name: placed(server, folder) for name, server in config.mcp.servers.items()}
+    servers = {name: resolve_paths(server, folder) for name, server in config.mcp.servers.items()}
     return replace(config, mcp=replace(config.mcp, servers={**found.servers, **servers}, files=found.files))
 
 
-def _import(importer: Importer, file: Path, builder: Builder, named: Place) -> None:
+def _import(importer: McpImporter, file: Path, builder: RecordBuilder, named: Place) -> None:
     """The servers of a file; what is wrong with it is told where it is named, if it cannot be read at all."""
     try:
         importer.file(file)
     except ConfigError as error:
         for problem in error.problems:
             if problem.line is None and named:
-                builder.tell(named, f"{problem.file}: {problem.message}", problem.suggestion)
+                builder.add_problem(named, f"{problem.file}: {problem.message}", problem.suggestion)
             else:
                 builder.problems.append(problem)

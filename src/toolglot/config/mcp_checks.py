@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolglot.config.addresses import url_problem
-from toolglot.config.build import Builder
+from toolglot.config.build import RecordBuilder
 from toolglot.config.problems import Path, one_of
 from toolglot.config.record_checks import KEY_LABEL
 from toolglot.config.schema import Config, McpServerConfig
@@ -29,14 +29,14 @@ def own_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(servers) if isinstance(servers, dict) else ()
 
 
-def check_servers(config: Config, builder: Builder) -> None:
+def check_servers(config: Config, builder: RecordBuilder) -> None:
     """The servers that stand in the configuration itself, and the models that name servers."""
     own = own_servers(builder.document.value)
     for name in own:
         path: Path = ("mcp", "servers", name)
         if not NAME.fullmatch(name):
             told = "an MCP server's name has at most 32 letters, digits, `-` and `_`, and no `__`"
-            builder.tell(path, told, f"such as `{fitted(name)}`")
+            builder.add_problem(path, told, f"such as `{fitted(name)}`")
         if name in config.mcp.servers:
             check_server(config.mcp.servers[name], path, builder)
             _check_keys(config, name, path, builder)
@@ -45,17 +45,17 @@ def check_servers(config: Config, builder: Builder) -> None:
         for number, name in enumerate(said.mcp):
             if name not in known:
                 near = one_of(name, sorted(known)) if known else f"write one: `[mcp.servers.{fitted(name)}]`"
-                builder.tell(("models", model, "mcp", number), f"there is no MCP server `{name[:40]}`", near)
+                builder.add_problem(("models", model, "mcp", number), f"there is no MCP server `{name[:40]}`", near)
 
 
-def _check_keys(config: Config, name: str, path: Path, builder: Builder) -> None:
+def _check_keys(config: Config, name: str, path: Path, builder: RecordBuilder) -> None:
     count = len(config.server.keys)
     for number, label in enumerate(config.mcp.servers[name].keys):
         if not KEY_LABEL.fullmatch(label):
             told = "expected the label of a key, never the key itself"
-            builder.tell((*path, "keys", number), told, "`key-1` is the first of `server.keys`")
+            builder.add_problem((*path, "keys", number), told, "`key-1` is the first of `server.keys`")
         elif int(label.removeprefix("key-")) > count:
-            builder.tell((*path, "keys", number), f"there is no {label}: `server.keys` has {count}")
+            builder.add_problem((*path, "keys", number), f"there is no {label}: `server.keys` has {count}")
 
 
 def fitted(name: str) -> str:
@@ -63,15 +63,15 @@ def fitted(name: str) -> str:
     return re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name)).strip("_")[:32].rstrip("_") or "server"
 
 
-def check_server(server: McpServerConfig, path: Path, builder: Builder) -> None:
+def check_server(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
     """Adds to the builder's problems what is wrong with one server."""
     if server.command is not None and server.url is not None:
         told = "a server is started by its `command` or reached by its `url`: one of them"
-        builder.tell((*path, "url"), told)
+        builder.add_problem((*path, "url"), told)
     elif server.command is None and server.url is None:
         if all(builder.is_right((*path, field)) for field in ("command", "url")):
             told = "`command` or `url` is missing"
-            builder.tell(path, told, "a program to start, or the address of a server that runs")
+            builder.add_problem(path, told, "a program to start, or the address of a server that runs")
     elif server.command is not None:
         _alone(server, _REACHED, "goes to a `url`; a program that is started gets `env`", path, builder)
     else:
@@ -81,51 +81,51 @@ def check_server(server: McpServerConfig, path: Path, builder: Builder) -> None:
     if server.url is not None:
         problem = url_problem(server.url, "the address of an MCP server", "`headers` are their place")
         if problem is not None:
-            builder.tell((*path, "url"), problem)
+            builder.add_problem((*path, "url"), problem)
     _values(server, path, builder)
     _patterns(server.tools, path, builder)
 
 
-def _alone(server: McpServerConfig, fields: tuple[str, ...], told: str, path: Path, builder: Builder) -> None:
+def _alone(server: McpServerConfig, fields: tuple[str, ...], told: str, path: Path, builder: RecordBuilder) -> None:
     for field in fields:
         if getattr(server, field):
-            builder.tell((*path, field), f"`{field}` {told}")
+            builder.add_problem((*path, field), f"`{field}` {told}")
 
 
-def _command(server: McpServerConfig, path: Path, builder: Builder) -> None:
+def _command(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
     command = server.command or ""
     if "\0" in command:
-        builder.tell((*path, "command"), "a command has no null characters")
+        builder.add_problem((*path, "command"), "a command has no null characters")
     first, _, rest = command.strip().partition(" ")
     if rest and not server.args and not re.search(r"[/\\]", first):
         told = "this is a program and its arguments; no shell reads it"
-        builder.tell((*path, "command"), told, "put the arguments into `args`, each by itself")
+        builder.add_problem((*path, "command"), told, "put the arguments into `args`, each by itself")
 
 
-def _values(server: McpServerConfig, path: Path, builder: Builder) -> None:
+def _values(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
     """Values are secrets: what is wrong is told without them."""
     for name, value in server.env.items():
         if not _VARIABLE.fullmatch(name):
-            builder.tell((*path, "env", name), "this is not the name of a variable")
+            builder.add_problem((*path, "env", name), "this is not the name of a variable")
         if "\0" in value:
-            builder.tell((*path, "env", name), "an environment has no null characters")
+            builder.add_problem((*path, "env", name), "an environment has no null characters")
     for name, value in server.headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            builder.tell((*path, "headers", name), "this is not the name of a header")
+            builder.add_problem((*path, "headers", name), "this is not the name of a header")
         if not _HEADER_VALUE.fullmatch(value):
             told = "this cannot be sent in a header: it has a line break or the like in it"
-            builder.tell((*path, "headers", name), told)
+            builder.add_problem((*path, "headers", name), told)
     for number, argument in enumerate(server.args):
         if "\0" in argument:
-            builder.tell((*path, "args", number), "an argument has no null characters")
+            builder.add_problem((*path, "args", number), "an argument has no null characters")
 
 
-def _patterns(tools: Mapping[str, object], path: Path, builder: Builder) -> None:
+def _patterns(tools: Mapping[str, object], path: Path, builder: RecordBuilder) -> None:
     for name in tools:
         place = (*path, "tools", name)
         if not name or any(character.isspace() or not character.isprintable() for character in name):
-            builder.tell(place, "a tool's name has no blanks and is not empty")
+            builder.add_problem(place, "a tool's name has no blanks and is not empty")
         elif name.count("*") > MAX_STARS:
-            builder.tell(place, f"a pattern has at most {MAX_STARS} `*`")
+            builder.add_problem(place, f"a pattern has at most {MAX_STARS} `*`")
         elif "**" in name:
-            builder.tell(place, "one `*` stands for any text already")
+            builder.add_problem(place, "one `*` stands for any text already")

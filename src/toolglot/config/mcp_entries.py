@@ -1,7 +1,7 @@
-"""One MCP server as another program writes it down, in the words of `McpServerConfig`.
+"""Convert an MCP server entry of another program to the fields of `McpServerConfig`.
 
 Claude Desktop and Claude Code, Cursor, VS Code, Gemini CLI, Cline, Windsurf and others agree on `command`, `args`,
-`env` and `url`, and on little else. What has a meaning here is taken over; what has none is told.
+`env` and `url`, and on little else. What has a meaning here is converted; the rest is reported.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ TYPES = frozenset(
 TYPE_NAMES = ("type", "transport", "transportType")
 OLD_TRANSPORT = "sse"
 OWN = frozenset(McpServerConfig.__struct_fields__)
-LONGEST_SECONDS = 3600
-"""A longer timeout is meant in milliseconds: some programs count these, others seconds, under the same name."""
+MAX_SECONDS = 3600
+"""A longer timeout is in milliseconds: programs use either unit under the same name."""
 _VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _INPUT = re.compile(r"\$\{input:([^}]*)\}")
 
 
-class Entry(Struct):
+class McpEntry(Struct):
     """What is made of an entry so far. Places are names of members, of the entry as it was written."""
 
     value: dict[str, Any] = field(default_factory=dict)
@@ -53,9 +53,8 @@ class Entry(Struct):
     is_off: bool = False
 
 
-def understood(written: Mapping[str, Any]) -> Entry:
-    """The entry in our words."""
-    entry = Entry(is_off=written.get("disabled") is True or written.get("enabled") is False)
+def convert_entry(written: Mapping[str, Any]) -> McpEntry:
+    entry = McpEntry(is_off=written.get("disabled") is True or written.get("enabled") is False)
     if entry.is_off:
         return entry
     handled = {"disabled", "enabled", *TYPE_NAMES, *APPROVED, *REFUSED, *ONLY, "trust"}
@@ -66,7 +65,7 @@ def understood(written: Mapping[str, Any]) -> Entry:
         if own not in OWN:
             entry.unused.append(name)
         elif own not in entry.value or name == "httpUrl":
-            entry.value[own], entry.sources[own] = referring(value), name
+            entry.value[own], entry.sources[own] = convert_references(value), name
     _type(written, entry)
     _command(entry)
     _timeout(entry)
@@ -79,7 +78,7 @@ def understood(written: Mapping[str, Any]) -> Entry:
     return entry
 
 
-def _type(written: Mapping[str, Any], entry: Entry) -> None:
+def _type(written: Mapping[str, Any], entry: McpEntry) -> None:
     for name in TYPE_NAMES:
         said = written.get(name)
         if said is None or (isinstance(said, str) and said.lower() in TYPES):
@@ -91,7 +90,7 @@ def _type(written: Mapping[str, Any], entry: Entry) -> None:
             entry.wrong.append((name, "there is no such transport", "there are stdio and http"))
 
 
-def _command(entry: Entry) -> None:
+def _command(entry: McpEntry) -> None:
     """Some programs have the arguments in the command."""
     match entry.value.get("command"):
         case [str(command), *arguments]:
@@ -101,14 +100,14 @@ def _command(entry: Entry) -> None:
             entry.sources.setdefault("args", entry.sources["command"])
 
 
-def _timeout(entry: Entry) -> None:
+def _timeout(entry: McpEntry) -> None:
     said = entry.value.get("timeout")
-    if isinstance(said, (int, float)) and not isinstance(said, bool) and said > LONGEST_SECONDS:
+    if isinstance(said, (int, float)) and not isinstance(said, bool) and said > MAX_SECONDS:
         entry.value["timeout"] = said / 1000
         entry.notes.append((entry.sources["timeout"], f"{said} is taken for milliseconds"))
 
 
-def _policies(written: Mapping[str, Any], entry: Entry) -> None:
+def _policies(written: Mapping[str, Any], entry: McpEntry) -> None:
     """Which tools are run without a word, and which not at all."""
     if written.get("trust") is True:
         entry.value.setdefault("policy", "auto")
@@ -125,7 +124,7 @@ def _policies(written: Mapping[str, Any], entry: Entry) -> None:
         entry.value["tools"] = tools
 
 
-def _names(written: Mapping[str, Any], members: tuple[str, ...], entry: Entry) -> list[str]:
+def _names(written: Mapping[str, Any], members: tuple[str, ...], entry: McpEntry) -> list[str]:
     found: list[str] = []
     for member in members:
         said = written.get(member)
@@ -139,12 +138,12 @@ def _names(written: Mapping[str, Any], members: tuple[str, ...], entry: Entry) -
     return found
 
 
-def referring(value: Any) -> Any:
+def convert_references(value: Any) -> Any:
     """The value with references as they are written here: `$NAME` alone, and `${/}`, are those of other programs."""
     if isinstance(value, dict):
-        return {name: referring(inner) for name, inner in value.items()}
+        return {name: convert_references(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [referring(inner) for inner in value]
+        return [convert_references(inner) for inner in value]
     if not isinstance(value, str):
         return value
     if whole := _VARIABLE.fullmatch(value):

@@ -1,7 +1,7 @@
-"""MCP servers that stand elsewhere: in `mcpServers`, in files of their own or in the configuration.
+"""Import MCP servers from elsewhere: `mcpServers`, in other files or in the configuration.
 
-A server that the configuration has under `mcp.servers` counts before one of the same name here; and the first file
-before the next. Whatever is not taken over as it stands is told.
+A server under `mcp.servers` of the configuration takes precedence over one of the same name here; and the first file
+over the next. Everything that is not imported unchanged is reported.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.config import json_document
-from toolglot.config.build import NOUNS, Builder
-from toolglot.config.documents import MAX_BYTES, Document, decoded
+from toolglot.config.build import NOUNS, RecordBuilder
+from toolglot.config.documents import MAX_BYTES, Document, decode_text
 from toolglot.config.mcp_checks import NAME, check_server, fitted
-from toolglot.config.mcp_entries import Entry, understood
+from toolglot.config.mcp_entries import McpEntry, convert_entry
 from toolglot.config.problems import ConfigError, Path, Problem
 from toolglot.config.schema import McpServerConfig
 from toolglot.lint.report import visible
@@ -32,7 +32,7 @@ MAX_TOLD = 20
 """Members of one server that are told."""
 
 
-class Imported(Struct):
+class ImportedServers(Struct):
     """Everything that was found."""
 
     servers: dict[str, McpServerConfig] = {}
@@ -41,15 +41,15 @@ class Imported(Struct):
     problems: tuple[Problem, ...] = ()
 
 
-class Importer:
+class McpImporter:
     """Collects servers; `own` are the names that the configuration itself has."""
 
     def __init__(self, environ: Mapping[str, str], own: Iterable[str] = ()) -> None:
         self._environ = environ
         self._from: dict[str, str] = dict.fromkeys(own, "the configuration")
-        self._found = Imported(servers={})
+        self._found = ImportedServers(servers={})
 
-    def found(self) -> Imported:
+    def found(self) -> ImportedServers:
         return self._found
 
     def file(self, path: FilePath) -> None:
@@ -81,9 +81,9 @@ class Importer:
             if not isinstance(written, dict):
                 self._wrong(document.problem(path, f"expected {NOUNS['object']}"))
                 continue
-            self._entry(document, path, understood(written), folder)
+            self._entry(document, path, convert_entry(written), folder)
 
-    def _entry(self, document: Document, path: Path, entry: Entry, folder: FilePath) -> None:
+    def _entry(self, document: Document, path: Path, entry: McpEntry, folder: FilePath) -> None:
         if entry.is_off:
             self._note(document, path, "it is disabled, and left out")
             return
@@ -113,7 +113,7 @@ class Importer:
         self._from[made] = document.file
         return made
 
-    def _built(self, document: Document, path: Path, entry: Entry, folder: FilePath) -> McpServerConfig | None:
+    def _built(self, document: Document, path: Path, entry: McpEntry, folder: FilePath) -> McpServerConfig | None:
         aliases = {
             (*path, own, *behind[len(path) + 1 :]): place
             for own, source in entry.sources.items()
@@ -122,15 +122,15 @@ class Importer:
             if behind[: len(path) + 1] == (*path, source)
         }
         own = Document(document.file, document.value, {**document.places, **aliases})
-        builder = Builder(own, {**self._environ, **_known(folder, self._environ)}, reads_files=False)
+        builder = RecordBuilder(own, {**self._environ, **_known(folder, self._environ)}, reads_files=False)
         for member, told, suggestion in entry.wrong:
-            builder.tell((*path, member), told, suggestion)
+            builder.add_problem((*path, member), told, suggestion)
         server = builder.record(McpServerConfig, entry.value, path)
         if isinstance(server, McpServerConfig):
             check_server(server, path, builder)
         for problem in builder.problems:
             self._wrong(problem)
-        return placed(server, workspace(folder)) if isinstance(server, McpServerConfig) else None
+        return resolve_paths(server, workspace(folder)) if isinstance(server, McpServerConfig) else None
 
     def _note(self, document: Document, path: Path, told: str) -> None:
         self._found.notes += (visible(str(document.problem(path, told))),)
@@ -139,7 +139,7 @@ class Importer:
         self._found.problems += (problem,)
 
 
-def placed(server: McpServerConfig, folder: FilePath) -> McpServerConfig:
+def resolve_paths(server: McpServerConfig, folder: FilePath) -> McpServerConfig:
     """The server with paths that mean the same wherever they are read."""
     command = server.command
     if command is not None and command.startswith("~"):
@@ -176,7 +176,7 @@ def _read(path: FilePath) -> Document:
             data = source.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError([Problem(file=str(path), message=(error.strerror or str(error)).lower())]) from None
-    value, places = json_document.parse(decoded(data, str(path)), str(path))
+    value, places = json_document.parse(decode_text(data, str(path)), str(path))
     if not isinstance(value, dict):
         raise ConfigError([Problem(file=str(path), line=1, message="expected an object with `mcpServers`")])
     return Document(str(path), value, places)

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where: all problems of a file at once, each with a suggestion if one is near.
+"""Problems of a configuration with their positions: all of a file at once, each with a suggestion if one is near.
 
 A problem never shows a value that could be a secret; it names the field.
 """
@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolglot.errors import ToolglotError
 
 Path: TypeAlias = tuple[str | int, ...]
-"""The way to a field: names, and positions in lists."""
+"""The path to a field: names, and positions in lists."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -53,7 +53,7 @@ def field_name(path: Path) -> str:
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str | None:
-    """The name that this is nearly, if there is one."""
+    """Return the nearest known name, if there is one."""
     import difflib  # needed for mistakes
 
     names = {name.lower(): name for name in known}
@@ -62,12 +62,12 @@ def nearest(wrong: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
-    """A question with the nearest name, if there is a near one."""
+    """Return a question with the nearest name, if there is one."""
     near = nearest(wrong, known)
     return None if near is None else f"did you mean `{near}`?"
 
 
 def one_of(wrong: str, known: Iterable[str]) -> str:
-    """The nearest name, or all of them."""
+    """Return the nearest name, or all of them."""
     names = tuple(known)
     return did_you_mean(wrong, names) or f"there are {', '.join(names)}"

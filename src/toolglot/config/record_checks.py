@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from toolglot.config.addresses import is_replay, recordings_of
-from toolglot.config.build import Builder
+from toolglot.config.build import RecordBuilder
 from toolglot.config.schema import Config, RecordConfig
 from toolglot.recordings.format import SUFFIX
-from toolglot.recordings.patterns import Pattern, PatternError
+from toolglot.recordings.linear_regex import LinearPattern, PatternError
 
 KEY_LABEL = re.compile(r"key-[1-9][0-9]*")
 
@@ -47,16 +47,16 @@ def empty_places(config: Config) -> list[str]:
     return told
 
 
-def check_recording(record: RecordConfig, builder: Builder) -> None:
+def check_recording(record: RecordConfig, builder: RecordBuilder) -> None:
     """Adds to the builder's problems."""
     if record.directory is not None and (problem := directory_problem(record.directory)) is not None:
-        builder.tell(("record", "directory"), problem)
+        builder.add_problem(("record", "directory"), problem)
     for number, label in enumerate(record.keys):
         if not KEY_LABEL.fullmatch(label):
             told = "expected the label of a key, never the key itself"
-            builder.tell(("record", "keys", number), told, "`key-1` is the first of `server.keys`")
+            builder.add_problem(("record", "keys", number), told, "`key-1` is the first of `server.keys`")
     for number, text in enumerate(record.redact):
         try:
-            Pattern(text)
+            LinearPattern(text)
         except PatternError as error:
-            builder.tell(("record", "redact", number), str(error))
+            builder.add_problem(("record", "redact", number), str(error))

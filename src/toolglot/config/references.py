@@ -1,7 +1,7 @@
-"""References to what stands elsewhere: `${NAME}`, `${NAME:-default}` and, for secrets, `file:PATH`.
+"""References to values elsewhere: `${NAME}`, `${NAME:-default}` and, for secrets, `file:PATH`.
 
-`${env:NAME}`, as editors write it, is `${NAME}`; `$${` is a plain `${`. A name that is not set is an
-error, not an empty value.
+`${env:NAME}`, as editors write it, is `${NAME}`; `$${` is a literal `${`. An unset name is an error, not an empty
+value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FILE = "file:"
 
 
 class MissingReferenceError(Exception):
-    """A reference that leads nowhere. Its text names what is missing, never what was found."""
+    """An unresolved reference. Its text names what is missing, never what was found."""
 
     def __init__(self, message: str, suggestion: str | None = None) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ def has_reference(text: str) -> bool:
     return "${" in text
 
 
-def expand(text: str, environ: Mapping[str, str]) -> str:
+def expand_references(text: str, environ: Mapping[str, str]) -> str:
     """The text with what the environment says.
 
     Raises:
@@ -54,7 +54,7 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replaced, text)
 
 
-def secret(text: str, folder: Path) -> str:
+def read_secret(text: str, folder: Path) -> str:
     """A secret, read from its file if it names one; relative to the folder of the configuration.
 
     Raises:

@@ -1,7 +1,7 @@
-"""The file that `toolglot config init` writes: every line a comment, so that it changes nothing until it is edited.
+"""The file that `toolglot config init` writes: every line is a comment, so that it changes nothing until it is edited.
 
-It is made from the records, so that every setting is in it, with what its docstring says and its default. What has no
-default has an example here.
+It is generated from the records, so that it has every setting with its docstring and its default. Settings without a
+default have an example here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEAD = """\
 """
 
 
-class Section(Struct, frozen=True):
+class TemplateSection(Struct, frozen=True):
     """A table of the file, or its top with no table; `examples` are in TOML."""
 
     table: str
@@ -71,20 +71,20 @@ _HISTORY = {
 }
 
 SECTIONS = (
-    Section("", Config, {"default_upstream": '"local"'}),
-    Section(
+    TemplateSection("", Config, {"default_upstream": '"local"'}),
+    TemplateSection(
         "server",
         ServerConfig,
         {"keys": '["${TOOLGLOT_KEY}"]', "hosts": '["box.example"]', "origins": '["https://app.example"]'},
     ),
-    Section(
+    TemplateSection(
         "upstreams.openrouter",
         UpstreamConfig,
         {"key": '"${OPENROUTER_API_KEY}"'},
         "An upstream that has a vendor's name needs no more than a key, and finds that in the environment too.",
         ("key",),
     ),
-    Section(
+    TemplateSection(
         "upstreams.local",
         UpstreamConfig,
         {
@@ -105,17 +105,17 @@ SECTIONS = (
         },
         "Any other server. `dialect` and `base_url` are enough.",
     ),
-    Section(
+    TemplateSection(
         "upstreams.local.history",
         HistoryPolicy,
         _HISTORY,
         "What this upstream is sent of a conversation; the same fields as in `history`, and as a model may have.",
         ("max_tokens", "continuation"),
     ),
-    Section("upstreams.local.timeouts", Timeouts),
-    Section("upstreams.local.retries", Retries),
-    Section("upstreams.local.breaker", BreakerConfig),
-    Section(
+    TemplateSection("upstreams.local.timeouts", Timeouts),
+    TemplateSection("upstreams.local.retries", Retries),
+    TemplateSection("upstreams.local.breaker", BreakerConfig),
+    TemplateSection(
         'models."claude-*"',
         ModelConfig,
         {
@@ -130,8 +130,8 @@ SECTIONS = (
         },
         "What a name stands for: here, whatever Claude Code asks for goes to a local model, then to OpenRouter.",
     ),
-    Section("mcp", McpConfig),
-    Section(
+    TemplateSection("mcp", McpConfig),
+    TemplateSection(
         "mcp.servers.notes",
         McpServerConfig,
         {
@@ -144,17 +144,17 @@ SECTIONS = (
         "An MCP server that is started here.",
         without=("url", "headers"),
     ),
-    Section(
+    TemplateSection(
         "mcp.servers.search",
         McpServerConfig,
         {"url": '"https://search.example/mcp"', "headers": '{ authorization = "Bearer ${SEARCH_TOKEN:-none}" }'},
         "And one that runs elsewhere.",
         ("url", "headers"),
     ),
-    Section("history", HistoryPolicy, _HISTORY),
-    Section("limits", Limits),
-    Section("store", StoreConfig, {"path": '":memory:"'}),
-    Section(
+    TemplateSection("history", HistoryPolicy, _HISTORY),
+    TemplateSection("limits", Limits),
+    TemplateSection("store", StoreConfig, {"path": '":memory:"'}),
+    TemplateSection(
         "record",
         RecordConfig,
         {
@@ -164,7 +164,7 @@ SECTIONS = (
             "redact": "['[a-z.]+@[a-z.]+']",
         },
     ),
-    Section("log", LogConfig),
+    TemplateSection("log", LogConfig),
 )
 
 
@@ -173,7 +173,7 @@ def template() -> str:
     return "\n".join([HEAD, *("\n".join([*_section(section), ""]) for section in SECTIONS)])
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: TemplateSection) -> Iterator[str]:
     if section.table:
         yield from _prose(section.prose or (section.record.__doc__ or ""))
         yield f"#[{section.table}]"

@@ -1,6 +1,6 @@
-"""What is right and wrong on this machine, before anybody serves on it: findings, each with what to do about it.
+"""Diagnose this machine before serving on it: findings, each with advice.
 
-`machine.py` looks at the machine itself, `upstreams.py` asks each upstream whether it is there and lets us in,
+`machine.py` checks the machine itself, `upstreams.py` checks that each upstream is reachable and accepts the key,
 `mcp_servers.py` starts each MCP server, and `probes.py` finds out what a model can do, which costs tokens. `examine.py`
-puts them together.
+combines them.
 """

@@ -1,4 +1,4 @@
-"""The whole examination, in the order in which things go wrong: the machine, the configuration, the upstreams."""
+"""The whole examination, in the order in which things fail: the machine, the configuration, the upstreams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolglot.config.problems import ConfigError
 from toolglot.doctor import machine, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.mcp_servers import examine_servers
-from toolglot.doctor.remember import remember
+from toolglot.doctor.save_verdicts import save_verdicts
 from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.security import UnsafeServerError, check_bind
@@ -23,22 +23,26 @@ from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.vendors import VENDORS
 
 MAX_PROBED = 3
-"""Models of one upstream that are probed without being named."""
+"""Models of one upstream to probe if none are named."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class ExaminationPlan(Struct, frozen=True, kw_only=True):
     """What the command line wants examined."""
 
     wishes: Wishes
     offline: bool = False
     probe: bool = False
     models: tuple[str, ...] = ()
-    """To be probed, by the names that clients use."""
+    """Models to probe, by the names that clients use."""
 
 
-async def examine(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
-    """Findings, as they are made."""
-    for finding in (*machine.python(), *machine.traces(environ), *machine.agents(environ.get("PATH"))):
+async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
+    """Yield findings as they are made."""
+    for finding in (
+        *machine.check_python(),
+        *machine.check_tracing(environ),
+        *machine.find_agents(environ.get("PATH")),
+    ):
         yield finding
     try:
         config, file, notes = configured(plan.wishes, environ)
@@ -49,21 +53,21 @@ async def examine(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[Find
     yield ok("config", "fine", str(file)) if file is not None else ok("config", "no file: everything has a default")
     for note in notes:
         yield warn("config", note)
-    for finding in (*machine.listening(config.server, is_toolglot), *machine.store(config, environ)):
+    for finding in (*machine.check_port(config.server, is_toolglot), *machine.check_store(config, environ)):
         yield finding
     async with aclosing(_upstreams(plan, environ)) as findings:
         async for finding in findings:
             yield finding
 
 
-async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
+async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
     config, _, _ = configured(plan.wishes, environ)
     try:
         check_bind(config.server)
     except UnsafeServerError:
-        return  # told already, and no gateway starts
+        return  # already reported, and no gateway starts
     if plan.offline:
-        for finding in _assembled(assemble(config, environ)):
+        for finding in _configuration_findings(assemble(config, environ)):
             yield finding
         yield warn("upstream", "no upstream was asked, and no local server looked for: --offline")
         if config.mcp.servers:
@@ -72,9 +76,11 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
     transport = HttpTransport(config.limits.upstream_connections, environ)
     try:
         begun = await start(plan.wishes, environ, transport)
-        for finding in _assembled(Assembled(begun.gateway.config, begun.told)):
+        for finding in _configuration_findings(Assembled(begun.gateway.config, begun.told)):
             yield finding
-        asked = await asyncio.gather(*(upstreams.ask(upstream) for upstream in begun.gateway.upstreams.values()))
+        asked = await asyncio.gather(
+            *(upstreams.check_upstream(upstream) for upstream in begun.gateway.upstreams.values())
+        )
         results = dict(zip(begun.gateway.upstreams, asked, strict=True))
         for name, result in results.items():
             wanted = upstreams.wanted_models(name, begun.gateway.config)
@@ -84,20 +90,20 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
         for finding in await examine_servers(begun.gateway.config.mcp.servers):
             yield finding
         if plan.probe:
-            for finding in await _probed(plan, begun.gateway, results, environ):
+            for finding in await _probe_models(plan, begun.gateway, results, environ):
                 yield finding
     finally:
         await transport.close()
 
 
-def _assembled(assembled: Assembled) -> list[Finding]:
-    """What was found without being configured, and the keys of everything."""
+def _configuration_findings(assembled: Assembled) -> list[Finding]:
+    """Return what was discovered without configuration, and the state of all keys."""
     found = [
         (warn if " not used" in line or line.startswith(("no key", "no upstream")) else ok)("found", line)
         for line in assembled.told
-        if not line.startswith("upstreams.")  # a key that is missing: told below, with the others
+        if not line.startswith("upstreams.")  # missing keys are reported below, with the others
     ]
-    keys = [machine.key(name, upstream) for name, upstream in assembled.config.upstreams.items() if name != DEMO]
+    keys = [machine.check_key(name, upstream) for name, upstream in assembled.config.upstreams.items() if name != DEMO]
     without_address = [
         fail("upstream", "it has no address", f"set `upstreams.{name}.base_url`", name)
         for name, upstream in assembled.config.upstreams.items()
@@ -106,11 +112,11 @@ def _assembled(assembled: Assembled) -> list[Finding]:
     return [*found, *keys, *without_address]
 
 
-async def _probed(
-    plan: Plan, gateway: Gateway, asked: Mapping[str, upstreams.Asked], environ: Mapping[str, str]
+async def _probe_models(
+    plan: ExaminationPlan, gateway: Gateway, asked: Mapping[str, upstreams.UpstreamCheck], environ: Mapping[str, str]
 ) -> list[Finding]:
-    """Each upstream's models one after the other, all upstreams at once."""
-    chosen: dict[str, list[probes.Model]] = {}
+    """Probe each upstream's models sequentially, and all upstreams concurrently."""
+    chosen: dict[str, list[probes.ProbedModel]] = {}
     findings: list[Finding] = []
     if plan.models:
         for name in plan.models:
@@ -119,30 +125,32 @@ async def _probed(
             except UnknownModelError as error:
                 findings.append(fail("model", str(error), subject=name))
                 continue
-            chosen.setdefault(target.upstream, []).append(_model(gateway, target))
+            chosen.setdefault(target.upstream, []).append(_probed_model(gateway, target))
     else:
         for name, result in asked.items():
             if result.reachable:
-                names, more = _choice(gateway, name, result.models or ())
+                names, more = _choose_models(gateway, name, result.models or ())
                 findings += more
                 targets = (gateway.router.direct(name, each) for each in names)
-                chosen[name] = [_model(gateway, target) for target in targets if target is not None]
-    done = await asyncio.gather(*(_each(models) for models in chosen.values()))
+                chosen[name] = [_probed_model(gateway, target) for target in targets if target is not None]
+    done = await asyncio.gather(*(_probe_each(models) for models in chosen.values()))
     probed = [one for each in done for one in each]
     told = [finding for one in probed for finding in one.findings]
-    return [*findings, *told, *await remember(probed, gateway.config.store, environ)]
+    return [*findings, *told, *await save_verdicts(probed, gateway.config.store, environ)]
 
 
-def _model(gateway: Gateway, target: Target) -> probes.Model:
-    return probes.Model(gateway.upstreams[target.upstream], target, gateway.config.upstreams[target.upstream].vendor)
+def _probed_model(gateway: Gateway, target: Target) -> probes.ProbedModel:
+    return probes.ProbedModel(
+        gateway.upstreams[target.upstream], target, gateway.config.upstreams[target.upstream].vendor
+    )
 
 
-async def _each(models: Sequence[probes.Model]) -> list[probes.Probed]:
-    return [await probes.probe(model) for model in models]
+async def _probe_each(models: Sequence[probes.ProbedModel]) -> list[probes.ProbeResult]:
+    return [await probes.probe_model(model) for model in models]
 
 
-def _choice(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tuple[list[str], list[Finding]]:
-    """The models that are probed when nobody names any, and what is told of the others."""
+def _choose_models(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tuple[list[str], list[Finding]]:
+    """Choose the models to probe if none are named, and report the others."""
     vendor = VENDORS.get(gateway.config.upstreams[name].vendor or "")
     wanted = upstreams.wanted_models(name, gateway.config)
     if name == DEMO:

@@ -1,4 +1,4 @@
-"""One thing that was looked at."""
+"""A result of the examination."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Status = Literal["ok", "warn", "fail"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """`warn`: it works, but not as one may expect. `fail`: something will not work. No key stands in any of it."""
+    """`warn`: it works, but not as one may expect. `fail`: something will not work. It never contains a key."""
 
     status: Status
     check: str
-    """What was looked at: `config`, `port`, `upstream` …"""
+    """What was checked: `config`, `port`, `upstream` …"""
     subject: str = ""
     """Which one of them."""
     what: str

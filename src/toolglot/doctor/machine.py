@@ -1,4 +1,4 @@
-"""The machine: Python, the port, the place for the store, the keys, the agents. Nothing is sent, nothing is written."""
+"""Check the machine: Python, the port, the store's location, the keys, the agents. Sends and writes nothing."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from toolglot.config.schema import Config, ServerConfig, UpstreamConfig
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.server import tracing
 from toolglot.server.security import UnsafeServerError, check_bind
-from toolglot.store.sqlite import MEMORY, NONE, default_path
+from toolglot.store.sqlite import MEMORY, NO_STORE, default_path
 from toolglot.upstream.vendors import VENDORS
 
 SQLITE = b"SQLite format 3\0"
 PLACEHOLDERS = ("your", "xxx", "changeme", "change-me", "replace", "placeholder", "...", "<", "todo")
-"""What stands in examples where a key belongs."""
+"""What examples have in place of a key."""
 
 
-def python() -> list[Finding]:
+def check_python() -> list[Finding]:
     findings = [ok("python", f"toolglot {__version__} on Python {platform.python_version()}, {platform.system()}")]
     if sys.platform != "win32" and find_spec("uvloop") is None:
         findings.append(warn("python", "there is no uvloop: serving is slower", "pip install uvloop"))
     return findings
 
 
-def traces(environ: Mapping[str, str]) -> list[Finding]:
-    """Said only when the environment asks for traces."""
+def check_tracing(environ: Mapping[str, str]) -> list[Finding]:
+    """Reported only if the environment asks for traces."""
     if tracing.wanted(environ) is None:
         return []
     if find_spec("opentelemetry") is None:
@@ -43,8 +43,8 @@ def traces(environ: Mapping[str, str]) -> list[Finding]:
     return [ok("traces", "requests are traced with OpenTelemetry")]
 
 
-def listening(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list[Finding]:
-    """May it serve there, and is the port free?"""
+def check_port(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list[Finding]:
+    """Check that it may serve there, and that the port is free."""
     subject = f"{server.host}:{server.port}"
     try:
         check_bind(server)
@@ -57,11 +57,11 @@ def listening(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list[
         try:
             listener.bind((server.host, server.port))
         except OSError as error:
-            return [_taken(server, error, subject, is_toolglot)]
+            return [_port_in_use(server, error, subject, is_toolglot)]
     return [ok("port", f"free; {wanted}", subject)]
 
 
-def _taken(server: ServerConfig, error: OSError, subject: str, is_toolglot: Callable[[str], bool]) -> Finding:
+def _port_in_use(server: ServerConfig, error: OSError, subject: str, is_toolglot: Callable[[str], bool]) -> Finding:
     if error.errno == errno.EADDRINUSE:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
         if is_toolglot(f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"):
@@ -72,14 +72,14 @@ def _taken(server: ServerConfig, error: OSError, subject: str, is_toolglot: Call
     return fail("port", f"nobody can listen there: {error.strerror or error}", "is `server.host` right?", subject)
 
 
-def store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
-    """Can responses be stored? Only looked at: the file is made when a gateway starts."""
+def check_store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
+    """Check that responses can be stored, without creating the file: a gateway does that when it starts."""
     path = config.store.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
     if path == MEMORY:
         return [ok("store", "in memory: stored responses are forgotten when the gateway ends", path)]
-    if path == NONE:
+    if path == NO_STORE:
         return [ok("store", "none: clients have to send back what their models want to see again", path)]
-    advice = "name another file: `store.path`, or --store"
+    advice = "name another file: `check_store.path`, or --store"
     file = Path(path)
     try:
         if file.is_file():
@@ -98,8 +98,8 @@ def store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
     return [ok("store", "it will be made", path)]
 
 
-def key(name: str, upstream: UpstreamConfig) -> Finding:
-    """Is there a key, and can it be one? It is never shown."""
+def check_key(name: str, upstream: UpstreamConfig) -> Finding:
+    """Check that there is a plausible key. It is never shown."""
     vendor = VENDORS.get(upstream.vendor or "")
     variables = " or ".join(variable.name for variable in vendor.keys) if vendor is not None else ""
     text = upstream.key
@@ -118,8 +118,8 @@ def key(name: str, upstream: UpstreamConfig) -> Finding:
     return ok("key", "there is one", name)
 
 
-def agents(path: str | None) -> list[Finding]:
-    """The coding agents that can be launched here."""
+def find_agents(path: str | None) -> list[Finding]:
+    """Find the coding agents that can be launched here."""
     found = {agent.name: where for agent in AGENTS.values() if (where := shutil.which(agent.command, path=path))}
     findings = [ok("agent", f"{AGENTS[name].title}: `toolglot launch {name}`", where) for name, where in found.items()]
     if not findings:

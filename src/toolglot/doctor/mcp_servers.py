@@ -1,13 +1,13 @@
-"""Does each MCP server of the configuration start, and which of its tools would the gateway run?"""
+"""Check that each configured MCP server starts, and which of its tools the gateway would run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
-from toolglot.agent.host import Host
-from toolglot.agent.policy import policy_of
-from toolglot.agent.tools import ServerState, ServerTool
+from toolglot.agent.host import McpHost
+from toolglot.agent.policy import call_policy
+from toolglot.agent.server_records import ServerState, ServerTool
 from toolglot.config.schema import McpServerConfig
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.errors import MissingExtraError
@@ -16,10 +16,10 @@ CHECK = "mcp"
 
 
 async def examine_servers(servers: Mapping[str, McpServerConfig]) -> list[Finding]:
-    """Each server is started or asked, and let go again."""
+    """Start or contact each server, and release it again."""
     if not servers:
         return []
-    host = Host(servers)
+    host = McpHost(servers)
     try:
         await host.start()
         await host.ready(servers)
@@ -35,7 +35,7 @@ def _finding(config: McpServerConfig, state: ServerState, tools: tuple[ServerToo
         last = state.log.strip().splitlines()[-1:] or [""]
         advice = f"the last thing it said: {last[0]}" if last[0] else "its `command` or `url` may be wrong"
         return fail(CHECK, state.why or "it did not answer in time", advice, state.name)
-    counted = Counter(policy_of(config, tool) for tool in tools)
+    counted = Counter(call_policy(config, tool) for tool in tools)
     what = f"{len(tools)} tools, MCP {state.protocol}: {counted['auto']} are run"
     if counted["ask"]:
         unasked = f"{what}, {counted['ask']} need somebody's yes, which the gateway cannot ask for"

@@ -1,7 +1,7 @@
-"""What a model can do, found out by asking it: does it answer, stream, call tools, several at once, and see images?
+"""Find out what a model can do by asking it: does it answer, stream, call tools, in parallel, and see images?
 
-Each probe is one or two small requests in the upstream's own dialect. They cost a few hundred tokens for each model.
-A model that does not call tools natively is asked for calls as text, in the format that `auto` would choose for it.
+Each probe is one or two small requests in the upstream's own dialect. They cost a few hundred tokens per model. A model
+that does not call tools natively is asked for calls as text, in the format that `auto` would choose for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.doctor.finding import Finding, fail, ok, warn
-from toolglot.doctor.upstreams import shown
+from toolglot.doctor.upstreams import safe_quote
 from toolglot.errors import ApiError, DecodeError, UpstreamError
 from toolglot.events import Fold
 from toolglot.ir import Media, Message, Request, Response, Source, Text, Tool, ToolCall, ToolResult
@@ -30,7 +30,7 @@ from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
 
-PATIENCE = Timeouts(connect=5.0, first_byte=120.0, idle=60.0)
+PROBE_TIMEOUT = Timeouts(connect=5.0, first_byte=120.0, idle=60.0)
 MAX_ANSWER = 4 * 1024 * 1024
 OUTPUT_TOKENS = 1024
 """Room for a model that thinks before it answers; most answers have ten."""
@@ -59,7 +59,7 @@ WEATHER = Tool(
 )
 
 
-class Model(Struct, frozen=True):
+class ProbedModel(Struct, frozen=True):
     """A model of an upstream, as the router describes it."""
 
     upstream: Upstream
@@ -74,17 +74,17 @@ class Model(Struct, frozen=True):
 
 
 class ProbeError(Exception):
-    """The request failed. The message has no key in it."""
+    """The request failed. The message contains no key."""
 
     def __init__(self, message: str, error: ApiError | None = None) -> None:
         super().__init__(message)
         self.refuses_tools = error is not None and refuses_tools(error)
 
 
-class Probed(Struct, frozen=True):
-    """What came of probing a model: `tools` is what is to be remembered of it, None when it is not clear."""
+class ProbeResult(Struct, frozen=True):
+    """The result of probing a model: `tools` is what to remember, None if it is unclear."""
 
-    model: Model
+    model: ProbedModel
     findings: tuple[Finding, ...]
     tools: KnownToolMode | None = None
 
@@ -92,29 +92,29 @@ class Probed(Struct, frozen=True):
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def answer(model: Model, request: Request) -> Response:
-    """The model's answer, whole or streamed as the request wants. Raises `ProbeError`."""
+async def ask_model(model: ProbedModel, request: Request) -> Response:
+    """Return the model's answer, whole or streamed as the request says. Raises `ProbeError`."""
     dialect = model.upstream.dialect
     exchange = make_exchange(dialect, model.upstream, model.target, text_calls=model.text_calls)
     sent = exchange.rewrite(request)
     body = dialect.encode_request(sent, exchange.receipt)
     headers = {"accept": dialect.stream.framing.media_type} if request.stream else {}
-    call = replace(model.upstream.call(exchange.path, body, headers), timeouts=PATIENCE)
+    call = replace(model.upstream.call(exchange.path, body, headers), timeouts=PROBE_TIMEOUT)
     try:
-        told = _read(model.upstream, await fetch(model.upstream.transport, call, MAX_ANSWER), request.stream)
+        told = _read_answer(model.upstream, await fetch(model.upstream.transport, call, MAX_ANSWER), request.stream)
         return told if model.text_calls is None else exchange.restore(told)
     except TransportError as error:
         raise ProbeError(str(error)) from None
     except UpstreamError as error:
-        raise ProbeError(shown(error.error.message, model.upstream)) from None
+        raise ProbeError(safe_quote(error.error.message, model.upstream)) from None
     except DecodeError as error:
-        raise ProbeError(f"the answer is no {dialect.title}: {shown(str(error), model.upstream)}") from None
+        raise ProbeError(f"the answer is no {dialect.title}: {safe_quote(str(error), model.upstream)}") from None
 
 
-def _read(upstream: Upstream, told: FetchedAnswer, stream: bool) -> Response:
+def _read_answer(upstream: Upstream, told: FetchedAnswer, stream: bool) -> Response:
     if not 200 <= told.status < 300:
         error = upstream.dialect.decode_error(told.status, told.headers, told.body)
-        raise ProbeError(f"status {told.status}: {shown(error.message, upstream)}", error)
+        raise ProbeError(f"status {told.status}: {safe_quote(error.message, upstream)}", error)
     if not stream:
         return upstream.dialect.decode_response(told.body)
     is_json = told.headers.get("content-type", "").startswith("application/json")
@@ -144,32 +144,32 @@ def _calls(response: Response) -> list[ToolCall]:
 # ── the probes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def answers(model: Model) -> Finding:
-    response = await answer(model, _request(Text(text="Reply with one word: ready")))
+async def probe_answer(model: ProbedModel) -> Finding:
+    response = await ask_model(model, _request(Text(text="Reply with one word: ready")))
     if not response.content:
         return warn("answers", f"with nothing; it stopped for the reason {response.stop.reason!r}", subject=model.title)
     return ok("answers", "yes", model.title)
 
 
-async def streams(model: Model) -> Finding:
-    await answer(model, _request(Text(text="Count from one to five, in words."), stream=True))
+async def probe_stream(model: ProbedModel) -> Finding:
+    await ask_model(model, _request(Text(text="Count from one to five, in words."), stream=True))
     return ok("streams", "yes", model.title)
 
 
-async def calls_tools(model: Model) -> Finding:
-    """A call, and the answer once the result is there."""
+async def probe_tools(model: ProbedModel) -> Finding:
+    """Probe a call, and the answer after its result."""
     asked = _request(Text(text="What is the weather in Paris? Use the tool."), tools=(WEATHER,))
-    response = await answer(model, asked)
+    response = await ask_model(model, asked)
     calls = [call for call in _calls(response) if call.name == WEATHER.name]
     if not calls:
         if WEATHER.name in _text(response):
-            return _named_in_text(model)
+            return _no_call_finding(model)
         return warn("tools", "it was offered one and did not call it", _tool_advice(model), model.title)
     if problem := _wrong_arguments(calls[0]):
         return warn("tools", f"its call is wrong: {problem}", _tool_advice(model), model.title)
     results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="sunny, 18 °C"),)) for call in calls)
     turns = (Message(role="assistant", content=response.content), Message(role="tool", content=results))
-    told = await answer(model, replace(asked, messages=(*asked.messages, *turns)))
+    told = await ask_model(model, replace(asked, messages=(*asked.messages, *turns)))
     if not told.content:
         return warn("tools", "it calls them, and says nothing to the result", _tool_advice(model), model.title)
     how = "" if model.text_calls is None else f" as text ({model.text_calls.format})"
@@ -185,45 +185,43 @@ def _wrong_arguments(call: ToolCall) -> str | None:
     return None if isinstance(city, str) else "its arguments do not fit the schema"
 
 
-def _named_in_text(model: Model) -> Finding:
-    """The tool's name is in the answer, and no call."""
+def _no_call_finding(model: ProbedModel) -> Finding:
+    """The answer contains the tool's name, but no call."""
     if model.text_calls is not None:
         return warn("tools", "it names the tool, and not in the form it was told", _tool_advice(model), model.title)
     ways = [_tool_advice(model), None if model.target.rescue else RESCUE_ADVICE]
-    return warn("tools", "it writes its calls into the text", _either(*ways), model.title)
+    return warn("tools", "it writes its calls into the text", _join_advice(*ways), model.title)
 
 
-def _tool_advice(model: Model) -> str | None:
-    """What to do when no call comes: about the format where calls are text, else about the server.
-
-    With `auto` a model without native calls is asked for text next, and what is to be done then is told there.
-    """
+def _tool_advice(model: ProbedModel) -> str | None:
+    """Return advice for a missing call: about the format if calls are text, else about the server. With `auto` a model
+    without native calls is asked for text next, which gives its own advice."""
     if model.text_calls is not None:
-        return _another_format(model.text_calls.format)
+        return _other_format_advice(model.text_calls.format)
     own = TOOL_ADVICE.get(model.vendor or "")
-    return _either(own, AUTO_ADVICE) if model.target.tools == NATIVE else own
+    return _join_advice(own, AUTO_ADVICE) if model.target.tools == NATIVE else own
 
 
-def _failure_advice(model: Model) -> str | None:
-    """What to do when the request with tools fails."""
+def _failure_advice(model: ProbedModel) -> str | None:
+    """Return advice for a failed request with tools."""
     return _tool_advice(model) if model.text_calls is None else PROMPT_ADVICE
 
 
-def _another_format(name: str) -> str:
+def _other_format_advice(name: str) -> str:
     other = "hermes_json" if name == "markdown_json" else "markdown_json"
     return f'try another format, such as `tools = "{other}"` in the model\'s section; if none works, {ROUTE_ADVICE}'
 
 
-def _either(*ways: str | None) -> str | None:
+def _join_advice(*ways: str | None) -> str | None:
     return "; or ".join(way for way in ways if way) or None
 
 
-async def calls_as_text(model: Model) -> Finding:
-    """The same as `calls_tools` of a model whose calls are text."""
+async def probe_text_tools(model: ProbedModel) -> Finding:
+    """Same as `probe_tools`, for a model whose calls are text."""
     assert model.text_calls is not None
     name = model.text_calls.format
     try:
-        found = await calls_tools(model)
+        found = await probe_tools(model)
     except ProbeError as error:
         return warn("text", f"asked for calls as text ({name}), it fails: {error}", PROMPT_ADVICE, model.title)
     if found.status == "ok":
@@ -231,24 +229,24 @@ async def calls_as_text(model: Model) -> Finding:
     return warn("text", f"asked for calls as text ({name}): {found.what}", found.advice, model.title)
 
 
-async def calls_in_parallel(model: Model) -> Finding:
+async def probe_parallel_calls(model: ProbedModel) -> Finding:
     asked = "What is the weather in Paris and in Rome? Call the tool for both cities at once."
-    calls = _calls(await answer(model, _request(Text(text=asked), tools=(WEATHER,))))
+    calls = _calls(await ask_model(model, _request(Text(text=asked), tools=(WEATHER,))))
     if len(calls) > 1:
         return ok("parallel", f"{len(calls)} calls in one turn", model.title)
     return warn("parallel", "one call a turn: agents take more turns with it", subject=model.title)
 
 
-async def sees_images(model: Model) -> Finding:
-    picture = Media(kind="image", source=Source("base64", b64encode(png(64, (255, 0, 0))).decode(), "image/png"))
+async def probe_images(model: ProbedModel) -> Finding:
+    picture = Media(kind="image", source=Source("base64", b64encode(make_png(64, (255, 0, 0))).decode(), "image/png"))
     asked = _request(picture, Text(text="Which colour is this picture? One word."))
-    if "red" in _text(await answer(model, asked)).lower():
+    if "red" in _text(await ask_model(model, asked)).lower():
         return ok("images", "it sees them", model.title)
     return warn("images", "it takes them, and does not tell what is on them", subject=model.title)
 
 
-def png(size: int, colour: tuple[int, int, int]) -> bytes:
-    """A square in one colour."""
+def make_png(size: int, colour: tuple[int, int, int]) -> bytes:
+    """Return a square in one color."""
 
     def part(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -258,21 +256,21 @@ def png(size: int, colour: tuple[int, int, int]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", rows) + part(b"IEND", b"")
 
 
-Probe: TypeAlias = Callable[[Model], Awaitable[Finding]]
+Probe: TypeAlias = Callable[[ProbedModel], Awaitable[Finding]]
 
 PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
-    "answers": (answers, fail, "is the model's name right, and does the key have access to it?"),
-    "streams": (streams, fail, "agents stream: choose a server or a model that does"),
-    "tools": (calls_tools, fail, ""),
-    "parallel": (calls_in_parallel, warn, "calls come one by one"),
-    "images": (sees_images, warn, "requests with images fail: route them to another model"),
+    "answers": (probe_answer, fail, "is the model's name right, and does the key have access to it?"),
+    "streams": (probe_stream, fail, "agents stream: choose a server or a model that does"),
+    "tools": (probe_tools, fail, ""),
+    "parallel": (probe_parallel_calls, warn, "calls come one by one"),
+    "images": (probe_images, warn, "requests with images fail: route them to another model"),
 }
-"""Each with what its failure is worth, and what to do then. The first one decides whether the others are tried."""
+"""Each with the severity of a failure, and advice. The first one decides whether the others run."""
 
 
-async def probe(model: Model) -> Probed:
-    """All probes, in order."""
-    model = replace(model, text_calls=_configured(model))
+async def probe_model(model: ProbedModel) -> ProbeResult:
+    """Run all probes, in order."""
+    model = replace(model, text_calls=_initial_text_calls(model))
     findings: list[Finding] = []
     tools: KnownToolMode | None = None
     for check, (run, failed, advice) in PROBES.items():
@@ -288,33 +286,33 @@ async def probe(model: Model) -> Probed:
             findings.append(finding)
             tools = "native"
         else:
-            model, told, tools = await _otherwise(model, finding, refused)
+            model, told, tools = await _probe_as_text(model, finding, refused)
             findings += told
         if check == "answers" and finding.status == "fail":
             break
-    return Probed(model, tuple(findings), tools)
+    return ProbeResult(model, tuple(findings), tools)
 
 
-def _configured(model: Model) -> TextCalls | None:
-    """Where the choice is left to us, native tools are tried first."""
+def _initial_text_calls(model: ProbedModel) -> TextCalls | None:
+    """With `auto`, native tools are tried first."""
     configured = text_calls_for(model.upstream, model.target)
     return None if configured is not None and configured.rescue else configured
 
 
-async def _otherwise(
-    model: Model, finding: Finding, refused: bool
-) -> tuple[Model, list[Finding], KnownToolMode | None]:
-    """What becomes of a model that has failed with native tools: it is tried with text."""
+async def _probe_as_text(
+    model: ProbedModel, finding: Finding, refused: bool
+) -> tuple[ProbedModel, list[Finding], KnownToolMode | None]:
+    """Probe a model with text after it failed with native tools."""
     as_text = replace(model, text_calls=text_calls_for(model.upstream, model.target, "text"))
     assert as_text.text_calls is not None
-    followed = await calls_as_text(as_text)
+    followed = await probe_text_tools(as_text)
     if followed.status != "ok":
         return (as_text, [finding, followed], "text") if refused else (model, [finding, followed], None)
     name = as_text.text_calls.format
     if model.upstream.native_tools and not refused:
-        # The gateway believes such a vendor's row until a request is refused.
+        # The gateway trusts such a vendor's row until a request is refused.
         named = f'`tools = "{name}"` in the model\'s section: calls as text work'
-        return model, [replace(finding, advice=_either(finding.advice, named)), followed], None
+        return model, [replace(finding, advice=_join_advice(finding.advice, named)), followed], None
     use = f"no native tools ({finding.what}): `auto` will use text calls in {name}"
     own = TOOL_ADVICE.get(model.vendor or "")
     advice = f"{NO_ADVICE}; for the server's own, {own}" if own else NO_ADVICE

@@ -1,7 +1,6 @@
-"""Is an upstream there, does it let us in, and does it have the models that the configuration names?
+"""Check that an upstream is reachable, accepts the key, and has the models that the configuration names.
 
-It is asked for its list of models, which costs nothing anywhere. Nothing that it says is shown where it might repeat
-the key.
+It is asked for its list of models, which is free everywhere. Nothing is shown that might repeat the key.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.cli.parameters import counted
+from toolglot.cli.parameters import count_noun
 from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import did_you_mean
 from toolglot.config.schema import Config
@@ -23,11 +22,11 @@ from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
 
-PATIENCE = Timeouts(connect=5.0, first_byte=15.0, idle=15.0)
-SHOWN = 200
-"""Characters of an upstream's own words that are shown."""
+CHECK_TIMEOUT = Timeouts(connect=5.0, first_byte=15.0, idle=15.0)
+MAX_SHOWN_CHARS = 200
+"""Characters of an upstream's message to show."""
 
-NOT_THERE = {
+NOT_FOUND = {
     "pool": "try again: other questions are still on their way",
     "connect": "is it running, and is its address right (host, port, proxy)?",
     "tls": "is it https there? A certificate of your own is named by SSL_CERT_FILE",
@@ -37,8 +36,8 @@ NOT_THERE = {
 }
 
 
-class Asked(Struct, frozen=True):
-    """What came of asking an upstream for its models; None when there is no list."""
+class UpstreamCheck(Struct, frozen=True):
+    """The result of asking an upstream for its models; None if it has no list."""
 
     findings: tuple[Finding, ...]
     models: tuple[str, ...] | None = None
@@ -48,43 +47,43 @@ class Asked(Struct, frozen=True):
         return all(finding.status != "fail" for finding in self.findings)
 
 
-async def ask(upstream: Upstream) -> Asked:
-    """Reachable? Authenticated? With which models?"""
+async def check_upstream(upstream: Upstream) -> UpstreamCheck:
+    """Check reachability, authentication and models."""
     name = upstream.name
     if upstream.base_url == DEMO_URL:
-        return Asked((ok("upstream", "inside toolglot: always there", name),), ("demo",))
+        return UpstreamCheck((ok("upstream", "inside toolglot: always there", name),), ("demo",))
     if upstream.listed:
         place = f"{upstream.dialect.name} at {upstream.base_url}"
-        told = f"{place}: not asked, as it has no list of models; {counted(len(upstream.listed), 'model')} known"
-        return Asked((ok("upstream", told, upstream.name),), upstream.listed)
-    call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=PATIENCE)
+        told = f"{place}: not asked, as it has no list of models; {count_noun(len(upstream.listed), 'model')} known"
+        return UpstreamCheck((ok("upstream", told, upstream.name),), upstream.listed)
+    call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=CHECK_TIMEOUT)
     try:
         answer = await fetch(upstream.transport, call, MAX_LIST_BYTES)
     except TransportError as error:
-        advice = NOT_THERE[error.failure]
+        advice = NOT_FOUND[error.failure]
         if error.failure == "connect" and is_loopback(urlsplit(upstream.base_url).hostname or ""):
             advice = "start the server on this machine, or correct `base_url`"
-        return Asked((fail("upstream", str(error), advice, name),))
+        return UpstreamCheck((fail("upstream", str(error), advice, name),))
     if not 200 <= answer.status < 300:
         error_told = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
-        return Asked((_refused(upstream, answer.status, error_told),))
-    return _listed(upstream, answer.body)
+        return UpstreamCheck((_refusal_finding(upstream, answer.status, error_told),))
+    return _list_check(upstream, answer.body)
 
 
-def _listed(upstream: Upstream, body: bytes) -> Asked:
+def _list_check(upstream: Upstream, body: bytes) -> UpstreamCheck:
     name, place = upstream.name, f"{upstream.dialect.name} at {upstream.base_url}"
     if body.lstrip()[:1] == b"<":
         advice = "the address leads to a website and not to an API; those of most APIs end in /v1"
-        return Asked((fail("upstream", f"{place} answers with a web page", advice, name),))
+        return UpstreamCheck((fail("upstream", f"{place} answers with a web page", advice, name),))
     try:
         models = tuple(model.name for model in upstream.dialect.listing.decode_models(body))
     except DecodeError:
         advice = f"does it speak {upstream.dialect.title}? `toolglot dialects` tells the others"
-        return Asked((warn("upstream", f"{place} answers, but not with a list of models", advice, name),))
-    return Asked((ok("upstream", f"{place}: {counted(len(models), 'model')}", name),), models)
+        return UpstreamCheck((warn("upstream", f"{place} answers, but not with a list of models", advice, name),))
+    return UpstreamCheck((ok("upstream", f"{place}: {count_noun(len(models), 'model')}", name),), models)
 
 
-def _refused(upstream: Upstream, status: int, error: ApiError) -> Finding:
+def _refusal_finding(upstream: Upstream, status: int, error: ApiError) -> Finding:
     name, place = upstream.name, f"{upstream.dialect.name} at {upstream.base_url}"
     if status in (401, 403):
         vendor = VENDORS.get(upstream.name)
@@ -99,20 +98,20 @@ def _refused(upstream: Upstream, status: int, error: ApiError) -> Finding:
         return fail("upstream", f"{place} sends us elsewhere: status {status}", "use the address it leads to", name)
     if status == 429:
         return warn("upstream", f"{place} has a limit that is reached: status 429", "wait, or raise the limit", name)
-    said = shown(error.message, upstream)
+    said = safe_quote(error.message, upstream)
     return fail("upstream", f"{place} fails: status {status}: {said}", "look into its own log or status page", name)
 
 
-def shown(text: str, upstream: Upstream) -> str:
-    """An upstream's own words, cut short, without the credentials that it may have repeated."""
+def safe_quote(text: str, upstream: Upstream) -> str:
+    """Return an upstream's message, shortened, without credentials that it may have repeated."""
     for secret in (upstream.key, *upstream.headers.values()):
         if secret:
             text = text.replace(secret, "(hidden)")
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
 
 
 def wanted_models(name: str, config: Config) -> list[str]:
-    """The models of this upstream that the configuration names one by one."""
+    """Return the models of this upstream that the configuration names individually."""
     upstream = config.upstreams[name]
     named = [
         model.model or alias
@@ -125,7 +124,7 @@ def wanted_models(name: str, config: Config) -> list[str]:
 
 
 def missing_models(name: str, wanted: Collection[str], models: Collection[str]) -> list[Finding]:
-    """Those that the upstream does not list."""
+    """Report the models that the upstream does not list."""
     return [
         warn(
             "model",

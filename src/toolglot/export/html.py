@@ -1,7 +1,7 @@
-"""A conversation as one page of HTML that needs nothing else: no script, no network, nothing from a message that acts.
+"""Render a conversation as one self-contained HTML page: no script, no network, no active content from a message.
 
-Everything that was said is escaped. Images are shown where they stand in the conversation itself; an address is told
-and not fetched. The page's own policy forbids whatever a mistake here might let through.
+All message text is escaped. Images in the conversation itself are shown; an address is shown and not fetched. The
+page's own policy forbids whatever a mistake here might let through.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from html import escape
 from itertools import groupby
 from operator import attrgetter
 
-from toolglot.export.parts import ROLES, Part, Parts, role_of
-from toolglot.export.visible import one_line, shown
+from toolglot.export.page_parts import ROLES, PagePart, PageParts, role_title
+from toolglot.export.visible_text import make_visible, one_line
 from toolglot.ir import Media, Message
 
 STYLE = """
@@ -34,94 +34,94 @@ details { margin: .5rem 0; } summary { cursor: pointer; opacity: .8; }
 img { max-width: 100%; }
 """
 
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Types of images that are pictures and nothing else: SVG is a document."""
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Image types that are only images: SVG is a document."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-def policy(style: str) -> str:
-    """What a page with this style may do: show it, and the images that stand in it."""
+def content_policy(style: str) -> str:
+    """Return the content security policy: only this style, and the images in the page."""
     digest = b64encode(sha256(style.encode()).digest()).decode()
     return f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def head(title: str, style: str) -> str:
+def page_head(title: str, style: str) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(style))}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(content_policy(style))}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{safe(one_line(title))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape_html(one_line(title))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
     )
 
 
-FOOT = "</body>\n</html>\n"
+PAGE_FOOT = "</body>\n</html>\n"
 
 
-def safe(text: str) -> str:
-    """Text as nothing but text."""
-    return escape(shown(text))
+def escape_html(text: str) -> str:
+    """Escape text."""
+    return escape(make_visible(text))
 
 
-def html_of(messages: Iterable[Message], title: str = "Conversation") -> Iterator[str]:
-    """The page, piece by piece. Neighbouring messages of one role are one section."""
-    parts = Parts()
-    yield f"{head(title, STYLE)}<h1>{safe(one_line(title))}</h1>\n"
+def render_html(messages: Iterable[Message], title: str = "Conversation") -> Iterator[str]:
+    """Yield the page, piece by piece. Adjacent messages of one role are one section."""
+    parts = PageParts()
+    yield f"{page_head(title, STYLE)}<h1>{escape_html(one_line(title))}</h1>\n"
     for role, group in groupby(messages, key=attrgetter("role")):
         kind = role if role in ROLES else "other"
-        yield f'<section class="{kind}">\n<h2>{safe(one_line(role_of(role)))}</h2>\n'
+        yield f'<section class="{kind}">\n<h2>{escape_html(one_line(role_title(role)))}</h2>\n'
         said = False
         for message in group:
             for part in parts.of(message):
                 yield _part(part)
                 said = True
         yield "</section>\n" if said else '<p class="text">(nothing)</p>\n</section>\n'
-    yield FOOT
+    yield PAGE_FOOT
 
 
-def is_picture(media: Media) -> bool:
-    """Can the page show it?"""
+def can_show_image(media: Media) -> bool:
+    """Tell whether the page can show it."""
     source = media.source
-    fits = media.kind == "image" and source.kind == "base64" and source.media_type in PICTURES
+    fits = media.kind == "image" and source.kind == "base64" and source.media_type in IMAGE_TYPES
     return fits and _BASE64.fullmatch(source.data) is not None
 
 
-def _part(part: Part) -> str:
+def _part(part: PagePart) -> str:
     return _FORMS.get(part.kind, _labelled)(part)
 
 
-def _text(part: Part) -> str:
-    return f'<div class="text">{safe(part.text)}</div>\n'
+def _text(part: PagePart) -> str:
+    return f'<div class="text">{escape_html(part.text)}</div>\n'
 
 
-def _reasoning(part: Part) -> str:
+def _reasoning(part: PagePart) -> str:
     if not part.text:
         return _label(part)
-    return f"<details><summary>{safe(part.label)}</summary>\n<pre>{safe(part.text)}</pre></details>\n"
+    return f"<details><summary>{escape_html(part.label)}</summary>\n<pre>{escape_html(part.text)}</pre></details>\n"
 
 
-def _labelled(part: Part) -> str:
-    code = f'<pre class="code">{safe(part.text)}</pre>\n' if part.text else ""
+def _labelled(part: PagePart) -> str:
+    code = f'<pre class="code">{escape_html(part.text)}</pre>\n' if part.text else ""
     return _label(part) + code
 
 
-def _result(part: Part) -> str:
+def _result(part: PagePart) -> str:
     inside = "".join(
-        _part(inner) if inner.kind != "text" else f'<pre class="code">{safe(inner.text)}</pre>\n'
+        _part(inner) if inner.kind != "text" else f'<pre class="code">{escape_html(inner.text)}</pre>\n'
         for inner in part.inside
     )
     return f'<div class="{part.kind}">{_label(part)}{inside or "<p>(nothing)</p>"}</div>\n'
 
 
-def _media(part: Part) -> str:
-    if part.media is None or not is_picture(part.media):
+def _media(part: PagePart) -> str:
+    if part.media is None or not can_show_image(part.media):
         return _labelled(part)
     source = part.media.source
-    return f'<p><img src="data:{source.media_type};base64,{source.data}" alt="{safe(part.label)}"></p>\n'
+    return f'<p><img src="data:{source.media_type};base64,{source.data}" alt="{escape_html(part.label)}"></p>\n'
 
 
 _FORMS = {"text": _text, "reasoning": _reasoning, "result": _result, "error": _result, "media": _media}
 
 
-def _label(part: Part) -> str:
-    told = f" <code>{safe(one_line(part.id))}</code>" if part.id else ""
-    return f'<p class="label">[{safe(one_line(part.label))}]{told}</p>\n'
+def _label(part: PagePart) -> str:
+    told = f" <code>{escape_html(one_line(part.id))}</code>" if part.id else ""
+    return f'<p class="label">[{escape_html(one_line(part.label))}]{told}</p>\n'

@@ -18,7 +18,7 @@ from toolglot.routing import MAX_NAME, Target
 from toolglot.server.attaching import filter_servers, note_withheld_servers
 from toolglot.server.credentials import hide_in_error
 from toolglot.server.record import Record
-from toolglot.tools.served import Asked
+from toolglot.tools.served import ServedRequest
 
 if TYPE_CHECKING:
     from toolglot.server.gateway import Gateway
@@ -39,7 +39,7 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     """Receipt lines about MCP servers that this key may not use."""
     has_servers: bool
     """The model's alias brings MCP servers."""
-    find_named_servers: Callable[[Request], Asked] | None
+    find_named_servers: Callable[[Request], ServedRequest] | None
     """Finds the MCP servers that a request names; None where it can name none, or they are the upstream's business."""
     answer_without_model: Callable[[Request], Response | None] | None
     """Answers a request that no model needs to see; None where the upstream understands such requests."""

@@ -1,8 +1,8 @@
-"""A protocol linter for anybody's recording of a stream: what would break some client, and where.
+"""A protocol linter for recorded streams: what would break some client, and where.
 
-Two layers. Each dialect's wire rules look at the events as they stand in the recording; they come from what the
-official SDKs and real agents refuse or silently misread. Then the dialect's own decoder reads the recording and the
-event grammar is checked, which finds what no rule foresaw; it is told only where the rules found nothing.
+There are two layers. Each dialect's wire rules check the events as recorded; they come from what the official SDKs and
+real agents refuse or silently misread. Then the dialect's own decoder reads the recording and the event grammar is
+checked, which finds what no rule covers; it is reported only if the rules found nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import ApiError, StreamError
 from toolglot.events import Checker, Event, Fault
-from toolglot.lint.report import COMMON_RULES, Breach, Frame, LintRules, Report, check_common, split
+from toolglot.lint.report import COMMON_RULES, Breach, LintFrame, LintReport, LintRules, check_common, split
 from toolglot.manifest import load
 from toolglot.receipt import Receipt
 
@@ -26,33 +26,31 @@ _GENERIC_RULES = {
 
 
 def rules_of(dialect: str) -> dict[str, str]:
-    """The rules of a dialect's streams and their sentences."""
-    own = _own_rules(dialect)
+    """Return the rules of a dialect's streams and their descriptions."""
+    own = _dialect_rules(dialect)
     left_out = ("readable",) if not own.is_json else ("field",) if own.is_lines else ()
     common = {name: rule for name, rule in COMMON_RULES.items() if name not in left_out}
     return {**common, **own.rules, **_GENERIC_RULES}
 
 
-def _own_rules(dialect: str) -> LintRules:
+def _dialect_rules(dialect: str) -> LintRules:
     reference = DIALECTS.manifests[dialect].lint
     rules: LintRules = load(reference) if reference else LintRules()
     return rules
 
 
 def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
-    """The breaches of a recorded stream, in the order of its events; none when it is sound.
-
-    A stream that ends in the dialect's own error is sound too.
-    """
+    """Return the breaches of a recorded stream, in the order of its events; empty if it is sound. A stream that ends in
+    the dialect's own error is sound, too."""
     dialect = find(dialect)
     framing = dialect.stream.framing
     frames = split(b"".join(chunks), framing)
-    own = _own_rules(dialect.name)
-    report = Report({**COMMON_RULES, **own.rules, **_GENERIC_RULES}, frames)
+    own = _dialect_rules(dialect.name)
+    report = LintReport({**COMMON_RULES, **own.rules, **_GENERIC_RULES}, frames)
     check_common(frames, report, in_json=own.is_json, bare_errors=bool(dialect.stream.apart), bare=framing.is_bare)
     own.check(frames, report)
     told = {breach.event for breach in report.breaches}
-    generic = Report(_GENERIC_RULES, frames)
+    generic = LintReport(_GENERIC_RULES, frames)
     _check_meaning(dialect, frames, generic)
     found = report.breaches + [breach for breach in generic.breaches if breach.event not in told]
     return sorted(found, key=lambda breach: breach.event)
@@ -61,7 +59,7 @@ def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
 _OUR_CODES = ("upstream_truncated", "upstream_unreadable")
 
 
-def _check_meaning(dialect: Dialect, frames: list[Frame], report: Report) -> None:
+def _check_meaning(dialect: Dialect, frames: list[LintFrame], report: LintReport) -> None:
     decoder = dialect.stream_decoder(Receipt())
     checker = Checker()
     for frame in frames:
@@ -74,13 +72,13 @@ def _check_meaning(dialect: Dialect, frames: list[Frame], report: Report) -> Non
             report.breach("grammar", None, str(error))
 
 
-def _is_on_the_wire(error: ApiError, frame: Frame | None) -> bool:
-    """Does the stream tell this error itself, because whoever wrote it met one?"""
+def _is_on_the_wire(error: ApiError, frame: LintFrame | None) -> bool:
+    """Tell whether the stream itself reports this error, because its writer met one."""
     return frame is not None and (error.code or "").encode() in frame.raw
 
 
-def _check_events(events: list[Event], checker: Checker, frame: Frame | None, report: Report) -> bool:
-    """False once something is wrong: what follows would only repeat it."""
+def _check_events(events: list[Event], checker: Checker, frame: LintFrame | None, report: LintReport) -> bool:
+    """Return False after the first error: what follows would only repeat it."""
     for event in events:
         try:
             checker.add(event)

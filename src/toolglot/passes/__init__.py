@@ -19,8 +19,8 @@ from toolglot.receipt import Receipt
 
 if TYPE_CHECKING:
     from toolglot.passes.tool_history import ToolHistory
-    from toolglot.textcalls.escapes import Escapes
     from toolglot.textcalls.settings import TextCalls
+    from toolglot.textcalls.unescape import Escapes
 
 
 CacheMarks = Literal["auto", "always", "never"]

@@ -20,8 +20,8 @@ from toolglot.passes.history_continue import go_on
 from toolglot.passes.history_shorten import shorten, tell
 from toolglot.passes.history_size import Limit
 from toolglot.passes.trim import trim
-from toolglot.tokens.media import ImageTokens, by_area
-from toolglot.tools.words import ANALYSE
+from toolglot.tokens.media import ImageTokens, tokens_by_area
+from toolglot.tools.inserted_text import ANALYZE_RESULTS
 
 CUT_TO = 0.75
 """To this share of a limit is cut whatever has passed it: then the next turns extend what was sent, and the prompt
@@ -101,7 +101,7 @@ def with_policy(
     passes: Sequence[RequestPass],
     settled: Settled,
     *,
-    image_tokens: ImageTokens = by_area,
+    image_tokens: ImageTokens = tokens_by_area,
     leans: Callable[[Request], bool] = lambda request: False,
 ) -> tuple[RequestPass, ...]:
     """The passes with those among them that keep to the policy. `image_tokens`: what an image costs at the upstream;
@@ -115,7 +115,7 @@ def with_policy(
 
 def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]) -> Iterator[RequestPass]:
     said = settled.said
-    asking = ANALYSE if said.continuation is True else said.continuation or ""
+    asking = ANALYZE_RESULTS if said.continuation is True else said.continuation or ""
     if said.repair:
         yield _at_home(ids.unique, leans)
         yield _at_home(history.pair, leans)

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from toolglot.ir import OURS, Block, Media, Message, Native, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.passes.blocks import INSTRUCTION_ROLES
-from toolglot.tokens import MESSAGE, Estimate, estimate
+from toolglot.tokens import MESSAGE_TOKENS, TokenEstimate, estimate
 from toolglot.tokens.media import ImageTokens
 from toolglot.wire import json
 
@@ -65,7 +65,7 @@ class Scale:
     """Weighs messages and blocks. A message weighs what it does without content, and its blocks."""
 
     def __init__(self, wanted: Collection[str], image_tokens: ImageTokens) -> None:
-        self._tokens = Estimate(image_tokens=image_tokens) if "max_tokens" in wanted else None
+        self._tokens = TokenEstimate(image_tokens=image_tokens) if "max_tokens" in wanted else None
         self._bytes = "max_bytes" in wanted
 
     def fixed(self, request: Request) -> Size:
@@ -74,9 +74,9 @@ class Scale:
 
     def bare(self, message: Message) -> Size:
         if message.role in INSTRUCTION_ROLES:
-            return (0, 0, 0 if self._tokens is None else MESSAGE, 0, 0)
+            return (0, 0, 0 if self._tokens is None else MESSAGE_TOKENS, 0, 0)
         size = len(json.encode(replace(message, content=(), native=_foreign(message)))) if self._bytes else 0
-        return (1, 0, 0 if self._tokens is None else MESSAGE, size, 0)
+        return (1, 0, 0 if self._tokens is None else MESSAGE_TOKENS, size, 0)
 
     def block(self, block: Block, role: str) -> Size:
         system = role in INSTRUCTION_ROLES

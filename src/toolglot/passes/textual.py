@@ -14,8 +14,8 @@ from toolglot.passes import Context
 from toolglot.plan import runs_on
 
 if TYPE_CHECKING:
-    from toolglot.textcalls.again import Again
-    from toolglot.textcalls.answer import Answer
+    from toolglot.textcalls.answer import TextAnswerPass
+    from toolglot.textcalls.retry_prompt import RetryPrompt
     from toolglot.textcalls.settings import TextCalls
 
 
@@ -48,11 +48,11 @@ def render(request: Request, context: Context) -> Request:
     return text_request.render(request, context)
 
 
-def reader(context: Context, again: Again | None, *, whole: bool = False) -> Answer | None:
+def reader(context: Context, again: RetryPrompt | None, *, whole: bool = False) -> TextAnswerPass | None:
     """The event pass that reads calls out of an answer's text, which may be there as a `whole`; None where none may
     stand there."""
     if context.text_tools is None:
         return None
-    from toolglot.textcalls.answer import Answer
+    from toolglot.textcalls.answer import TextAnswerPass
 
-    return Answer(context, again, whole=whole)
+    return TextAnswerPass(context, again, whole=whole)

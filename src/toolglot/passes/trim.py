@@ -19,11 +19,11 @@ from toolglot.passes.history_cut import Cutting
 from toolglot.passes.history_size import NOUNS, Limit, Scale, without_image
 from toolglot.passes.history_units import NO_RESULTS, framed
 from toolglot.passes.turns import BEGIN
-from toolglot.tokens.media import ImageTokens, by_area
+from toolglot.tokens.media import ImageTokens, tokens_by_area
 
 
 def trim(
-    limits: Sequence[Limit], *, keep_first: bool = False, asking: str = "", image_tokens: ImageTokens = by_area
+    limits: Sequence[Limit], *, keep_first: bool = False, asking: str = "", image_tokens: ImageTokens = tokens_by_area
 ) -> RequestPass:
     """The pass that keeps a conversation within these limits. `keep_first`: the user's first message stays; `asking`:
     what the model is asked to go on with; `image_tokens`: what an image costs at the upstream."""

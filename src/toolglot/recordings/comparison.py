@@ -1,4 +1,4 @@
-"""A recorded exchange beside the same one today: what was and is sent, what the client got and gets."""
+"""Compare a recorded exchange with the same one today: what was and is sent, what the client got and gets."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from toolglot.ir import Response, Text, Thinking, ToolCall
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
 from toolglot.recordings.differences import (
-    NOTHING,
+    MISSING,
     Difference,
-    of_documents,
-    of_receipts,
-    of_streams,
-    of_values,
+    compare_documents,
+    compare_receipts,
+    compare_streams,
+    compare_values,
 )
 from toolglot.recordings.format import UpstreamRequest
-from toolglot.recordings.holes import fits_value, recorded
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import REDACTED
-from toolglot.recordings.wording import decoded
+from toolglot.recordings.redacted_spans import matches_value, recorded_body
+from toolglot.recordings.summaries import decode_request
 from toolglot.wire import json
 
-IDENTITIES = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "user"})
-"""Members that tell who asks. They are hashes of what the client tells, which may be redacted."""
+IDENTITY_MEMBERS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "user"})
+"""Members that identify the caller. They are hashes of what the client sends, which may be redacted."""
 
-LINES, CHARACTERS = 200, 500
-"""Of a receipt no more is compared: no more is kept of one."""
+MAX_RECEIPT_LINES, MAX_RECEIPT_CHARS = 200, 500
+"""Only this much of a receipt is compared, because only this much is recorded."""
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+class SentRequest(Struct, frozen=True, kw_only=True):
     """A request to an upstream."""
 
     upstream: str
@@ -44,19 +44,19 @@ class Sent(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What comes of a recorded request today."""
+class RerunOutcome(Struct, frozen=True, kw_only=True):
+    """The result of a recorded request today."""
 
     client: str
     """The dialect of the answer."""
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[SentRequest, ...] = ()
     status: int = 0
     body: bytes = b""
     receipt: tuple[Mapping[str, str], ...] = ()
     left: bool = False
-    """The client went away, where the recording has nothing more."""
+    """The client disconnected where the recording ends."""
     is_cut: bool = False
-    """Its connection was cut, where the upstream's was."""
+    """The client's connection was cut where the upstream's was."""
 
 
 class Comparison(Struct, kw_only=True):
@@ -65,7 +65,7 @@ class Comparison(Struct, kw_only=True):
     answer: list[Difference] = field(default_factory=list)
     receipt: list[Difference] = field(default_factory=list)
     breaches: list[str] = field(default_factory=list)
-    """Rules of the client's dialect that today's stream breaks."""
+    """Rules of the client's dialect that today's stream violates."""
 
     @property
     def differences(self) -> list[Difference]:
@@ -75,40 +75,40 @@ class Comparison(Struct, kw_only=True):
     def differs(self) -> bool:
         return bool(self.differences or self.breaches)
 
-    def told(self) -> dict[str, Any]:
-        """As JSON."""
+    def to_json(self) -> dict[str, Any]:
         return {
             "differs": self.differs,
-            "requests": [[each.told() for each in request] for request in self.requests],
-            "answer": [each.told() for each in self.answer],
-            "receipt": [each.told() for each in self.receipt],
+            "requests": [[each.to_json() for each in request] for request in self.requests],
+            "answer": [each.to_json() for each in self.answer],
+            "receipt": [each.to_json() for each in self.receipt],
             "breaches": self.breaches,
         }
 
 
-def compared(recording: Recording, outcome: Outcome, document: Callable[[str, bytes], Any]) -> Comparison:
-    """`document` reads a request of a dialect as JSON."""
+def compare_rerun(recording: Recording, outcome: RerunOutcome, document: Callable[[str, bytes], Any]) -> Comparison:
+    """Compare the recording with its rerun. `document` parses a request of a dialect as JSON."""
     same_client = outcome.client == recording.head.client
-    # Of a recording without its end nobody knows what was sent behind it.
+    # After the end of an incomplete recording, what was sent is unknown.
     sent = outcome.sent if recording.whole else outcome.sent[: len(recording.attempts)]
-    requests = _requests(recording.attempts, sent, document if same_client else None)
+    requests = _compare_requests(recording.attempts, sent, document if same_client else None)
     if REDACTED.encode() in recording.request.data:
         requests = [[each for each in request if not _is_identity(each)] for request in requests]
     comparison = Comparison(requests=requests)
-    answer = _of_answers(recording, outcome) if same_client else _of_meanings(recording, outcome)
-    comparison.answer = _without_holes(answer)
+    answer = _compare_answers(recording, outcome) if same_client else _compare_meanings(recording, outcome)
+    comparison.answer = _without_redacted(answer)
     if same_client and recording.whole:
-        comparison.receipt = of_receipts(_kept(recording.receipt), _kept(outcome.receipt))
+        comparison.receipt = compare_receipts(_limit_receipt(recording.receipt), _limit_receipt(outcome.receipt))
     streamed = outcome.status == 200 and recording.head.stream and not outcome.body.startswith(b"[")
     if streamed and not outcome.left and not outcome.is_cut:
         comparison.breaches = [str(breach) for breach in lint(outcome.client, [outcome.body])]
     return comparison
 
 
-def _requests(
-    attempts: Sequence[Attempt], sent: Sequence[Sent], document: Callable[[str, bytes], Any] | None
+def _compare_requests(
+    attempts: Sequence[Attempt], sent: Sequence[SentRequest], document: Callable[[str, bytes], Any] | None
 ) -> list[list[Difference]]:
-    """Without `document`, only which calls there are: another dialect asks for the same in its own way."""
+    """Without `document`, only compare which calls there are: another dialect makes the same request in its own
+    form."""
     found: list[list[Difference]] = []
     for number in range(max(len(attempts), len(sent))):
         then = attempts[number].request if number < len(attempts) else None
@@ -120,67 +120,68 @@ def _requests(
         elif document is None or then.data == now.body:
             found.append([])
         else:
-            differences = of_values(document(then.dialect, recorded(then)), document(now.dialect, now.body))
-            found.append(_without_holes(differences))
+            differences = compare_values(document(then.dialect, recorded_body(then)), document(now.dialect, now.body))
+            found.append(_without_redacted(differences))
     return found
 
 
-def _without_holes(differences: Sequence[Difference]) -> list[Difference]:
-    """What a recording does not tell differs in nothing: the names of tools stay, say, but not texts that have them."""
-    return [each for each in differences if not fits_value(each.then, each.now)]
+def _without_redacted(differences: Sequence[Difference]) -> list[Difference]:
+    """Redacted values are not differences: the names of tools are kept, for example, but not texts that contain
+    them."""
+    return [each for each in differences if not matches_value(each.then, each.now)]
 
 
 def _is_identity(difference: Difference) -> bool:
-    return difference.path.partition(".")[0] in IDENTITIES
+    return difference.path.partition(".")[0] in IDENTITY_MEMBERS
 
 
-def _dialect(asked: UpstreamRequest | Sent | None) -> Any:
-    return NOTHING if asked is None else asked.dialect
+def _dialect(asked: UpstreamRequest | SentRequest | None) -> Any:
+    return MISSING if asked is None else asked.dialect
 
 
-def _of_answers(recording: Recording, outcome: Outcome) -> list[Difference]:
-    """Byte by byte: the same client gets the same answer."""
+def _compare_answers(recording: Recording, outcome: RerunOutcome) -> list[Difference]:
+    """Compare byte by byte: the same client gets the same answer."""
     if recording.response is None:
-        return []  # nothing was told to the client any more
+        return []  # nothing was sent to the client any more
     then = recording.response.status
     if outcome.left and not outcome.status:
-        return []  # the client has left, as it did then, and keep-alives were all that it had got
+        return []  # the client disconnected, as it did then, after nothing but keep-alives
     found = [Difference("status", then, outcome.status)] if then != outcome.status else []
     if not recording.head.stream or then != 200 or recording.body.startswith(b"["):
-        return found + _of_wholes(recording, outcome.body)
+        return found + _compare_documents(recording, outcome.body)
     client = find(outcome.client)
-    asked = decoded(recording.head.client, recording.request.data)  # some keep-alives repeat its model
+    asked = decode_request(recording.head.client, recording.request.data)  # some keep-alives repeat the request's model
     keepalive = client.stream_encoder(asked, Receipt()).keepalive()
     begun = not recording.whole or (recording.end is not None and recording.end.cancelled)
-    return found + of_streams(recording.body, outcome.body, keepalive, begun=begun, framing=client.stream.framing)
+    return found + compare_streams(recording.body, outcome.body, keepalive, begun=begun, framing=client.stream.framing)
 
 
-def _of_wholes(recording: Recording, now: bytes) -> list[Difference]:
+def _compare_documents(recording: Recording, now: bytes) -> list[Difference]:
     then = recording.body
     if then == now or (not recording.whole and now.startswith(then)):
         return []
-    return of_documents(then, now) or [Difference("$", len(then), len(now), why="bytes; the same values")]
+    return compare_documents(then, now) or [Difference("$", len(then), len(now), why="bytes; the same values")]
 
 
-def _of_meanings(recording: Recording, outcome: Outcome) -> list[Difference]:
-    """What another client is told, in its own words."""
-    then = _meaning(recording.head.client, recording.body)
-    now = _meaning(outcome.client, outcome.body)
-    if recording.serves:
+def _compare_meanings(recording: Recording, outcome: RerunOutcome) -> list[Difference]:
+    """Compare what a client of another dialect gets, in its own form."""
+    then = _extract_meaning(recording.head.client, recording.body)
+    now = _extract_meaning(outcome.client, outcome.body)
+    if recording.runs_tools:
         then, now = _without_tools(then), _without_tools(now)
-    return of_values(then, now, "answer")
+    return compare_values(then, now, "answer")
 
 
 def _without_tools(meaning: dict[str, Any]) -> dict[str, Any]:
-    """What is said around tools that were run here. APIs without words for them tell of them as reasoning, and have a
-    line between the texts of two rounds."""
+    """Keep only what is said around tools that the gateway ran. APIs without a form for them report them as reasoning,
+    and have a line between the texts of two rounds."""
     told = {name: value for name, value in meaning.items() if name != "reasoning"}
     return {name: " ".join(value.split()) if name == "text" else value for name, value in told.items()}
 
 
-def _meaning(client: str, body: bytes) -> dict[str, Any]:
+def _extract_meaning(client: str, body: bytes) -> dict[str, Any]:
     try:
-        response = _folded(client, body)
+        response = _fold_answer(client, body)
     except (DecodeError, UpstreamError) as error:
         return {"error": str(error)}
     if response is None:
@@ -208,7 +209,7 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _folded(client: str, body: bytes) -> Response | None:
+def _fold_answer(client: str, body: bytes) -> Response | None:
     dialect = find(client)
     if dialect.stream.framing.is_document(body):
         return dialect.decode_response(body)
@@ -226,5 +227,5 @@ def _until_fault(events: Sequence[Event]) -> Sequence[Event]:
     return events[: end + 1]
 
 
-def _kept(lines: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    return [{name: text[:CHARACTERS] for name, text in line.items()} for line in lines[:LINES]]
+def _limit_receipt(lines: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    return [{name: text[:MAX_RECEIPT_CHARS] for name, text in line.items()} for line in lines[:MAX_RECEIPT_LINES]]

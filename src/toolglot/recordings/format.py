@@ -1,24 +1,24 @@
-"""The lines of a recorded exchange. Each is a JSON object whose `type` says what happened, `at` how many seconds after
-the request came. A later version may add members and types: a reader leaves alone what it does not know.
+"""The lines of a recorded exchange. Each is a JSON object whose `type` says what happened; `at` is the number of
+seconds since the request arrived. Later versions may add members and types: a reader ignores what it does not know.
 
     exchange            what the file is: the first line
-    client.request      what the client asked
-    upstream.request    what an upstream was asked; there are more where it was asked again, or another one was
+    client.request      the client's request
+    upstream.request    a request to an upstream; several after a retry or a fallback
     upstream.response   the head of its answer
-    upstream.data       a piece of its body, cut at the end of a line where it can be
-    upstream.end        its body is over, or has broken off
+    upstream.data       a piece of its body, cut at the end of a line if possible
+    upstream.end        its body is complete, or has broken off
     client.response     the head of what the client got
     client.data         a piece of its body
     store.read          what the store had of the conversation, which went into the requests
-    served.tools        the MCP servers that are at hand for the exchange, with their tools
-    served.progress     what one of these tools said while it ran
+    served.tools        the MCP servers that are available to the exchange, with their tools
+    served.progress     progress of one of these tools while it ran
     served.result       what it returned, as its server sent it
-    served              a tool that was run here in between: how that went
+    served              a tool that was run by the gateway: how that went
     receipt             what was lost or changed
-    end                 how it all ended: the last line of a whole recording
+    end                 how the exchange ended: the last line of a complete recording
 
-Bodies and pieces are `text` where they are UTF-8, else `base64`. Put together, the pieces of a body are its bytes, but
-for what was redacted.
+Bodies and pieces are `text` if they are UTF-8, else `base64`. Joined, the pieces of a body are its bytes, except for
+what was redacted.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from toolglot.wire import large, large_writing
 
 VERSION = 1
 SUFFIX = ".exchange.jsonl"
-PARTIAL = ".partial"
-"""Behind the name of a file that is still being written, or whose writer died."""
+PARTIAL_SUFFIX = ".partial"
+"""Suffix of a file that is still being written, or whose writer died."""
 UNREAD = "closed before its end"
-"""What `upstream.end` tells of an answer that the gateway read no further, because nobody wanted the rest."""
+"""Error in `upstream.end` for an answer that the gateway stopped reading, because the rest was not wanted."""
 
 
-class Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class RecordingLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     at: float = 0.0
 
 
-class Data(Line, frozen=True, kw_only=True, omit_defaults=True):
-    """Bytes."""
+class RecordedData(RecordingLine, frozen=True, kw_only=True, omit_defaults=True):
+    """A line with a body."""
 
     text: str | None = None
     base64: str | None = None
 
     @property
     def data(self) -> bytes:
-        """Raises `DecodeError` where it says that it is base64, and is not."""
+        """Raises `DecodeError` if the base64 is invalid."""
         if self.base64 is None:
             return (self.text or "").encode("utf-8", "surrogatepass")
         try:
@@ -61,12 +61,12 @@ class Data(Line, frozen=True, kw_only=True, omit_defaults=True):
             raise DecodeError("base64", str(error)) from None
 
 
-class Head(Line, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
+class RecordingHead(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
     version: int = 0
     id: str = ""
-    """The request's id, as in `x-request-id`, the log and the receipt."""
+    """The request id, as in `x-request-id`, the log and the receipt."""
     time: str = ""
-    """When it came, in ISO 8601."""
+    """Time of arrival, in ISO 8601."""
     toolglot: str = ""
     client: str = ""
     """The client's dialect."""
@@ -77,52 +77,52 @@ class Head(Line, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
     """The label of the client's key."""
 
 
-class ClientRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="client.request"):
+class RecordedClientRequest(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="client.request"):
     method: str = "POST"
     path: str = ""
-    """With its query."""
+    """Includes the query."""
     headers: dict[str, str] = {}
 
 
 class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the gateway was set for a call. What is not said is as usual."""
+    """The gateway's settings for a call. Missing ones have their defaults."""
 
     text_format: str | None = None
-    """In which calls are written as text, or with `rescue` picked out of it."""
+    """Text format of calls, or with `rescue` the format of leaked calls."""
     bad_calls: str = "pass"
     rescue: bool = False
     starts_in_reasoning: bool = False
     quirks: dict[str, Any] = {}
-    """Capabilities in which the model differs from its dialect."""
+    """Capabilities of the model that differ from its dialect."""
     history: dict[str, Any] = {}
-    """The history policy that was kept to."""
+    """The history policy in effect."""
     exact: list[str] = []
-    """The limits of it that cut to the brim."""
+    """Limits of it that were applied exactly."""
     strict: bool = False
     verbatim: bool = True
-    """Bytes may go through as they are."""
+    """Bytes may be forwarded unchanged."""
     keeps_state: bool = False
-    """Reasoning state that the client cannot carry is kept."""
+    """Reasoning state that the client cannot carry is stored."""
     can_cut: bool = False
     """The client's connection could be cut where the upstream's was."""
     issuer: str = ""
-    """The server that takes back what the client carries."""
+    """The server that accepts the state that the client carries."""
     state_put_back: bool = False
-    """What was kept was put into the request."""
+    """Stored state was added to the request."""
     conversation_put_back: bool = False
-    """So was what the upstream had sent of the conversation itself."""
+    """What the upstream itself had sent of the conversation was added, too."""
     cache_marks: Literal["auto", "always", "never"] = "never"
-    """When breakpoints of the prompt cache are set for clients that set none."""
+    """When to set prompt cache breakpoints for clients that set none."""
     prefix_repeats: bool = False
-    """Tools and system text had come before, a short time ago."""
+    """The same tools and system text were sent a short time before."""
     warp_history: str | None = None
-    """Of Warp: how the conversation is told."""
+    """For Warp: how the conversation is sent."""
     disable_warp_tools: bool = True
 
 
-class UpstreamRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.request"):
+class UpstreamRequest(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.request"):
     attempt: int = 1
-    """Counts up over all upstreams."""
+    """Counts over all upstreams."""
     upstream: str = ""
     dialect: str = ""
     model: str = ""
@@ -134,35 +134,35 @@ class UpstreamRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="
     settings: CallSettings | None = None
     """None in recordings of earlier versions."""
     numbers: list[int] = []
-    """Where in the text numbers were redacted to nines: where each begins, and its length, one after the other."""
+    """Positions in the text where numbers were redacted to nines: start and length of each, in one flat list."""
 
 
-class UpstreamResponse(Line, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.response"):
+class UpstreamResponse(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.response"):
     attempt: int = 1
     status: int = 200
     headers: dict[str, str] = {}
 
 
-class UpstreamData(Data, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.data"):
+class UpstreamData(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.data"):
     attempt: int = 1
 
 
-class UpstreamEnd(Line, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.end"):
+class UpstreamEnd(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.end"):
     attempt: int = 1
     error: str | None = None
     """Why it broke off, or why there was no answer at all."""
 
 
-class ClientResponse(Line, frozen=True, kw_only=True, omit_defaults=True, tag="client.response"):
+class ClientResponse(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="client.response"):
     status: int = 200
     headers: dict[str, str] = {}
 
 
-class ClientData(Data, frozen=True, kw_only=True, omit_defaults=True, tag="client.data"):
+class ClientData(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="client.data"):
     pass
 
 
-class Served(Line, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
+class ServedCall(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
     server: str = ""
     tool: str = ""
     call: str = ""
@@ -171,26 +171,26 @@ class Served(Line, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
     seconds: float = 0.0
 
 
-class StoreRead(Data, frozen=True, kw_only=True, omit_defaults=True, tag="store.read"):
-    """The body is what was found, as JSON. Reads of one kind stand in their order."""
+class StoreRead(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="store.read"):
+    """The body is what was found, as JSON. Reads of one kind are in order."""
 
     what: str = ""
     """`history`, `holders`, `rounds`, `states` or `replay`."""
     failure: str | None = None
-    """Why nothing could be read: the kind of failure, and its words in `message`."""
+    """Why nothing could be read: the kind of failure, with its text in `message`."""
     message: str = ""
 
 
-class ServedTools(Data, frozen=True, kw_only=True, omit_defaults=True, tag="served.tools"):
-    """The body is the list of servers as JSON: `served.py`."""
+class ServedTools(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.tools"):
+    """The body is the list of servers as JSON: `served_servers.py`."""
 
     limits: dict[str, Any] = {}
-    """How far tools may go, as in the configuration."""
+    """Limits for tools, as configured."""
     keeps: bool = False
-    """What is run is kept for the next turn."""
+    """Tool results are stored for the next turn."""
 
 
-class ServedProgress(Line, frozen=True, kw_only=True, omit_defaults=True, tag="served.progress"):
+class ServedProgress(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="served.progress"):
     call: str = ""
     server: str = ""
     tool: str = ""
@@ -199,38 +199,38 @@ class ServedProgress(Line, frozen=True, kw_only=True, omit_defaults=True, tag="s
     message: str | None = None
 
 
-class ServedResult(Data, frozen=True, kw_only=True, omit_defaults=True, tag="served.result"):
-    """The body is the result as JSON; there is none where `failure` tells why."""
+class ServedResult(RecordedData, frozen=True, kw_only=True, omit_defaults=True, tag="served.result"):
+    """The body is the result as JSON; missing if there is a `failure`."""
 
     call: str = ""
     server: str = ""
     tool: str = ""
     arguments: str = ""
     failure: str | None = None
-    """`failed`: `message` has the reason. `late`: the time for all calls was over. `broken`: something unforeseen.
-    `unwritable`: there was a result, which no JSON can say."""
+    """`failed`: `message` has the reason. `late`: the time for all calls was over. `broken`: an unexpected error.
+    `unwritable`: the result cannot be written as JSON."""
     message: str = ""
 
 
-class ReceiptLines(Line, frozen=True, kw_only=True, omit_defaults=True, tag="receipt"):
+class ReceiptLines(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="receipt"):
     lines: list[dict[str, str]] = []
     """Each with `severity`, `where`, `what` and `why`."""
 
 
-class End(Line, frozen=True, kw_only=True, omit_defaults=True, tag="end"):
+class RecordingEnd(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="end"):
     error: str | None = None
     message: str | None = None
     stop: str | None = None
     usage: dict[str, Any] | None = None
     cancelled: bool = False
-    """The client went away."""
+    """The client disconnected."""
     cut: str | None = None
-    """Why the recording is not whole: it grew too large, say."""
+    """Why the recording is incomplete: for example, it grew too large."""
 
 
 AnyLine = (
-    Head
-    | ClientRequest
+    RecordingHead
+    | RecordedClientRequest
     | UpstreamRequest
     | UpstreamResponse
     | UpstreamData
@@ -241,25 +241,25 @@ AnyLine = (
     | ServedTools
     | ServedProgress
     | ServedResult
-    | Served
+    | ServedCall
     | ReceiptLines
-    | End
+    | RecordingEnd
 )
 
 encoder = msgspec.json.Encoder()
 decoder: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
 
 
-def written(line: Line) -> bytes:
-    """A line as it stands in the file. One with a large body is written in slices, since others wait meanwhile."""
+def encode_line(line: RecordingLine) -> bytes:
+    """Encode a line for the file. A large body is written in slices, so that other work does not wait."""
     body = getattr(line, "text", None) or ""
     if len(body) <= large.PIECE:
         return encoder.encode(line) + b"\n"
     return large.joined(large_writing.encode(msgspec.to_builtins(line)), b"\n")
 
 
-def body_of(data: bytes) -> dict[str, str]:
-    """Bytes as the members of a line: `text` or `base64`."""
+def body_members(data: bytes) -> dict[str, str]:
+    """Return bytes as the members of a line: `text` or `base64`."""
     try:
         return {"text": large.decoded(data)}
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""A recorded exchange as a value, read from its lines."""
+"""Read a recorded exchange from its lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from toolglot.errors import DecodeError
 from toolglot.recordings.format import (
     AnyLine,
     ClientData,
-    ClientRequest,
     ClientResponse,
-    End,
-    Head,
     ReceiptLines,
-    Served,
+    RecordedClientRequest,
+    RecordingEnd,
+    RecordingHead,
+    ServedCall,
     ServedProgress,
     ServedResult,
     ServedTools,
@@ -32,9 +32,9 @@ from toolglot.recordings.format import (
 )
 from toolglot.wire import json
 
-LONGEST_HEAD = 1024 * 1024
+MAX_HEAD_BYTES = 1024 * 1024
 """Bytes of the first line."""
-NOT_ONE = "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
+NOT_A_RECORDING = "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
 
 
 class Attempt(Struct, kw_only=True):
@@ -51,22 +51,22 @@ class Attempt(Struct, kw_only=True):
 
 
 class Recording(Struct, kw_only=True):
-    """One exchange. `lines` has everything in the order of time; `whole`: its end is there."""
+    """One exchange. `lines` has everything in chronological order; `whole`: the end was recorded."""
 
-    head: Head
-    request: ClientRequest
+    head: RecordingHead
+    request: RecordedClientRequest
     attempts: list[Attempt] = field(default_factory=list)
     response: ClientResponse | None = None
     pieces: list[ClientData] = field(default_factory=list)
     reads: list[StoreRead] = field(default_factory=list)
     """What the store had."""
     at_hand: ServedTools | None = None
-    """The MCP servers for this exchange, if there were any; earlier versions do not tell."""
+    """The MCP servers for this exchange, if any; earlier versions do not record them."""
     progress: list[ServedProgress] = field(default_factory=list)
     results: list[ServedResult] = field(default_factory=list)
-    served: list[Served] = field(default_factory=list)
+    served: list[ServedCall] = field(default_factory=list)
     receipt: list[dict[str, str]] = field(default_factory=list)
-    end: End | None = None
+    end: RecordingEnd | None = None
     lines: list[AnyLine] = field(default_factory=list)
 
     @property
@@ -74,13 +74,13 @@ class Recording(Struct, kw_only=True):
         return self.end is not None and self.end.cut is None
 
     @property
-    def serves(self) -> bool:
-        """Is the answer one of a loop that may run tools in between?"""
+    def runs_tools(self) -> bool:
+        """Tell whether the answer is from a loop that may run tools in between."""
         return self.at_hand is not None or bool(self.served)
 
     @property
     def missing(self) -> str | None:
-        """Why it is not whole; None where it is."""
+        """Why it is incomplete; None if it is complete."""
         if self.end is None:
             return "its writer was stopped"
         return self.end.cut
@@ -92,38 +92,42 @@ class Recording(Struct, kw_only=True):
 
 
 def read_file(file: Path) -> Recording:
-    """The exchange in a file. One that does not begin as a recording is not read any further.
+    """Read the exchange in a file. If it does not begin as a recording, the rest is not read.
 
     Raises:
         OSError: it cannot be read.
-        DecodeError: it is no recording, or one of a later version.
+        DecodeError: it is not a recording, or one of a later version.
     """
     with file.open("rb") as lines:
         return read_open(lines)
 
 
 def read_open(lines: IO[bytes]) -> Recording:
-    """The same of a file that is open."""
-    first = lines.readline(LONGEST_HEAD)
-    if first.strip() and not isinstance(_read_line(first, 1, is_last=False), Head):
-        raise DecodeError("$", NOT_ONE)
+    """Same, for an open file."""
+    first = lines.readline(MAX_HEAD_BYTES)
+    if first.strip() and not isinstance(_read_line(first, 1, is_last=False), RecordingHead):
+        raise DecodeError("$", NOT_A_RECORDING)
     return read_recording(chain((first,), lines))
 
 
 def read_recording(data: bytes | Iterable[bytes]) -> Recording:
-    """The exchange in these bytes, or lines. The last line may be cut: then it is left out.
+    """Read the exchange from bytes or lines. If the last line is cut, it is ignored.
 
     Raises:
-        DecodeError: it is no recording, or one of a later version.
+        DecodeError: it is not a recording, or one of a later version.
     """
     known = list(_read_lines(data.splitlines() if isinstance(data, bytes) else data))
-    if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], (ClientRequest, End)):
-        raise DecodeError("$", NOT_ONE)
-    # A request that is larger than a recording may be is left out.
-    request = known[1] if isinstance(known[1], ClientRequest) else ClientRequest()
+    if (
+        len(known) < 2
+        or not isinstance(known[0], RecordingHead)
+        or not isinstance(known[1], (RecordedClientRequest, RecordingEnd))
+    ):
+        raise DecodeError("$", NOT_A_RECORDING)
+    # A request that is larger than a recording may be is omitted.
+    request = known[1] if isinstance(known[1], RecordedClientRequest) else RecordedClientRequest()
     recording = Recording(head=known[0], request=request, lines=known)
     for line in known[1:]:
-        _add(recording, line)
+        _add_line(recording, line)
     return recording
 
 
@@ -150,12 +154,12 @@ def _read_line(text: bytes, number: int, *, is_last: bool) -> AnyLine | None:
         raise DecodeError(f"line {number}", f"this is not JSON: {error}") from None
 
 
-def _add(recording: Recording, line: AnyLine) -> None:
+def _add_line(recording: Recording, line: AnyLine) -> None:
     match line:
         case UpstreamRequest():
             recording.attempts.append(Attempt(request=line))
         case UpstreamResponse() | UpstreamData() | UpstreamEnd():
-            _answer(recording, line)
+            _add_answer_line(recording, line)
         case ClientResponse():
             recording.response = line
         case ClientData():
@@ -168,15 +172,15 @@ def _add(recording: Recording, line: AnyLine) -> None:
             recording.progress.append(line)
         case ServedResult():
             recording.results.append(line)
-        case Served():
+        case ServedCall():
             recording.served.append(line)
         case ReceiptLines():
             recording.receipt = line.lines
-        case End():
+        case RecordingEnd():
             recording.end = line
 
 
-def _answer(recording: Recording, line: UpstreamResponse | UpstreamData | UpstreamEnd) -> None:
+def _add_answer_line(recording: Recording, line: UpstreamResponse | UpstreamData | UpstreamEnd) -> None:
     attempt = next((each for each in recording.attempts if each.request.attempt == line.attempt), None)
     if attempt is None:
         raise DecodeError("$", f"there is an answer to the upstream request {line.attempt}, and no such request")

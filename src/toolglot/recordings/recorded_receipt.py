@@ -1,6 +1,6 @@
-"""The lines of a recorded receipt, and whether one that today's code writes is among them.
+"""The lines of a recorded receipt, and whether a line of today's code is among them.
 
-In some of the recorded texts something may be redacted, and the real value stands in today's.
+The recorded texts may contain redactions where today's have the real value.
 """
 
 from __future__ import annotations
@@ -10,42 +10,42 @@ from typing import TypeAlias
 
 from toolglot.receipt import Loss
 from toolglot.recordings.format import ReceiptLines
-from toolglot.recordings.holes import fits_text
 from toolglot.recordings.read import Recording
 from toolglot.recordings.redact import REDACTED
+from toolglot.recordings.redacted_spans import matches_text
 from toolglot.wire import json
 
-Key: TypeAlias = tuple[str, str, str]
+ReceiptKey: TypeAlias = tuple[str, str, str]
 
 
 class RecordedReceipt:
-    """`found` are the lines that were asked for."""
+    """`found` are the lines that were looked up."""
 
-    def __init__(self, keys: Iterable[Key]) -> None:
-        self.found: set[Key] = set()
+    def __init__(self, keys: Iterable[ReceiptKey]) -> None:
+        self.found: set[ReceiptKey] = set()
         self._keys = set(keys)
         self._open = [(key, json.encode(list(key))) for key in self._keys if any(REDACTED in part for part in key)]
 
-    def has(self, key: Key) -> bool:
+    def has(self, key: ReceiptKey) -> bool:
         same = [key] if key in self._keys else []
         if not same and self._open:
             now = json.encode(list(key))
-            same = [then for then, text in self._open if fits_text(text, now)]
+            same = [then for then, text in self._open if matches_text(text, now)]
         self.found.update(same)
         return bool(same)
 
 
-def receipt_of(recording: Recording) -> RecordedReceipt | None:
-    """None where the recording has no receipt: then nobody knows what it would have said."""
+def recorded_receipt(recording: Recording) -> RecordedReceipt | None:
+    """None if the recording has no receipt: then its content is unknown."""
     if not any(isinstance(line, ReceiptLines) for line in recording.lines):
         return None
-    return RecordedReceipt(map(key_of, map(loss_of, recording.receipt)))
+    return RecordedReceipt(map(receipt_key, map(loss_from_line, recording.receipt)))
 
 
-def key_of(line: Loss) -> Key:
+def receipt_key(line: Loss) -> ReceiptKey:
     return line.where, line.what, line.why
 
 
-def loss_of(line: dict[str, str]) -> Loss:
+def loss_from_line(line: dict[str, str]) -> Loss:
     where, what, why = (line.get(name, "") for name in ("where", "what", "why"))
     return Loss(where, what, why, "note" if line.get("severity") == "note" else "loss")

@@ -1,11 +1,11 @@
-"""What must not stand in a recording, taken out of it: known secrets, whatever stands where keys stand, and patterns.
+"""Remove from a recording what must not be in it: known secrets, values where keys are expected, and patterns.
 
-Secrets are found as they are, as JSON escapes them (also JSON inside JSON), as URLs have them, and inside base64, where
-Warp's messages are. What is found becomes `[redacted]`, so that JSON stays JSON: an escape is never torn, quotes stay,
-digits alone become nines. Where the length counts, in base64 and in what is not text, it stays the same.
+Secrets are found verbatim, as JSON escapes them (also JSON inside JSON), as URLs encode them, and inside base64, which
+contains Warp's messages. A match becomes `[redacted]`, so that JSON stays JSON: an escape is never split, quotes are
+kept, digits alone become nines. If the length matters, in base64 and in binary data, it is preserved.
 
-A body comes in pieces that may be cut anywhere. A line is held back until it is whole; one of more than 64 KB goes on
-without its last part, which might be the beginning of something.
+A body comes in pieces that may be cut anywhere. A line is held back until it is complete; a line of more than 64 KB is
+passed on except for its last part, which might be the beginning of a match.
 """
 
 from __future__ import annotations
@@ -18,209 +18,238 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from toolglot.recordings.base64_runs import BASE64, decoded, gone_of
-from toolglot.recordings.replacing import NUMBER, Found, Piece, filler, merged, pieces, replaced
-from toolglot.recordings.replacing import REDACTED as REDACTED
-from toolglot.recordings.shortened import Beginnings
-from toolglot.recordings.structure import MOST_NAMES, Names, Place, after, begins_document, kept_in
-from toolglot.recordings.views import View, may_hide, views
+from toolglot.recordings.base64_runs import BASE64, decode_base64, trailing_offset
+from toolglot.recordings.json_structure import (
+    MAX_NAMES,
+    BodyPosition,
+    MemberNames,
+    begins_document,
+    limit_to_values,
+    position_after,
+)
+from toolglot.recordings.replacement import (
+    NUMBER_PATTERN,
+    FoundSecret,
+    ReplacedPiece,
+    filler,
+    merge_found,
+    replace_found,
+    replace_in_pieces,
+)
+from toolglot.recordings.replacement import REDACTED as REDACTED
+from toolglot.recordings.truncated_secrets import SecretPrefixes
+from toolglot.recordings.unescaped_views import TextView, all_views, may_hide
 from toolglot.wire.large import joined
 
-SHORTEST = 4
-"""Characters. Hiding shorter secrets would make text unreadable and keep nothing secret."""
-LONG_LINE = 16
-"""Characters of a line that counts by itself where it is one of a secret's."""
-HELD = 64 * 1024
-"""Bytes of a line that are held back until it is whole."""
-HELD_OF_BODY = 1024 * 1024
-"""The same of one that is whole, and in memory anyway: documents inside of its strings are mostly shorter."""
-MOST_NUMBERS = 10_000
-"""Redacted numbers of a body whose places are told."""
+MIN_SECRET_LENGTH = 4
+"""Characters. Redacting shorter secrets would make text unreadable and protect nothing."""
+MIN_SECRET_LINE = 16
+"""Characters of a line of a multi-line secret that is redacted by itself."""
+MAX_HELD_LINE = 64 * 1024
+"""Bytes of a line that are held back until it is complete."""
+MAX_HELD_BODY_LINE = 1024 * 1024
+"""Same, for a body that is complete and in memory anyway: documents inside its strings are mostly shorter."""
+MAX_NUMBERS = 10_000
+"""Maximum redacted numbers of a body whose positions are recorded."""
 OVERLAP = 8 * 1024
-"""Characters at the end of a longer line that are looked at once more with what follows."""
+"""Characters at the end of a longer line that are searched again with what follows."""
 
 
-Finder: TypeAlias = Callable[[str], Iterable[Found]]
+Finder: TypeAlias = Callable[[str], Iterable[FoundSecret]]
 
-TELLING = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|signature|jwt|sid\b", re.IGNORECASE)
-"""Names under which secrets stand, of headers and of what is asked behind a `?`."""
-_HARMLESS = re.compile(
+SECRET_NAMES = re.compile(
+    r"key|token|secret|passw|pwd|auth|credential|cookie|session|signature|jwt|sid\b", re.IGNORECASE
+)
+"""Names of headers and query parameters that hold secrets."""
+_SAFE_HEADERS = re.compile(
     r"accept(-.*)?|access-control-.*|allow|anthropic-.*|cache-control|connection|content-.*|date|expect|host|keep-alive"
     r"|openai-.*|origin|originator|retry-after(-ms)?|server|te|trace(parent|state)|transfer-encoding|user-agent|vary|via"
     r"|version|x-accel-buffering|x-app|x-goog-api-client|(x-)?request-id|x-client-request-id|x-should-retry"
     r"|x-stainless-.*|x-(warp|toolglot|ratelimit)-.*|(x-)?ratelimit-.*"
 )
-"""The headers whose values are recorded at all. A table of what may pass: anything may be a credential elsewhere."""
+"""The headers whose values are recorded. An allow list, because anything else may be a credential."""
 _EXCEPTIONS = frozenset({"x-goog-api-client", "access-control-request-headers", "access-control-allow-headers"})
-_COUNTED = ("-max-token", "-max-tokens")
-"""Their names speak of tokens, but of those that are counted; as do those of rate limits."""
+_TOKEN_COUNTS = ("-max-token", "-max-tokens")
+"""Names that mention tokens, but those that are counted; and those of rate limits."""
 
-_SHOWN = re.compile(
+_KEY_PATTERN = re.compile(
     r"(?:\bbearer(?:[ +]|%20)+|[?&]key=|\bx-(?:goog-)?api-key(?:\\{0,4}[\"'])?\s{0,4}[:=,]\s{0,4}b?(?:\\{0,4}[\"'])?)"
     r"([A-Za-z0-9._~+/=%-]{8,65536})",
     re.IGNORECASE,
 )
-"""Where a key stands in a text, and what it looks like: `the bearer of this letter` shows none."""
-_SHOWN_HINTS = ("bearer", "key=", "api-key")
+"""A key in a text, by its position and appearance: `the bearer of this letter` contains none."""
+_KEY_HINTS = ("bearer", "key=", "api-key")
 
 _SHORTENED = ("…", "\\u2026")
 
 _QUERY = re.compile(r"([?&])([^=&#?]*)=([^&#]*)")
-_USER = re.compile(r"(?<=//)[^/?#@]*@")
-SEAL = "toolglot\0"
-"""What an envelope with reasoning state begins with, inside its base64. A secret that is a part of it is not looked for
-in base64: without its seal no envelope could be opened any more."""
+_URL_USER = re.compile(r"(?<=//)[^/?#@]*@")
+STATE_SEAL = "toolglot\0"
+"""Beginning of an envelope with reasoning state, inside its base64. A secret that is a part of it is not searched in
+base64: without its seal no envelope could be opened any more."""
 
 
-class Redacted(NamedTuple):
-    """A body without what must not stand in it."""
+class RedactedBody(NamedTuple):
+    """A body after redaction."""
 
     data: bytes
     numbers: list[int]
-    """Where in it, as text, numbers have become nines: where each begins, and its length, one after the other."""
+    """Positions of numbers that became nines in the text: start and length of each, in one flat list."""
 
 
 class Redactor:
-    """For one exchange. `hide` adds secrets that become known on the way."""
+    """Redacts one exchange. `hide` adds secrets that become known later."""
 
     def __init__(self, secrets: Iterable[str] = (), finders: Iterable[Finder] = ()) -> None:
-        self.names = Names()
+        self.names = MemberNames()
         self._patterns = tuple(finders)
-        self._known: dict[str, tuple[_Form, ...]] = {}
-        self._forms: tuple[_Form, ...] = ()
-        self._beginnings: Beginnings | None = None
+        self._known: dict[str, tuple[_SecretForm, ...]] = {}
+        self._forms: tuple[_SecretForm, ...] = ()
+        self._beginnings: SecretPrefixes | None = None
         self.overlap = OVERLAP
         self.hide(secrets)
 
     def hide(self, secrets: Iterable[str]) -> None:
-        told = [part for secret in secrets for part in (secret, *_lines(secret))]
-        new = {secret: _forms(secret) for secret in told if len(secret) >= SHORTEST and secret not in REDACTED}
+        told = [part for secret in secrets for part in (secret, *_secret_lines(secret))]
+        new = {
+            secret: _secret_forms(secret)
+            for secret in told
+            if len(secret) >= MIN_SECRET_LENGTH and secret not in REDACTED
+        }
         if new.keys() <= self._known.keys():
             return
         self._known |= new
         self._beginnings = None
         self._forms = tuple(form for secret in sorted(self._known, key=len) for form in self._known[secret])
-        # A secret is longer where it is escaped: six characters for one at the most, mostly none.
+        # Escaping makes a secret longer: at most six characters for one, usually none.
         self.overlap = max(OVERLAP, 3 * max(map(len, self._known)))
-        self.keep(())
+        self.keep_tool_names(())
 
-    def keep(self, tools: Iterable[str]) -> None:
-        """Names of tools that patterns leave alone; but a secret goes also where it is one of them."""
-        known = self.names.tools.union(islice(tools, MOST_NAMES))
-        self.names.tools = frozenset(tool for tool in known if not self._told(_Seen(tool)))
+    def keep_tool_names(self, tools: Iterable[str]) -> None:
+        """Set tool names that patterns do not redact. A secret is redacted even if it is one of them."""
+        known = self.names.tools.union(islice(tools, MAX_NAMES))
+        self.names.tools = frozenset(tool for tool in known if not self._find_secrets(_SearchedText(tool)))
 
-    def find(self, text: str, *, gone: int | None = 0) -> list[Found]:
-        """Everything that is to be redacted, in order; what overlaps is one. `gone` is for the rest of a line: how many
-        characters of base64 have gone before that belong to the first ones here; None if nobody knows."""
-        seen = _Seen(text)
-        found = self._told(seen) + self._matched(seen)
+    def find(self, text: str, *, gone: int | None = 0) -> list[FoundSecret]:
+        """Return everything to redact, in order; overlapping matches are merged. `gone` is for the rest of a line: how
+        many base64 characters before it belong to its first ones; None if unknown."""
+        seen = _SearchedText(text)
+        found = self._find_secrets(seen) + self._find_patterns(seen)
         if self._patterns:
-            found += self._inside(seen, gone)
-        return merged(found) if found else found
+            found += self._find_in_base64(seen, gone)
+        return merge_found(found) if found else found
 
-    def known(self, seen: _Seen) -> list[Found]:
-        """The secrets that were told, also where they are cut off, in any order."""
+    def known(self, seen: _SearchedText) -> list[FoundSecret]:
+        """Find the known secrets, also truncated ones, in any order."""
         text, hides = seen.text, may_hide(seen.text)
         found = [each for form in self._forms if hides or form.hint in text for each in form.find(seen, hides)]
         for mark in _SHORTENED:
             if mark in text:
-                self._beginnings = self._beginnings or Beginnings(self._known)
-                found += (Found(start, end, start) for start, end in self._beginnings.before(text, mark))
+                self._beginnings = self._beginnings or SecretPrefixes(self._known)
+                found += (FoundSecret(start, end, start) for start, end in self._beginnings.before(text, mark))
         return found
 
-    def _told(self, seen: _Seen) -> list[Found]:
-        """Known secrets, and what stands where keys stand."""
+    def _find_secrets(self, seen: _SearchedText) -> list[FoundSecret]:
+        """Find known secrets, and values where keys are expected."""
         found = self.known(seen)
         lower = seen.text.lower()
-        if any(hint in lower for hint in _SHOWN_HINTS):
-            found += (Found(match.start(1), match.end(1), match.start()) for match in _SHOWN.finditer(seen.text))
+        if any(hint in lower for hint in _KEY_HINTS):
+            found += (
+                FoundSecret(match.start(1), match.end(1), match.start()) for match in _KEY_PATTERN.finditer(seen.text)
+            )
         return found
 
-    def _matched(self, seen: _Seen) -> list[Found]:
+    def _find_patterns(self, seen: _SearchedText) -> list[FoundSecret]:
         if not self._patterns:
             return []
-        return [_original(view, each) for view in seen.views for finder in self._patterns for each in finder(view.text)]
+        return [
+            _map_to_text(view, each) for view in seen.views for finder in self._patterns for each in finder(view.text)
+        ]
 
-    def _inside(self, seen: _Seen, gone: int | None) -> Iterator[Found]:
-        """What patterns find inside of base64."""
+    def _find_in_base64(self, seen: _SearchedText, gone: int | None) -> Iterator[FoundSecret]:
+        """Find matches of patterns inside base64."""
         done: set[tuple[int, int]] = set()
         for view in seen.views:
             for run in BASE64.finditer(view.text):
                 span = view.origin(run.start()), view.origin(run.end())
-                if span in done or NUMBER.fullmatch(run[0]):
+                if span in done or NUMBER_PATTERN.fullmatch(run[0]):
                     continue
                 done.add(span)
                 for offset in (0,) if run.start() else range(4) if gone is None else (-gone % 4,):
-                    for each in self._encoded(run[0][offset:]):
-                        yield _original(view, each, run.start() + offset)
+                    for each in self._find_encoded(run[0][offset:]):
+                        yield _map_to_text(view, each, run.start() + offset)
 
-    def _encoded(self, encoded: str) -> Iterator[Found]:
-        whole = decoded(encoded).decode("latin-1")
-        seal = SEAL if whole.startswith(SEAL) else ""
+    def _find_encoded(self, encoded: str) -> Iterator[FoundSecret]:
+        whole = decode_base64(encoded).decode("latin-1")
+        seal = STATE_SEAL if whole.startswith(STATE_SEAL) else ""
         plain = whole[len(seal) :]
-        seen = _Seen(plain)
-        matched = self._matched(seen)
+        seen = _SearchedText(plain)
+        matched = self._find_patterns(seen)
         if not matched:
             return
-        found = merged(matched + self._told(seen))
-        hidden = b64encode((seal + replaced(plain, found, None)).encode("latin-1")).decode().rstrip("=")
+        found = merge_found(matched + self._find_secrets(seen))
+        hidden = b64encode((seal + replace_found(plain, found, None)).encode("latin-1")).decode().rstrip("=")
         if "-" in encoded or "_" in encoded:
             hidden = hidden.replace("+", "-").replace("/", "_")
-        # Three bytes are four characters: where two finds have one of them in common, they are one.
+        # Three bytes are four characters: two matches that share one of them are merged.
         fours = [((len(seal) + each.start) // 3 * 4, -(-(len(seal) + each.end) // 3) * 4) for each in found]
-        for each in merged([Found(start, min(end, len(hidden)), start) for start, end in fours]):
+        for each in merge_found([FoundSecret(start, min(end, len(hidden)), start) for start, end in fours]):
             yield each._replace(instead=hidden[each.start : each.end])
 
     def text(self, text: str) -> str:
-        return replaced(text, self.find(text), REDACTED)
+        return replace_found(text, self.find(text), REDACTED)
 
     def tool(self, name: str) -> str:
         return name if name in self.names.tools else self.text(name)
 
     def url(self, url: str) -> str:
-        """An address, or a path with its query."""
+        """Redact an address, or a path with its query."""
 
         def value(match: re.Match[str]) -> str:
-            hidden = REDACTED if TELLING.search(match[2]) else match[3]
+            hidden = REDACTED if SECRET_NAMES.search(match[2]) else match[3]
             return f"{match[1]}{match[2]}={hidden}"
 
         address, question, query = url.partition("?")
-        return self.text(_USER.sub(f"{REDACTED}@", address) + _QUERY.sub(value, question + query))
+        return self.text(_URL_USER.sub(f"{REDACTED}@", address) + _QUERY.sub(value, question + query))
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Names stay: a secret is never a name, but a short one may be a part of it."""
+        """Names are kept: a secret is never a name, but a short one may be a part of it."""
         return {name: self._header(name.lower(), value) for name, value in headers.items()}
 
     def _header(self, name: str, value: str) -> str:
-        counted = name.endswith(_COUNTED) or "token" in name.partition("ratelimit")[2]
-        tells = TELLING.search(name) and name not in _EXCEPTIONS and not counted
-        return REDACTED if tells or not _HARMLESS.fullmatch(name) else self.text(value)
+        counted = name.endswith(_TOKEN_COUNTS) or "token" in name.partition("ratelimit")[2]
+        tells = SECRET_NAMES.search(name) and name not in _EXCEPTIONS and not counted
+        return REDACTED if tells or not _SAFE_HEADERS.fullmatch(name) else self.text(value)
 
     def body(self, data: bytes, *, binary: bool = False) -> bytes:
-        """All of a body at once. `binary`: its length counts, also where it looks like text."""
-        return self.redacted(data, binary=binary).data
+        """Redact a whole body. `binary`: its length matters, even if it looks like text."""
+        return self.redact_body(data, binary=binary).data
 
-    def redacted(self, data: bytes, *, binary: bool = False) -> Redacted:
-        """The same, and which of its numbers were redacted."""
-        stream = Stream(self, binary=binary, held=HELD_OF_BODY)
-        clean = [piece for start in range(0, len(data), HELD) for piece in stream.feed(data[start : start + HELD])]
-        return Redacted(joined(*clean, *stream.close()), stream.numbers)
+    def redact_body(self, data: bytes, *, binary: bool = False) -> RedactedBody:
+        """Same, and return which of its numbers were redacted."""
+        stream = BodyRedactor(self, binary=binary, held=MAX_HELD_BODY_LINE)
+        clean = [
+            piece
+            for start in range(0, len(data), MAX_HELD_LINE)
+            for piece in stream.feed(data[start : start + MAX_HELD_LINE])
+        ]
+        return RedactedBody(joined(*clean, *stream.close()), stream.numbers)
 
-    def stream(self, *, binary: bool = False) -> Stream:
-        return Stream(self, binary=binary)
+    def stream(self, *, binary: bool = False) -> BodyRedactor:
+        return BodyRedactor(self, binary=binary)
 
 
 def split_address(url: str) -> SplitResult:
-    """The parts of a recorded address. What is redacted in it has brackets, in which a host is a number elsewhere."""
+    """Split a recorded address. Redactions in it have brackets, which `urlsplit` takes for an IPv6 host."""
     return urlsplit(url.replace(REDACTED, REDACTED.strip("[]")))
 
 
-def without(text: str, secrets: Iterable[str], instead: str) -> str:
-    """A text with this in the place of these secrets, in whatever form they stand there; everything else stays."""
-    found = _redactor(tuple(secrets)).known(_Seen(text))
+def replace_secrets(text: str, secrets: Iterable[str], instead: str) -> str:
+    """Replace these secrets in a text, in whatever form they occur; everything else stays."""
+    found = _redactor(tuple(secrets)).known(_SearchedText(text))
     parts: list[str] = []
     done = 0
-    for each in merged(found) if found else ():
+    for each in merge_found(found) if found else ():
         parts += (text[done : each.start], instead)
         done = each.end
     return "".join((*parts, text[done:])) if parts else text
@@ -231,12 +260,12 @@ def _redactor(secrets: tuple[str, ...]) -> Redactor:
     return Redactor(secrets)
 
 
-class Stream:
-    """A body in pieces. What `feed` and `close` give is, put together, the body without what is redacted."""
+class BodyRedactor:
+    """Redacts a body in pieces. The results of `feed` and `close`, joined, are the redacted body."""
 
-    def __init__(self, redactor: Redactor, *, binary: bool = False, held: int = HELD) -> None:
+    def __init__(self, redactor: Redactor, *, binary: bool = False, held: int = MAX_HELD_LINE) -> None:
         self.numbers: list[int] = []
-        """As of a `Redacted` body."""
+        """As in `RedactedBody`."""
         self._redactor = redactor
         self._binary = binary
         self._most = held
@@ -244,8 +273,8 @@ class Stream:
         self._held: list[bytes] = []
         self._size = 0
         self._gone: int | None = 0
-        """Characters of the base64 that goes on in what is held, modulo four; None if nobody knows."""
-        self._place = Place()
+        """Base64 characters before what is held, modulo four; None if unknown."""
+        self._place = BodyPosition()
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -257,7 +286,7 @@ class Stream:
             self._held.append(data[cut:])
             self._size += len(data) - cut
         if self._size > max(self._most, 2 * self._redactor.overlap):
-            yield from self._overlong(b"".join(self._held))
+            yield from self._flush_long_line(b"".join(self._held))
 
     def close(self) -> Iterator[bytes]:
         if self._held:
@@ -267,23 +296,23 @@ class Stream:
     def _start_line(self) -> None:
         self._held, self._size, self._gone = [], 0, 0
         if not self._place.line:
-            self._place = Place(document=self._place.document)
+            self._place = BodyPosition(document=self._place.document)
 
     def _clean(self, data: bytes) -> bytes:
         text, encoding = self._decoded(data)
         found = self._redactor.find(text, gone=self._gone)
         return self._replaced(text, found, encoding)
 
-    def _replaced(self, text: str, found: list[Found], encoding: str) -> bytes:
+    def _replaced(self, text: str, found: list[FoundSecret], encoding: str) -> bytes:
         if not self._begun and (document := begins_document(text)) is not None:
             self._begun, self._place = True, self._place._replace(document=document)
         if self._binary or encoding != "utf-8":
-            return replaced(text, found, None).encode(encoding)
-        kept = kept_in(text, found, self._place, self._redactor.names)
-        return "".join(map(self._counted, pieces(text, kept, REDACTED))).encode(encoding)
+            return replace_found(text, found, None).encode(encoding)
+        kept = limit_to_values(text, found, self._place, self._redactor.names)
+        return "".join(map(self._counted, replace_in_pieces(text, kept, REDACTED))).encode(encoding)
 
-    def _counted(self, piece: Piece) -> str:
-        if piece.is_number and len(self.numbers) < 2 * MOST_NUMBERS:
+    def _counted(self, piece: ReplacedPiece) -> str:
+        if piece.is_number and len(self.numbers) < 2 * MAX_NUMBERS:
             self.numbers += (self._given, len(piece.text))
         self._given += len(piece.text)
         return piece.text
@@ -294,21 +323,21 @@ class Stream:
         except UnicodeDecodeError:
             return data.decode("latin-1"), "latin-1"
 
-    def _overlong(self, data: bytes) -> Iterator[bytes]:
-        """Give all but the end of a line that is too long to be held back."""
-        whole = _whole_characters(data)
+    def _flush_long_line(self, data: bytes) -> Iterator[bytes]:
+        """Pass on all but the end of a line that is too long to be held back."""
+        whole = _complete_characters(data)
         text, encoding = self._decoded(data[:whole])
         found = self._redactor.find(text, gone=self._gone)
-        cut = _cut(text, found, len(text) - self._redactor.overlap)
+        cut = _safe_cut(text, found, len(text) - self._redactor.overlap)
         done = self._replaced(text[:cut], [each for each in found if each.end <= cut], encoding)
         rest = text[cut:].encode(encoding) + data[whole:]
-        self._held, self._size, self._gone = [rest], len(rest), gone_of(text[:cut], self._gone)
-        self._place = after(text[:cut], self._place)
+        self._held, self._size, self._gone = [rest], len(rest), trailing_offset(text[:cut], self._gone)
+        self._place = position_after(text[:cut], self._place)
         yield done
 
 
-def _whole_characters(data: bytes) -> int:
-    """How many of these bytes are whole characters, if they are UTF-8."""
+def _complete_characters(data: bytes) -> int:
+    """Return how many of these bytes are complete UTF-8 characters."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:
@@ -319,80 +348,80 @@ def _whole_characters(data: bytes) -> int:
     return len(data)
 
 
-def _cut(text: str, found: Iterable[Found], cut: int) -> int:
-    """The place at or near `cut` where a text may be cut: not inside of what was found, nor of an escape."""
+def _safe_cut(text: str, found: Iterable[FoundSecret], cut: int) -> int:
+    """Return a position at or near `cut` where the text may be cut: not inside a match or an escape."""
     for each in found:
         if each.context < cut < each.end:
-            # What goes up to the end may go on behind it.
+            # A match at the end may continue after it.
             cut = each.end if each.end < len(text) or not each.context else each.context
     near = text.rfind("\\", max(0, cut - 6), cut)
-    # Two backslashes are one escape: a run of them is read in pairs from where it begins.
+    # Two backslashes are one escape: a run of them is read in pairs from its beginning.
     near -= max(0, near - len(text[: max(0, near)].rstrip("\\"))) % 2
     return near if near > 0 and not any(each.start < near < each.end for each in found) else cut
 
 
-def _lines(secret: str) -> list[str]:
-    """Those of a secret that has several: a text is searched line by line."""
-    return [line for line in secret.splitlines() if len(line) >= LONG_LINE] if "\n" in secret else []
+def _secret_lines(secret: str) -> list[str]:
+    """Return the lines of a multi-line secret: a text is searched line by line."""
+    return [line for line in secret.splitlines() if len(line) >= MIN_SECRET_LINE] if "\n" in secret else []
 
 
-class _Seen:
-    """A text, and its views once somebody asks for them."""
+class _SearchedText:
+    """A text, and its views, created on demand."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     @cached_property
-    def views(self) -> list[View]:
-        return list(views(self.text))
+    def views(self) -> list[TextView]:
+        return list(all_views(self.text))
 
 
-def _original(view: View, found: Found, offset: int = 0) -> Found:
-    """What was found in a view, behind so many characters of it, where it stands in the text itself."""
+def _map_to_text(view: TextView, found: FoundSecret, offset: int = 0) -> FoundSecret:
+    """Map a match in a view, after `offset` characters of it, to the text itself."""
     start, end, context = (view.origin(offset + place) for place in found[:3])
-    return Found(start, end, context, found.instead)
+    return FoundSecret(start, end, context, found.instead)
 
 
-class _Form(NamedTuple):
-    """A form in which a secret may stand. `hint` are those of its characters that are escaped by nobody who has nothing
-    to hide: no other text without them is searched."""
+class _SecretForm(NamedTuple):
+    """A form in which a secret may occur. `hint` are those of its characters that are never escaped except to hide
+    something: a text without them is not searched."""
 
     hint: str
     text: str
     instead: str | None = None
 
-    def find(self, seen: _Seen, hides: bool) -> Iterator[Found]:
+    def find(self, seen: _SearchedText, hides: bool) -> Iterator[FoundSecret]:
         if self.hint == self.text and not hides:
             yield from self._find(seen.text)
             return
         for view in seen.views:
             for found in self._find(view.text):
-                yield _original(view, found)
+                yield _map_to_text(view, found)
 
-    def _find(self, text: str) -> Iterator[Found]:
+    def _find(self, text: str) -> Iterator[FoundSecret]:
         start = text.find(self.text)
         while start >= 0:
             end = start + len(self.text)
-            yield Found(start, end, start, self.instead)
+            yield FoundSecret(start, end, start, self.instead)
             start = text.find(self.text, end)
 
 
 @lru_cache(maxsize=1024)
-def _forms(secret: str) -> tuple[_Form, ...]:
-    made = [_form(secret)]
+def _secret_forms(secret: str) -> tuple[_SecretForm, ...]:
+    made = [_make_form(secret)]
     data = secret.encode("utf-8", "surrogatepass")
-    if secret in SEAL:
+    if secret in STATE_SEAL:
         return tuple(made)
     covered = filler(len(data)).encode()
     for offset in range(3):
-        # Of the characters of base64 those at the ends also have bits of what stands before and behind it.
+        # The first and last base64 characters also contain bits of what precedes and follows it.
         before, end = -(-8 * offset // 6), 8 * (offset + len(data)) // 6
         core, instead = (b64encode(b"\0" * offset + each + b"\0\0").decode()[before:end] for each in (data, covered))
-        made.append(_form(core, instead))
+        made.append(_make_form(core, instead))
         if "+" in core or "/" in core:
-            made.append(_form(core.replace("+", "-").replace("/", "_"), instead))
+            made.append(_make_form(core.replace("+", "-").replace("/", "_"), instead))
     return tuple(made)
 
 
-def _form(text: str, instead: str | None = None) -> _Form:
-    return _Form(max(re.findall(r"[A-Za-z0-9]*", text), key=len), text, instead)
+def _make_form(text: str, instead: str | None = None) -> _SecretForm:
+    return _SecretForm(max(re.findall(r"[A-Za-z0-9]*", text), key=len), text, instead)

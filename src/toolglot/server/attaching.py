@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from toolglot.agent.host import Host
-from toolglot.agent.toolbox import Attached
+from toolglot.agent.host import McpHost
+from toolglot.agent.toolbox import AttachedServer
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError
 from toolglot.gateway.errors import FailedError
@@ -18,8 +18,7 @@ from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
 from toolglot.server.gateway import Gateway
 from toolglot.server.headers import SERVERS
-from toolglot.tools.served import Asked as Named
-from toolglot.tools.served import AskedServer
+from toolglot.tools.served import AskedServer, ServedRequest
 
 HEADER = SERVERS
 
@@ -79,10 +78,10 @@ def note_withheld_servers(config: McpConfig, target: Target, key: str | None) ->
     return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
 
 
-def _named_in(received: ReceivedRequest, *, is_its_own: bool) -> Named:
+def _named_in(received: ReceivedRequest, *, is_its_own: bool) -> ServedRequest:
     """The servers that the request names, in an API that has words for it and no upstream that understands them."""
     forms = received.client.served
-    return Named(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
+    return ServedRequest(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
 
 
 def _by_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
@@ -152,7 +151,7 @@ def _once(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
         yield each
 
 
-def missing(host: Host, server: str) -> str | None:
+def missing(host: McpHost, server: str) -> str | None:
     """Why a server is not there at the moment."""
     try:
         state = host.state(server)
@@ -161,10 +160,12 @@ def missing(host: Host, server: str) -> str | None:
     return None if state.state == "ready" else state.why or state.state
 
 
-async def attach(host: Host, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt) -> list[Attached]:
+async def attach(
+    host: McpHost, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt
+) -> list[AttachedServer]:
     """The servers with their tools of this moment. What is not available is told in the receipt."""
     await host.ready([each.server for each in wanted])
-    attached: list[Attached] = []
+    attached: list[AttachedServer] = []
     for each in wanted:
         if (why := missing(host, each.server)) is not None:
             receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {why}")
@@ -173,5 +174,7 @@ async def attach(host: Host, config: McpConfig, wanted: Sequence[RequestedServer
             receipt.loss(each.asked.where, "credentials", why)
         tools = host.tools(each.server)
         settings = config.servers[each.server]
-        attached.append(Attached(label=each.label, server=each.server, config=settings, tools=tools, asked=each.asked))
+        attached.append(
+            AttachedServer(label=each.label, server=each.server, config=settings, tools=tools, asked=each.asked)
+        )
     return attached

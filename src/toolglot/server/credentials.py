@@ -16,7 +16,7 @@ from typing import TypeVar
 from toolglot.errors import ApiError
 from toolglot.ir import replace
 from toolglot.receipt import Loss
-from toolglot.recordings.redact import TELLING, without
+from toolglot.recordings.redact import SECRET_NAMES, replace_secrets
 
 REDACTED = "[redacted]"
 SHORTEST_KEY = 8
@@ -38,7 +38,7 @@ def shown_credentials(headers: Mapping[str, str], query: Mapping[str, str]) -> I
     """What the client has shown as its own keys, whichever of them count here."""
     for name, value in (*headers.items(), *query.items()):
         scheme, _, credential = value.strip().partition(" ")
-        if not TELLING.search(name) or (name in _KEYS and _is_none(credential.strip() or scheme)):
+        if not SECRET_NAMES.search(name) or (name in _KEYS and _is_none(credential.strip() or scheme)):
             continue
         yield from long_enough((value.strip(), credential.strip()))
         if scheme.lower() == "basic":
@@ -66,7 +66,7 @@ def hide(text: str, secrets: Sequence[str]) -> str:
     """The text without these secrets. Most texts have none, and are only searched."""
     for secret in secrets:
         if secret in text:
-            return without(text, secrets, REDACTED)
+            return replace_secrets(text, secrets, REDACTED)
     return text
 
 
@@ -90,9 +90,9 @@ def mentions(lines: Iterable[Loss], secrets: Sequence[str]) -> bool:
 def hide_in_error(error: ApiError, secrets: Sequence[str]) -> ApiError:
     """The error without these secrets, in whatever form they stand there."""
     said = {name: getattr(error, name) or "" for name in ("message", "code", "param")}
-    hidden = {name: without(text, secrets, REDACTED) for name, text in said.items()}
+    hidden = {name: replace_secrets(text, secrets, REDACTED) for name, text in said.items()}
     own = repr(error.native) if error.native else ""
-    if hidden == said and (not own or without(own, secrets, REDACTED) == own):
+    if hidden == said and (not own or replace_secrets(own, secrets, REDACTED) == own):
         return error
     return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
@@ -108,7 +108,7 @@ T = TypeVar("T")
 def hide_in_json(value: T, secrets: Sequence[str]) -> T:
     """A JSON value without these secrets, in whatever form they stand there. Names of members are not looked at."""
     if isinstance(value, str):
-        return without(value, secrets, REDACTED)  # type: ignore[return-value]
+        return replace_secrets(value, secrets, REDACTED)  # type: ignore[return-value]
     if isinstance(value, dict):
         return {name: hide_in_json(item, secrets) for name, item in value.items()}  # type: ignore[return-value]
     if isinstance(value, list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from toolglot.recordings.redact import TELLING
+from toolglot.recordings.redact import SECRET_NAMES
 from toolglot.upstream.upstream import Upstream
 
 _TENANTS = re.compile(r"organi[sz]ation|project|tenant|account", re.IGNORECASE)
@@ -37,4 +37,4 @@ def _hash(upstream: Upstream, model: str) -> str:
 
 def _counts(name: str, upstream: Upstream) -> bool:
     own = (upstream.key_header or upstream.dialect.headers.key).lower()
-    return name.lower() == own or TELLING.search(name) is not None or _TENANTS.search(name) is not None
+    return name.lower() == own or SECRET_NAMES.search(name) is not None or _TENANTS.search(name) is not None

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from toolglot.config.file_watch import FileWatch
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config
-from toolglot.config.watch import Watch
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
@@ -43,7 +43,7 @@ class Reload:
         self._address = address
         self._begun = service.gateway.config
         self._file = file
-        self._watch = Watch(*self._files(self._begun))
+        self._watch = FileWatch(*self._files(self._begun))
 
     async def run(self) -> None:
         """Watch until it is cancelled."""

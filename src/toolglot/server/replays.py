@@ -25,7 +25,7 @@ from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
-from toolglot.store import Replay, Store, StoreError
+from toolglot.store import Store, StoredReplay, StoreError
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState, make_exchange
@@ -106,7 +106,7 @@ class Replays(Struct, eq=False):
         replay = await offload(len(kept.value), _read, kept, self._conversation.messages, covered)
         return ConversationState(unknown=True) if replay is None else ConversationState(replay=replay, covered=covered)
 
-    async def _find(self, upstream: Upstream, known: list[ConversationPrefix], calls: list[str]) -> Replay | None:
+    async def _find(self, upstream: Upstream, known: list[ConversationPrefix], calls: list[str]) -> StoredReplay | None:
         if self._store is None:
             return None
         try:
@@ -145,7 +145,7 @@ def _as_said(message: Message) -> Message:
     return message if len(content) == len(message.content) else replace(message, content=content)
 
 
-def _read(kept: Replay, messages: Sequence[Message], covered: int) -> Mapping[str, Any] | None:
+def _read(kept: StoredReplay, messages: Sequence[Message], covered: int) -> Mapping[str, Any] | None:
     """What is kept, if it can be read, and this conversation can go on from it."""
     from toolglot.dialects.warp.history import goes_on  # needs an extra
 
@@ -208,7 +208,7 @@ class _Keeper:
         except (StoreError, TimeoutError) as error:
             log.warning("what the upstream said could not be stored: %s", error or "no answer in time")
 
-    def _made(self, body: bytes) -> Replay | None:
+    def _made(self, body: bytes) -> StoredReplay | None:
         try:
             response = self._answer(body)
             beginning = prefix_with_answer(self._conversation.messages, _as_returned(self._exchange, response))
@@ -221,7 +221,7 @@ class _Keeper:
             self._give_up(f"the conversation has more than {LARGEST} bytes")
         if not conversation or len(value) > LARGEST:
             return None
-        return Replay(
+        return StoredReplay(
             owner=self._owner,
             upstream=self._conversation.issuer,
             hash=beginning.hash,

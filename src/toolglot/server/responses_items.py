@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from toolglot.dialects import STORED
 from toolglot.errors import ApiError, DecodeError, RefusedError
-from toolglot.store import History, Item, StoreError, Turn
+from toolglot.store import History, StoredItem, StoredTurn, StoreError
 from toolglot.wire import json
 
 # What an item's id begins with; `item` for all others.
@@ -97,16 +97,16 @@ def derived_id(item: Raw | bytes, source: str, place: int) -> str:
     return f"{_PREFIXES.get(kind, 'item')}_{sha256(f'{source} {place}'.encode()).hexdigest()[:48]}"
 
 
-def with_ids(items: Sequence[Raw], source: str) -> list[Item]:
-    return [Item(derived_id(item, source, place), bytes(item)) for place, item in enumerate(items)]
+def with_ids(items: Sequence[Raw], source: str) -> list[StoredItem]:
+    return [StoredItem(derived_id(item, source, place), bytes(item)) for place, item in enumerate(items)]
 
 
-def items_of_turn(turn: Turn) -> list[Item]:
+def items_of_turn(turn: StoredTurn) -> list[StoredItem]:
     """What a turn adds to a conversation: the new items of its request, then its output."""
     return with_ids([*_read_stored(turn.request_input, _arrays), *output_items(turn.response)], turn.id)
 
 
-def items_of_history(history: History) -> list[Item]:
+def items_of_history(history: History) -> list[StoredItem]:
     return [*history.items, *(item for turn in history.turns for item in items_of_turn(turn))]
 
 
@@ -165,7 +165,7 @@ def api_refusal(message: str, *, kind: Any = "bad_request", code: str, param: st
     return ApiError(kind=kind, status=status, code=code, message=message, param=param, native=native)
 
 
-def listed(item: Item) -> dict[str, Any]:
+def listed(item: StoredItem) -> dict[str, Any]:
     """An item as the API lists it: with an id, and whole where the sender was brief."""
     fields = _read_stored(item.item, _objects)
     kind = fields.get("type") or "message"
@@ -204,7 +204,7 @@ def paging(query: Mapping[str, str]) -> Paging:
     return Paging(int(limit), order == "desc", query.get("after") or None)
 
 
-def paged(items: Sequence[Item], wanted: Paging) -> tuple[Sequence[Item], bool]:
+def paged(items: Sequence[StoredItem], wanted: Paging) -> tuple[Sequence[StoredItem], bool]:
     """One page of a list that is there as a whole, and whether there is more behind it."""
     ordered = list(reversed(items)) if wanted.descending else list(items)
     if wanted.after is not None:
@@ -215,7 +215,7 @@ def paged(items: Sequence[Item], wanted: Paging) -> tuple[Sequence[Item], bool]:
     return ordered[: wanted.limit], len(ordered) > wanted.limit
 
 
-def item_list(items: Sequence[Item], more: bool) -> bytes:
+def item_list(items: Sequence[StoredItem], more: bool) -> bytes:
     names = [item.id for item in items] or [""]
     return json.encode(
         {

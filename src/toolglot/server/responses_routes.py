@@ -34,7 +34,7 @@ from toolglot.server.responses_state import (
     mint_id,
     unavailable,
 )
-from toolglot.store import Conversation, Item, Store, StoreError, Turn
+from toolglot.store import Store, StoredConversation, StoredItem, StoredTurn, StoreError
 from toolglot.translate import Exchange
 from toolglot.wire import json, sse
 
@@ -96,7 +96,7 @@ def without_store(path: str, failure: str | None) -> ApiError:
     return api_refusal(message, kind="not_found", code=f"{what}_not_found")
 
 
-async def _turn(ask: Ask) -> Turn:
+async def _turn(ask: Ask) -> StoredTurn:
     turn = await ask.store.turn(ask.owner, ask.id)
     if turn is None:
         raise RefusedError(not_found("response", ask.id))
@@ -114,7 +114,7 @@ async def get_response(ask: Ask) -> Reply:
     return Reply(200, replay(turn, int(after)), "text/event-stream; charset=utf-8")
 
 
-def replay(turn: Turn, starting_after: int = -1) -> bytes:
+def replay(turn: StoredTurn, starting_after: int = -1) -> bytes:
     """A stored response as the stream that it could have been, from an event on."""
     stream = Exchange(STORED, STORED).stream()
     tap = StreamTap(
@@ -151,7 +151,7 @@ async def list_input_items(ask: Ask) -> Reply:
         raise RefusedError(not_found("response", ask.id))
     if history.missing is not None or history.too_large:
         # What went before is gone: its own items are still known.
-        turns: tuple[Turn, ...] = (await _turn(ask),)
+        turns: tuple[StoredTurn, ...] = (await _turn(ask),)
         items = items_of_turn(turns[0])
     else:
         turns, items = history.turns, items_of_history(history)
@@ -162,7 +162,7 @@ async def list_input_items(ask: Ask) -> Reply:
 async def create_conversation(ask: Ask) -> Reply:
     fields = _body(ask)
     name = mint_id(ask.random(24), "conv")
-    conversation = Conversation(id=name, owner=ask.owner, created=ask.now, metadata=_metadata(fields))
+    conversation = StoredConversation(id=name, owner=ask.owner, created=ask.now, metadata=_metadata(fields))
     items = with_ids(_items(fields), mint_id(ask.random(12), name)) if fields.get("items") is not None else []
     await ask.store.create_conversation(conversation, items)
     return Reply(200, _shown(conversation))
@@ -213,21 +213,21 @@ async def delete_item(ask: Ask) -> Reply:
     return Reply(200, _shown(conversation))
 
 
-async def _conversation(ask: Ask) -> Conversation:
+async def _conversation(ask: Ask) -> StoredConversation:
     conversation = await ask.store.conversation(ask.owner, ask.id)
     if conversation is None:
         raise RefusedError(not_found("conversation", ask.id))
     return conversation
 
 
-async def _item(ask: Ask) -> Item:
+async def _item(ask: Ask) -> StoredItem:
     item = await ask.store.item(ask.owner, ask.id, ask.values["item"])
     if item is None:
         raise RefusedError(not_found("item", ask.values["item"]))
     return item
 
 
-def _shown(conversation: Conversation) -> bytes:
+def _shown(conversation: StoredConversation) -> bytes:
     return json.encode(
         {
             "id": conversation.id,

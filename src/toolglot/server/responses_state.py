@@ -31,7 +31,7 @@ from toolglot.server.responses_items import (
     referenced,
     with_ids,
 )
-from toolglot.store import History, Store, StoreError, Turn
+from toolglot.store import History, Store, StoredTurn, StoreError
 from toolglot.upstream.offload import offload
 from toolglot.wire import json, sse
 
@@ -330,7 +330,7 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
         return False
     if answered.status not in _SETTLED:
         return False
-    turn = Turn(
+    turn = StoredTurn(
         id=expanded.id,
         owner=owner,
         created=now,

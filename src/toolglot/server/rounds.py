@@ -18,7 +18,7 @@ import msgspec
 from toolglot.errors import ToolglotError
 from toolglot.ir import Block, Message, Opaque, Request, ToolCall, ToolResult, replace
 from toolglot.server.lookups import skipped
-from toolglot.store import Rounds, Store, StoreError
+from toolglot.store import Store, StoredRounds, StoreError
 from toolglot.upstream.transcript import ConversationPrefix, answered_prefixes, prefix_with_answer
 
 log = logging.getLogger("toolglot.server")
@@ -75,7 +75,7 @@ class KeptRounds:
             answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(PATIENCE):
                 for key in _all_keys(beginning, [*told, answer]):
-                    await self._store.keep_rounds(self._owner, Rounds(key, value))
+                    await self._store.keep_rounds(self._owner, StoredRounds(key, value))
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
             return False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from msgspec.structs import replace
 
-from toolglot.agent.host import Host
+from toolglot.agent.host import McpHost
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
@@ -38,11 +38,11 @@ from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.taping import recording
 from toolglot.store import Store, StoreError
-from toolglot.store.sqlite import NONE, SqliteStore, default_path
+from toolglot.store.sqlite import NO_STORE, SqliteStore, default_path
 from toolglot.upstream.http_client import HttpTransport
 
 if TYPE_CHECKING:
-    from toolglot.server.workers.seat import Seat
+    from toolglot.server.workers.worker_slot import WorkerSlot
 
 log = logging.getLogger("toolglot.server")
 
@@ -116,7 +116,7 @@ def _gates(limits: Limits) -> Gates:
 class Server(uvicorn.Server):
     """uvicorn, which tells the service that it is shutting down and calls back once it listens."""
 
-    def __init__(self, service: Service, on_ready: Callable[[], None], seat: Seat | None = None) -> None:
+    def __init__(self, service: Service, on_ready: Callable[[], None], seat: WorkerSlot | None = None) -> None:
         limits = service.gateway.config.limits
         self._service = service
         self._on_ready = on_ready
@@ -156,7 +156,7 @@ def run(
     log_format: str | None = None,
     quiet: bool = False,
     on_ready: Callable[[str, Start], None] = lambda url, start: None,
-    seat: Seat | None = None,
+    seat: WorkerSlot | None = None,
 ) -> None:
     """Serve until a signal ends it, as one of several workers with a `seat`. Raises `ConfigError`, `UnsafeServerError`
     or `PortInUseError` before it begins."""
@@ -179,7 +179,7 @@ async def _run(
     log_format: str | None,
     quiet: bool,
     on_ready: Callable[[str, Start], None],
-    seat: Seat | None,
+    seat: WorkerSlot | None,
 ) -> None:
     config, _, _ = configured(wishes, environ)
     async with AsyncExitStack() as open_things:
@@ -219,9 +219,9 @@ async def _run(
             await server.serve([listener, *(listener.dup() for _ in range(DOORS - 1))])
 
 
-async def _host(begun: Start, open_things: AsyncExitStack) -> Host:
+async def _host(begun: Start, open_things: AsyncExitStack) -> McpHost:
     """The MCP servers, which start while the gateway serves."""
-    host = Host(begun.gateway.config.mcp.servers)
+    host = McpHost(begun.gateway.config.mcp.servers)
     open_things.push_async_callback(host.close)
     try:
         await host.start()
@@ -252,7 +252,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str]) -> None:
     """Where responses are kept. A gateway without it still answers, so a store that cannot be opened only tells."""
     path = config.path or str(default_path(environ, Path.home()))
-    if path == NONE:
+    if path == NO_STORE:
         return
     try:
         service.store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)

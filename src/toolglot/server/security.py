@@ -28,7 +28,7 @@ from msgspec import Struct
 from toolglot.config.addresses import is_loopback
 from toolglot.config.schema import ServerConfig
 from toolglot.errors import ApiError, ToolglotError
-from toolglot.recordings.redact import without
+from toolglot.recordings.redact import replace_secrets
 
 REDACTED = "[redacted]"
 
@@ -200,7 +200,7 @@ def _shown_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[st
 
 def redact(text: str, hidden: Iterable[str]) -> str:
     """The text without these secrets, in whatever form, and without whatever stands where keys stand."""
-    return without(_SHOWN_KEYS.sub(rf"\1{REDACTED}", text), hidden, REDACTED)
+    return replace_secrets(_SHOWN_KEYS.sub(rf"\1{REDACTED}", text), hidden, REDACTED)
 
 
 class SecretFilter(logging.Filter):

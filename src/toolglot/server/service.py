@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from toolglot.agent.host import Host
+from toolglot.agent.host import McpHost
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.receipt import Loss
 from toolglot.server.approvals import PendingApprovals
@@ -114,7 +114,7 @@ class Service(Struct, kw_only=True):
     """Why there is no store although there should be one."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     """What was found out about models."""
-    host: Host | None = None
+    host: McpHost | None = None
     """The MCP servers, where some are configured."""
     approvals: PendingApprovals = field(default_factory=PendingApprovals)
     """Approval requests that no store has noted."""

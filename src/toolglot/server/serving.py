@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from toolglot.agent.host import Host
-from toolglot.agent.loop import Loop, Words
-from toolglot.agent.runner import Outcome, Runner
-from toolglot.agent.telling import Aside
-from toolglot.agent.toolbox import Attached, Toolbox, pack
+from toolglot.agent.host import McpHost
+from toolglot.agent.loop import LoopReporting, ToolLoop
+from toolglot.agent.reasoning_report import ReasoningReport
+from toolglot.agent.runner import CallOutcome, ToolRunner
+from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
@@ -35,7 +35,7 @@ from toolglot.server.service import Service
 from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.taped_tools import TapedTools
-from toolglot.tools.served import Restored, ServedCall, ServedForms
+from toolglot.tools.served import RestoredHistory, ServedCall, ServedForms
 from toolglot.translate import Exchange
 
 log = logging.getLogger("toolglot.server")
@@ -95,13 +95,13 @@ async def with_tools(
 
 
 def _packed(
-    received: ReceivedRequest, requested: RequestedServers, attached: Sequence[Attached], receipt: Receipt
+    received: ReceivedRequest, requested: RequestedServers, attached: Sequence[AttachedServer], receipt: Receipt
 ) -> Toolbox:
     taken = {tool.name for tool in requested.request.tools if isinstance(tool, Tool)}
-    return pack(attached, taken, receipt, can_ask=lambda each: _can_ask(received.client.served, each))
+    return make_toolbox(attached, taken, receipt, can_ask=lambda each: _can_ask(received.client.served, each))
 
 
-def _can_ask(forms: ServedForms | None, attached: Attached) -> bool:
+def _can_ask(forms: ServedForms | None, attached: AttachedServer) -> bool:
     """The client named the server itself, in words that have a question for it."""
     return forms is not None and forms.approval is not None and attached.asked is not None
 
@@ -114,10 +114,10 @@ class Serving:
         received: ReceivedRequest,
         context: FlowContext,
         requested: RequestedServers,
-        attached: Sequence[Attached],
+        attached: Sequence[AttachedServer],
         toolbox: Toolbox,
         model: GatewayModel,
-        host: Host,
+        host: McpHost,
         limits: McpConfig,
         kept: KeptRounds,
         approvals: Approvals,
@@ -136,17 +136,17 @@ class Serving:
         self._approvals = approvals
         self._record = context.record
         self._receipt = receipt
-        teller = Aside if forms is None else forms.teller
+        teller = ReasoningReport if forms is None else forms.teller
         approval = None if forms is None else forms.approval
-        words = Words(
+        words = LoopReporting(
             teller=teller if limits.show else None, approval=approval, on_approval_request=self._issue_approval
         )
         self._tape = None if received.tape is None else TapedTools(received.tape)
         if self._tape is not None:
             why_not = [missing(host, each.server) for each in attached]
             self._tape.at_hand(attached, why_not, limits, keeps=kept.keeps)
-        runner = Runner(host, limits, watch=self._tape, pace=host.pace.progress)
-        self._loop = Loop(model, toolbox, limits, runner, words)
+        runner = ToolRunner(host, limits, watch=self._tape, pace=host.pace.progress)
+        self._loop = ToolLoop(model, toolbox, limits, runner, words)
         self._encoder = received.client.stream_encoder(received.request, receipt)
         context.encode_fault = self._encode_error
         keepalive = self._encoder.keepalive()  # the same before and after the answer has begun
@@ -277,14 +277,14 @@ class Serving:
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
-    async def _restored(self) -> Restored:
+    async def _restored(self) -> RestoredHistory:
         """The request as the model is asked: with what the client has not seen, or has seen in its own words."""
         request = await self._kept.restored(self._request)
-        restored = Restored(request=request)
+        restored = RestoredHistory(request=request)
         if self._forms is not None:
-            restored = self._forms.restored(request, self._toolbox.name_of)
+            restored = self._forms.restored(request, self._toolbox.offered_name)
             if request is not self._request:  # what is kept does not have what the client was told beside it
-                listed = self._forms.restored(self._request, self._toolbox.name_of).listed
+                listed = self._forms.restored(self._request, self._toolbox.offered_name).listed
                 restored = replace(restored, listed=listed)
         return replace(restored, request=self._with_choice(restored.request))
 
@@ -301,7 +301,7 @@ class Serving:
         ]
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
-    def _listed(self, restored: Restored) -> list[Block]:
+    def _listed(self, restored: RestoredHistory) -> list[Block]:
         """The servers' tools, for clients that named the servers and have not been told yet."""
         if self._forms is None or not self._show:
             return []
@@ -313,7 +313,7 @@ class Serving:
                     blocks.append(block)
         return blocks
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: CallOutcome) -> None:
         """What was run is in the receipt, the log and the metrics; of what it said there is nothing there."""
         tool, label = outcome.served.offered.tool, outcome.served.offered.label
         how = "was not run" if not outcome.ran else "failed" if outcome.result.is_error else "ran"

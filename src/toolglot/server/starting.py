@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.config.addresses import is_replay, leads_to, recordings_of
-from toolglot.config.assemble import assemble, router
+from toolglot.config.assemble import assemble, make_router
 from toolglot.config.command_line import cli_config, parse_upstream
-from toolglot.config.histories import upstream_sections
-from toolglot.config.load import load
+from toolglot.config.history_sections import upstream_sections
+from toolglot.config.load import load_config
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.record_checks import directory_problem, empty_places, place_problem
 from toolglot.config.schema import Config, Limits, ReplaySpeed, UpstreamConfig
@@ -69,7 +69,7 @@ class Start(Struct, frozen=True):
 
 def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path | None, tuple[str, ...]]:
     """The configuration as the file and the flags have it. Raises `ConfigError`."""
-    loaded = load(wishes.file, environ, mcp_files=wishes.mcp_files)
+    loaded = load_config(wishes.file, environ, mcp_files=wishes.mcp_files)
     config = loaded.config
     if wishes.upstreams:
         upstreams = [parse_upstream(text) for text in wishes.upstreams]
@@ -175,7 +175,7 @@ def build(config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, befo
     for upstream in upstreams.values():
         if isinstance(upstream.transport, ReplayTransport):
             upstream.transport.redact(config.record.redact)
-    return Gateway(config, upstreams, router(config), before)
+    return Gateway(config, upstreams, make_router(config), before)
 
 
 def _upstream(

@@ -32,7 +32,7 @@ from toolglot.passes.state_placement import runs
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
 from toolglot.server.lookups import skipped
-from toolglot.store import State, Store, StoreError
+from toolglot.store import Store, StoredState, StoreError
 from toolglot.translate import Exchange
 from toolglot.upstream.offload import offload
 from toolglot.upstream.transcript import answered_prefixes, normalize_arguments, prefix_with_answer
@@ -222,7 +222,7 @@ class States(Struct, eq=False):
         except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
             return  # there is nothing that anybody could go on from
 
-    def _state(self, exchange: Exchange, asked: Request, content: Sequence[Block]) -> State | None:
+    def _state(self, exchange: Exchange, asked: Request, content: Sequence[Block]) -> StoredState | None:
         states = state_of_answer(content, exchange.upstream.name)
         if not states:
             return None
@@ -233,7 +233,7 @@ class States(Struct, eq=False):
             name = _name_of_answer(exchange.client, asked, content)
         except (ToolglotError, UnicodeEncodeError, RecursionError):
             raise StoreError("failed", "the conversation has something in it that cannot be named") from None
-        return State(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
+        return StoredState(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
 
 
 def _content(exchange: Exchange) -> tuple[Block, ...]:
@@ -322,7 +322,7 @@ def _told(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role not in _SYSTEM]
 
 
-def _read(state: State) -> AnswerState:
+def _read(state: StoredState) -> AnswerState:
     try:
         return _answer_states.decode(state.value)
     except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type

@@ -10,7 +10,7 @@ from typing import Any, cast
 from toolglot.recordings.format import StoreRead
 from toolglot.server.taping import Tape
 from toolglot.store import Store, StoreError
-from toolglot.store.as_json import READS, Kind, size_of, written
+from toolglot.store.as_json import RECORDED_READS, StoredKind, encode_stored, stored_size
 
 
 def taped(store: Store | None, tape: Tape | None) -> Store | None:
@@ -27,13 +27,13 @@ class _Taped:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        return partial(self._read, READS[name], method) if name in READS else method
+        return partial(self._read, RECORDED_READS[name], method) if name in RECORDED_READS else method
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
         """So that all are looked up: a rerun finds what was read in the order in which it was, and nothing else."""
         return True
 
-    async def _read(self, kind: Kind, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+    async def _read(self, kind: StoredKind, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         tape = self._tape
         try:
             value = await method(*args, **options)
@@ -45,5 +45,5 @@ class _Taped:
             tape.writing.line(StoreRead(at=tape.at, what=kind, failure="failed", message="no answer in time"))
             raise
         # It may be large: whoever writes it down makes JSON of it.
-        tape.writing.made(StoreRead(at=tape.at, what=kind), size_of(value), partial(written, value))
+        tape.writing.deferred_line(StoreRead(at=tape.at, what=kind), stored_size(value), partial(encode_stored, value))
         return value

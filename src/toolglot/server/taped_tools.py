@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolglot.agent.results import size_of
-from toolglot.agent.runner import Outcome, Served
-from toolglot.agent.toolbox import Attached
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.runner import CallOutcome, ServedToolCall
+from toolglot.agent.server_records import ToolFailedError
+from toolglot.agent.tool_results import value_size
+from toolglot.agent.toolbox import AttachedServer
 from toolglot.config.schema import McpConfig
 from toolglot.receipt import Receipt
 from toolglot.recordings import format as lines
-from toolglot.recordings.served import LIMITS, ServerAtHand, write_servers
+from toolglot.recordings.served_servers import RECORDED_LIMITS, AvailableServer, write_servers
 from toolglot.server.taping import Tape
 from toolglot.tools.mcp import encode_tools
 from toolglot.upstream.offload import offload
@@ -32,27 +32,27 @@ class TapedTools:
         self._tape = tape
 
     def at_hand(
-        self, attached: Sequence[Attached], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
+        self, attached: Sequence[AttachedServer], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
     ) -> None:
         """The servers for this exchange, and why some of them are not there."""
-        told = {name: getattr(limits, name) for name in LIMITS}
+        told = {name: getattr(limits, name) for name in RECORDED_LIMITS}
         line = lines.ServedTools(at=self._tape.at, limits=told, keeps=keeps)
         size = ABOUT * sum(len(each.tools) for each in attached)
-        self._tape.writing.made(line, size, partial(_written, tuple(attached), tuple(missing)))
+        self._tape.writing.deferred_line(line, size, partial(_written, tuple(attached), tuple(missing)))
 
-    def said(self, served: Served, done: float, total: float | None, message: str | None) -> None:
+    def on_progress(self, served: ServedToolCall, done: float, total: float | None, message: str | None) -> None:
         self._tape.writing.line(lines.ServedProgress(**self._about(served), done=done, total=total, message=message))
 
-    async def returned(self, served: Served, value: dict[str, Any]) -> None:
+    async def on_result(self, served: ServedToolCall, value: dict[str, Any]) -> None:
         line = lines.ServedResult(**self._about(served), arguments=served.call.arguments)
         body = b""
         try:
-            body = await offload(size_of(value), json.encode, value)
+            body = await offload(value_size(value), json.encode, value)
         except (ValueError, TypeError, RecursionError) as error:  # half a character, say: the call itself goes on
             line = replace(line, failure="unwritable", message=f"what it returned could not be recorded: {error}")
         self._tape.writing.line(line, body)
 
-    def failed(self, served: Served, why: Exception) -> None:
+    def on_failure(self, served: ServedToolCall, why: Exception) -> None:
         kind = "failed" if isinstance(why, ToolFailedError) else "late" if isinstance(why, TimeoutError) else "broken"
         message = str(why) if kind == "failed" else ""
         about = self._about(served)
@@ -60,10 +60,10 @@ class TapedTools:
             lines.ServedResult(**about, arguments=served.call.arguments, failure=kind, message=message)
         )
 
-    def served(self, outcome: Outcome) -> None:
+    def served(self, outcome: CallOutcome) -> None:
         """A call has ended, whether its tool was run or not."""
         self._tape.writing.line(
-            lines.Served(
+            lines.ServedCall(
                 **self._about(outcome.served),
                 arguments=outcome.served.call.arguments,
                 failed=bool(outcome.result.is_error),
@@ -71,15 +71,15 @@ class TapedTools:
             )
         )
 
-    def _about(self, served: Served) -> dict[str, Any]:
+    def _about(self, served: ServedToolCall) -> dict[str, Any]:
         tool = served.offered.tool
         return {"at": self._tape.at, "call": served.call.id, "server": tool.server, "tool": tool.name}
 
 
-def _written(attached: Sequence[Attached], missing: Sequence[str | None]) -> bytes:
+def _written(attached: Sequence[AttachedServer], missing: Sequence[str | None]) -> bytes:
     return write_servers(
         [
-            ServerAtHand(
+            AvailableServer(
                 label=each.label,
                 server=each.server,
                 policy=each.config.policy,

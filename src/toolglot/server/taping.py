@@ -24,17 +24,17 @@ from toolglot.recordings.format import (
     UNREAD,
     VERSION,
     CallSettings,
-    ClientRequest,
     ClientResponse,
-    End,
-    Head,
     ReceiptLines,
+    RecordedClientRequest,
+    RecordingEnd,
+    RecordingHead,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
 )
-from toolglot.recordings.settings import PUT_BACK, told_of
-from toolglot.recordings.writing.recorder import OUTCOMES, Recorder, Writing
+from toolglot.recordings.recorded_settings import STATE_ADDED, record_history
+from toolglot.recordings.writing.recorder import OUTCOMES, Recorder, RecordingWriter
 from toolglot.routing import Pattern, Target, bare
 from toolglot.server.credentials import long_enough, shown_credentials
 from toolglot.server.metrics import Metrics
@@ -85,7 +85,7 @@ class Tapes:
         secrets = [*_known(incoming.gateway.secrets), *shown_credentials(incoming.headers, incoming.query)]
         tape = Tape(self.recorder.begin(record.id, secrets), record.started)
         came = datetime.now(UTC) - timedelta(seconds=tape.at)
-        head = Head(
+        head = RecordingHead(
             version=VERSION,
             id=record.id,
             time=came.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -97,7 +97,7 @@ class Tapes:
         )
         query = incoming.scope["query_string"].decode("latin-1")
         path = incoming.scope.get("raw_path", b"").decode("latin-1") or incoming.path
-        line = ClientRequest(
+        line = RecordedClientRequest(
             at=tape.at,
             method=incoming.method,
             path=f"{path.partition('?')[0]}?{query}" if query else path,
@@ -110,7 +110,7 @@ class Tapes:
 class Tape:
     """The recording of one exchange."""
 
-    def __init__(self, writing: Writing, started: float) -> None:
+    def __init__(self, writing: RecordingWriter, started: float) -> None:
         self.writing = writing
         # The loop's own clock may tick once in a millisecond alone.
         self._began = monotonic() - (asyncio.get_running_loop().time() - started)
@@ -164,7 +164,7 @@ class Tape:
         for call in self._calls:
             call.end(UNREAD)
         usage = record.usage
-        line = End(
+        line = RecordingEnd(
             at=self.at,
             error=record.error,
             message=record.message,
@@ -185,7 +185,9 @@ def settings_of(
     forward: bool,
 ) -> CallSettings:
     """How a call is made that belongs to this exchange."""
-    history, exact = ({}, []) if told.whole or told.replay is not None else told_of(history_policy(upstream, target))
+    history, exact = (
+        ({}, []) if told.whole or told.replay is not None else record_history(history_policy(upstream, target))
+    )
     text: dict[str, Any] = {}
     if text_calls is not None:
         text = asdict(text_calls)
@@ -200,7 +202,7 @@ def settings_of(
         keeps_state=exchange.keeps_state,
         can_cut=exchange.can_cut,
         issuer=exchange.issuer,
-        state_put_back=bool(told.states) and any(PUT_BACK in line.why for line in exchange.receipt),
+        state_put_back=bool(told.states) and any(STATE_ADDED in line.why for line in exchange.receipt),
         conversation_put_back=told.replay is not None,
         cache_marks=exchange.cache_marks,
         prefix_repeats=exchange.prefix_repeats,

@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from time import time
 
-from toolglot.store import Store, StoreError, Verdict
+from toolglot.store import Store, StoreError, ToolVerdict
 from toolglot.upstream.tool_mode import REFUSAL_TTL, KnownToolMode
 from toolglot.upstream.upstream import Upstream
 
@@ -28,7 +28,7 @@ class Verdicts:
     """By the upstream's address and its name of the model."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], tuple[float, Verdict | None]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], tuple[float, ToolVerdict | None]] = OrderedDict()
 
     async def of(self, upstream: Upstream, model: str, store: Store | None) -> KnownToolMode | None:
         """What is known of this model, here or in the store; None when nothing is."""
@@ -54,7 +54,7 @@ class Verdicts:
     async def refused(self, upstream: Upstream, model: str, store: Store | None) -> None:
         """This model did not take tools."""
         now = time()
-        verdict = Verdict(upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSAL_TTL)
+        verdict = ToolVerdict(upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSAL_TTL)
         self._keep((upstream.base_url, model), now, verdict)
         if store is None:
             return
@@ -64,7 +64,7 @@ class Verdicts:
         except (StoreError, TimeoutError) as error:
             log.warning("that %s takes no tools could not be stored: %s", upstream.name, error or "no answer in time")
 
-    async def _read(self, store: Store, upstream: Upstream, model: str) -> Verdict | None:
+    async def _read(self, store: Store, upstream: Upstream, model: str) -> ToolVerdict | None:
         try:
             async with asyncio.timeout(PATIENCE):
                 return await store.verdict(upstream.base_url, model)
@@ -72,7 +72,7 @@ class Verdicts:
             log.debug("what is known of the models of %s could not be read: %s", upstream.name, error)
             return None
 
-    def _keep(self, key: tuple[str, str], now: float, verdict: Verdict | None) -> None:
+    def _keep(self, key: tuple[str, str], now: float, verdict: ToolVerdict | None) -> None:
         self._known[key] = (now, verdict)
         self._known.move_to_end(key)
         while len(self._known) > MAX_MODELS:

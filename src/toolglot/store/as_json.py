@@ -1,6 +1,6 @@
-"""What a store has found, as JSON to be recorded, and back. Stored JSON stays as it is, byte for byte.
+"""Convert what a store returns to JSON for recordings, and back. Stored JSON is preserved byte for byte.
 
-Whose it is and for whom is left out: both are made of keys.
+Owner and issuer are omitted: both are derived from keys.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
-from toolglot.store import History, Item, Replay, Rounds, State, Turn
+from toolglot.store import History, StoredItem, StoredReplay, StoredRounds, StoredState, StoredTurn
 from toolglot.wire import json
 
-Kind: TypeAlias = Literal["history", "holders", "rounds", "states", "replay"]
+StoredKind: TypeAlias = Literal["history", "holders", "rounds", "states", "replay"]
 T = TypeVar("T")
 
 _PRIVATE = frozenset({"owner", "issuer", "upstream"})
 
 
-class _Item(Struct, frozen=True):
+class _ItemForm(Struct, frozen=True):
     id: str
     item: Raw
 
 
-class _Turn(Struct, frozen=True, kw_only=True):
+class _TurnForm(Struct, frozen=True, kw_only=True):
     id: str
     created: float = 0.0
     model: str = ""
@@ -37,66 +37,66 @@ class _Turn(Struct, frozen=True, kw_only=True):
     response: Raw = Raw(b"{}")
 
 
-class _History(Struct, frozen=True, kw_only=True):
-    items: list[_Item] = []
-    turns: list[_Turn] = []
+class _HistoryForm(Struct, frozen=True, kw_only=True):
+    items: list[_ItemForm] = []
+    turns: list[_TurnForm] = []
     next: int = 0
     missing: str | None = None
     too_large: bool = False
 
 
-class _Rounds(Struct, frozen=True):
+class _RoundsForm(Struct, frozen=True):
     hash: str
     value: Raw
 
 
-class _State(Struct, frozen=True, kw_only=True):
+class _StateForm(Struct, frozen=True, kw_only=True):
     calls: str
     hash: str
     value: Raw
 
 
-class _Replay(Struct, frozen=True, kw_only=True):
+class _ReplayForm(Struct, frozen=True, kw_only=True):
     hash: str
     conversation: str
     value: Raw
     calls: tuple[str, ...] = ()
 
 
-def written(value: Any) -> bytes:
-    """Anything that a store returns when it is asked for one of these kinds."""
-    return json.encode(_written(value))
+def encode_stored(value: Any) -> bytes:
+    """Encode the result of a store method of one of these kinds."""
+    return json.encode(_to_form(value))
 
 
-def size_of(value: Any) -> int:
-    """Bytes of what is stored in it."""
+def stored_size(value: Any) -> int:
+    """Return the number of stored bytes in it."""
     match value:
         case bytes():
             return len(value)
         case Struct():
-            return sum(map(size_of, asdict(value).values()))
+            return sum(map(stored_size, asdict(value).values()))
         case Mapping():
-            return sum(map(size_of, value.values()))
+            return sum(map(stored_size, value.values()))
         case list() | tuple():
-            return sum(map(size_of, value))
+            return sum(map(stored_size, value))
     return 0
 
 
-def _written(value: Any) -> Any:
+def _to_form(value: Any) -> Any:
     match value:
         case bytes():
             return Raw(value)
         case Struct():
-            return {name: _written(each) for name, each in asdict(value).items() if name not in _PRIVATE}
+            return {name: _to_form(each) for name, each in asdict(value).items() if name not in _PRIVATE}
         case Mapping():
-            return {name: _written(each) for name, each in value.items()}
+            return {name: _to_form(each) for name, each in value.items()}
         case list() | tuple():
-            return [_written(each) for each in value]
+            return [_to_form(each) for each in value]
     return value
 
 
-def read(kind: Kind, data: bytes) -> Any:
-    """What was written.
+def decode_stored(kind: StoredKind, data: bytes) -> Any:
+    """Decode what was written.
 
     Raises:
         DecodeError: it is something else.
@@ -104,32 +104,36 @@ def read(kind: Kind, data: bytes) -> Any:
     return _READERS[kind](data)
 
 
-def _reader(form: Any, made: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+def _make_reader(form: Any, made: Callable[[Any], Any]) -> Callable[[bytes], Any]:
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(form)
     return lambda data: made(json.typed(data, decoder))
 
 
-def _made(kind: type[T], form: Struct, **more: Any) -> T:
+def _from_form(kind: type[T], form: Struct, **more: Any) -> T:
     told = {name: bytes(value) if isinstance(value, Raw) else value for name, value in asdict(form).items()}
     return kind(**{**told, **more})
 
 
-def _history(form: _History) -> History:
-    items = tuple(_made(Item, item) for item in form.items)
-    return _made(History, form, items=items, turns=tuple(_made(Turn, turn, owner="") for turn in form.turns))
+def _history(form: _HistoryForm) -> History:
+    items = tuple(_from_form(StoredItem, item) for item in form.items)
+    return _from_form(
+        History, form, items=items, turns=tuple(_from_form(StoredTurn, turn, owner="") for turn in form.turns)
+    )
 
 
-_READERS: dict[Kind, Callable[[bytes], Any]] = {
-    "history": _reader(_History, _history),
-    "holders": _reader(dict[str, Raw], lambda form: {name: bytes(value) for name, value in form.items()}),
-    "rounds": _reader(list[_Rounds], lambda form: [_made(Rounds, each) for each in form]),
-    "states": _reader(list[_State], lambda form: [_made(State, each, owner="", issuer="") for each in form]),
-    "replay": _reader(
-        _Replay | None, lambda form: None if form is None else _made(Replay, form, owner="", upstream="")
+_READERS: dict[StoredKind, Callable[[bytes], Any]] = {
+    "history": _make_reader(_HistoryForm, _history),
+    "holders": _make_reader(dict[str, Raw], lambda form: {name: bytes(value) for name, value in form.items()}),
+    "rounds": _make_reader(list[_RoundsForm], lambda form: [_from_form(StoredRounds, each) for each in form]),
+    "states": _make_reader(
+        list[_StateForm], lambda form: [_from_form(StoredState, each, owner="", issuer="") for each in form]
+    ),
+    "replay": _make_reader(
+        _ReplayForm | None, lambda form: None if form is None else _from_form(StoredReplay, form, owner="", upstream="")
     ),
 }
 
-READS: Mapping[str, Kind] = {
+RECORDED_READS: Mapping[str, StoredKind] = {
     "history": "history",
     "conversation_history": "history",
     "holders": "holders",
@@ -137,4 +141,4 @@ READS: Mapping[str, Kind] = {
     "states": "states",
     "replay": "replay",
 }
-"""The methods of a store by which a request gets what it does not say itself, and what they return."""
+"""The store methods that provide what a request does not contain itself, and their return types."""

@@ -7,13 +7,13 @@ import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
 
-from toolglot.store import Failure, StoreError
+from toolglot.store import StoreError, StoreFailure
 
 T = TypeVar("T")
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
-_FAILURES: dict[int, tuple[Failure, str]] = {
+_FAILURES: dict[int, tuple[StoreFailure, str]] = {
     sqlite3.SQLITE_FULL: ("full", "the disk or the store's file is full"),
     sqlite3.SQLITE_IOERR: ("full", "the disk refuses to read or write"),
     sqlite3.SQLITE_BUSY: ("locked", "another process holds the store's file"),
@@ -26,11 +26,11 @@ _FAILURES: dict[int, tuple[Failure, str]] = {
 }
 
 
-def explained(error: Exception) -> StoreError:
-    """Any exception as a failure of the store, in our words: SQLite's own may repeat what was to be stored.
+def as_store_error(error: Exception) -> StoreError:
+    """Convert any exception to a store failure with our own message: SQLite's may repeat what was to be stored.
 
-    A damaged file has more ways to fail than `sqlite3.Error`: the module raises `UnicodeDecodeError` where SQLite's
-    message quotes a damaged name, and rows may hold values of other types than were written.
+    A damaged file raises more than `sqlite3.Error`: the module raises `UnicodeDecodeError` if SQLite's message quotes a
+    damaged name, and rows may contain values of other types than were written.
     """
     if isinstance(error, StoreError):
         return error
@@ -39,14 +39,14 @@ def explained(error: Exception) -> StoreError:
     if isinstance(error, UnicodeError):
         return StoreError("foreign", "the file is damaged")
     code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else -1  # the rest of the bits say more than is needed
+    primary = code & 0xFF if isinstance(code, int) else -1  # the other bits are more detailed than needed
     failure, message = _FAILURES.get(primary, ("failed", f"it failed with {type(error).__name__}"))
     return StoreError(failure, message)
 
 
-def told(work: Callable[[], T]) -> T:
-    """What the work comes to. Raises `StoreError`."""
+def run_as_store_call(work: Callable[[], T]) -> T:
+    """Return the result of the work. Raises `StoreError`."""
     try:
         return work()
     except Exception as error:
-        raise explained(error) from None
+        raise as_store_error(error) from None

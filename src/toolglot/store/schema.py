@@ -1,7 +1,7 @@
-"""The tables, as the migrations that make them. A migration that was released is never changed: add another one.
+"""The tables, as migrations. A released migration is never changed: add another one.
 
-`bytes` of a thread and of all threads together are kept by triggers, so that they are right whatever deletes a row and
-whichever process does.
+Triggers maintain the `bytes` of each thread and of all threads, so that they are right whatever deletes a row, in any
+process.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from time import monotonic, sleep
 
 from toolglot.store import StoreError
 
-PATIENCE, PAUSE = 5.0, 0.01
-"""Seconds for which a file is tried again that other processes open at the same time, and between two tries."""
+OPEN_TIMEOUT, RETRY_PAUSE = 5.0, 0.01
+"""Seconds to retry opening a file that other processes open at the same time, and between two attempts."""
 
 APPLICATION_ID = 0x746F6F6C  # "tool": tells a store from anybody else's SQLite file
 
@@ -40,7 +40,7 @@ CREATE TABLE responses (
 )
 """
 
-# Where an item of a response's output is found, for requests that name an item instead of repeating it.
+# Index of the items of responses' outputs, for requests that name an item instead of repeating it.
 _OUTPUT_ITEMS = """
 CREATE TABLE output_items (
     owner TEXT NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE output_items (
 )
 """
 
-# `next` is the position of the next item: positions are never used again, as turns refer to them.
+# `next` is the position of the next item: positions are never reused, because turns refer to them.
 _CONVERSATIONS = """
 CREATE TABLE conversations (
     id TEXT PRIMARY KEY,
@@ -73,7 +73,7 @@ CREATE TABLE conversation_items (
 )
 """
 
-# What was found out about models. It is nobody's conversation: no thread has it, and its number is bounded.
+# What was found out about models. It belongs to no thread, and its number is limited.
 _VERDICTS = """
 CREATE TABLE verdicts (
     upstream TEXT NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE verdicts (
 ) WITHOUT ROWID
 """
 
-# What an upstream wants back of a conversation: the newest few of each.
+# What an upstream expects back of a conversation: the newest few of each.
 _REPLAYS = """
 CREATE TABLE replays (
     owner TEXT NOT NULL,
@@ -98,7 +98,7 @@ CREATE TABLE replays (
 )
 """
 
-# What happened between a client's request and the answer it saw: calls that were run on the way.
+# What happened between a client's request and the answer it saw: calls that were run in between.
 _ROUNDS = """
 CREATE TABLE rounds (
     owner TEXT NOT NULL,
@@ -110,7 +110,8 @@ CREATE TABLE rounds (
 )
 """
 
-# What a model wants back of an answer and its client may not keep. The answer is known by its calls, or by `hash`.
+# What a model expects back with an answer and its client may not keep. The answer is identified by its calls, or by
+# `hash`.
 _STATES = """
 CREATE TABLE states (
     owner TEXT NOT NULL,
@@ -123,7 +124,7 @@ CREATE TABLE states (
 )
 """
 
-# Requests for a client's approval of a tool call that nobody has answered. Each row is one question.
+# Unanswered requests for a client's approval of a tool call. Each row is one question.
 _APPROVALS = """
 CREATE TABLE approvals (
     owner TEXT NOT NULL,
@@ -134,10 +135,10 @@ CREATE TABLE approvals (
 """
 
 # table -> the column that names its thread
-_COUNTED = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
+_COUNTED_TABLES = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
 
 
-def _counting(table: str, thread: str) -> tuple[str, ...]:
+def _count_triggers(table: str, thread: str) -> tuple[str, ...]:
     return (
         f"""
         CREATE TRIGGER {table}_added AFTER INSERT ON {table} BEGIN
@@ -175,7 +176,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX output_items_response ON output_items (response)",
         _CONVERSATIONS,
         _CONVERSATION_ITEMS,
-        *(statement for table, thread in _COUNTED.items() for statement in _counting(table, thread)),
+        *(statement for table, thread in _COUNTED_TABLES.items() for statement in _count_triggers(table, thread)),
         """
         CREATE TRIGGER output_items_gone AFTER DELETE ON responses BEGIN
             DELETE FROM output_items WHERE response = OLD.id;
@@ -187,62 +188,62 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         _REPLAYS,
         "CREATE UNIQUE INDEX replays_hash ON replays (hash, owner, upstream)",
         "CREATE INDEX replays_thread ON replays (thread)",
-        *_counting("replays", "thread"),
+        *_count_triggers("replays", "thread"),
     ),
-    # Several may be kept of conversations that say the same. Which one is wanted is told by their calls: all that is
-    # needed to choose stands in the index, so that no value, which may be large, has to be read past.
+    # Several may be kept of conversations with the same content. Their calls decide which one is wanted: the index has
+    # everything needed to choose, so that no value, which may be large, has to be read.
     (
         "ALTER TABLE replays ADD COLUMN calls TEXT NOT NULL DEFAULT ''",
         "DROP INDEX replays_hash",
         "CREATE INDEX replays_hash ON replays (hash, owner, upstream, thread, calls)",
     ),
-    (_ROUNDS, "CREATE INDEX rounds_thread ON rounds (thread)", *_counting("rounds", "thread")),
+    (_ROUNDS, "CREATE INDEX rounds_thread ON rounds (thread)", *_count_triggers("rounds", "thread")),
     (
         _STATES,
         "CREATE INDEX states_name ON states (calls, owner, issuer, hash)",
         "CREATE INDEX states_thread ON states (thread)",
-        *_counting("states", "thread"),
+        *_count_triggers("states", "thread"),
     ),
-    # Whether anything is kept of an upstream's is asked with every request.
+    # Every request checks whether anything is kept of an upstream.
     ("CREATE INDEX states_issuer ON states (issuer, owner)",),
-    # Clients that drop the ids of calls are known by what was said alone.
+    # Clients that drop the ids of calls are identified by content alone.
     ("CREATE INDEX states_hash ON states (hash, owner, issuer)",),
     (
         _APPROVALS,
         "CREATE INDEX approvals_fingerprint ON approvals (fingerprint, owner)",
         "CREATE INDEX approvals_thread ON approvals (thread)",
-        *_counting("approvals", "thread"),
+        *_count_triggers("approvals", "thread"),
     ),
 )
 
 
-def prepare(connection: sqlite3.Connection) -> None:
-    """Bring the file to this version.
+def prepare_database(connection: sqlite3.Connection) -> None:
+    """Migrate the file to this version.
 
     Raises:
-        StoreError: the file is somebody else's, or a later version's.
+        StoreError: the file is not a store, or a later version's.
     """
-    until = monotonic() + PATIENCE
+    until = monotonic() + OPEN_TIMEOUT
     while True:
         try:
-            _prepare(connection)
+            _migrate(connection)
             return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= until:
                 raise
-        # SQLite waits for others by itself, but not where two processes change a new file to WAL at once.
-        sleep(PAUSE)
+        # SQLite waits for others by itself, but not if two processes switch a new file to WAL at once.
+        sleep(RETRY_PAUSE)
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    _recognise(connection)
-    # WAL lets readers of other processes go on while one writes; NORMAL loses nothing when the process is killed,
+def _migrate(connection: sqlite3.Connection) -> None:
+    _check_file(connection)
+    # WAL lets readers of other processes continue while one writes; NORMAL loses nothing when the process is killed,
     # and at most the last transactions when the machine is.
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again under the lock: another process may have been quicker.
+        # Checked again under the lock: another process may have been faster.
         for number, statements in enumerate(MIGRATIONS[_version(connection) :], _version(connection) + 1):
             for statement in statements:
                 connection.execute(statement)
@@ -254,8 +255,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _recognise(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN")  # both of one moment: another process may be making the tables
+def _check_file(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN")  # both at one moment: another process may be creating the tables
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -264,7 +265,7 @@ def _recognise(connection: sqlite3.Connection) -> None:
     if tables and application != APPLICATION_ID:
         raise StoreError("foreign", "the file is an SQLite database of another program")
     if not tables:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can be chosen only while there is no table
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can be set only while there is no table
     if (version := _version(connection)) > len(MIGRATIONS):
         message = f"a later version of toolglot wrote the file (schema {version}; this one knows {len(MIGRATIONS)})"
         raise StoreError("newer", message)

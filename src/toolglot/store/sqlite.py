@@ -1,7 +1,7 @@
-"""The embedded store: one SQLite file, one thread that works on it.
+"""The embedded store: one SQLite file, and one thread that accesses it.
 
-Calls wait in the thread's queue, in order, so that whoever has been told that a turn is saved will find it. Several
-processes may share the file. What is stored survives the process being killed at any moment.
+Calls wait in the thread's queue, in order: after a save has been confirmed, a read finds it. Several processes may
+share the file. Stored data survives the process being killed at any moment.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from toolglot.store import (
-    Conversation,
     History,
-    Item,
-    Page,
-    Replay,
-    Rounds,
-    Size,
-    State,
+    ItemPage,
+    StoredConversation,
+    StoredItem,
+    StoredReplay,
+    StoredRounds,
+    StoredState,
+    StoredTurn,
     StoreError,
-    Turn,
-    Verdict,
-    kept,
+    StoreSize,
+    ToolVerdict,
+    carried_state,
     tables,
     threads,
 )
-from toolglot.store.failures import told
-from toolglot.store.glance import Glance
-from toolglot.store.schema import prepare
-from toolglot.store.worker import Worker
+from toolglot.store.failures import run_as_store_call
+from toolglot.store.schema import prepare_database
+from toolglot.store.state_check import StateCheck
+from toolglot.store.worker import StoreWorker
 
 MEMORY = ":memory:"
-NONE = "none"
-"""The path of no store at all."""
+NO_STORE = "none"
+"""The path that means no store."""
 
-PRUNED_ROWS = 256
-"""Rows forgotten in one go; other calls get their turn in between."""
+PRUNE_BATCH = 256
+"""Rows to delete in one go; other calls run in between."""
 
 PRUNE_EVERY = 3600.0
-"""Seconds after which a store that is used without being written to is looked through for what is too old."""
+"""Seconds after which a store that is only read is checked for expired data."""
 
-OPENING_SECONDS = 5.0
-"""How long another process may hold the file when it is opened: it may be making the tables."""
+OPEN_WAIT = 5.0
+"""How long another process may hold the file when it is opened: it may be creating the tables."""
 
 _SPARE_BYTES = 4 * 1024 * 1024
 _PAGE = 4096
 _FREE_PAGES = 1024
-"""Pages that may lie empty in the file before some are given back to the disk."""
+"""Empty pages in the file before some are returned to the disk."""
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
 def default_path(environment: Mapping[str, str], home: Path) -> Path:
-    """Where the store is when nobody says otherwise: the user's state folder, as the XDG specification has it."""
+    """Return the default path: the user's state folder, by the XDG specification."""
     given = environment.get("XDG_STATE_HOME", "")
-    # A relative path there is to be ignored, says the specification.
+    # The specification says to ignore a relative path.
     state = Path(given) if os.path.isabs(given) else home / ".local" / "state"
     return state / "toolglot" / "toolglot.sqlite3"
 
@@ -71,19 +71,20 @@ def _open(path: str, max_bytes: int) -> sqlite3.Connection:
     if path != MEMORY:
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # SQLite gives its side files the rights of the main one, which therefore must be private before it is used.
+        # SQLite gives its side files the permissions of the main one, which must therefore be private before it is
+        # used.
         descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
-    # No statement opens a transaction by itself: every one is begun by name. The thread that opens the file is not
-    # the one that works on it, and only one ever does.
-    connection = sqlite3.connect(path, timeout=OPENING_SECONDS, isolation_level=None, check_same_thread=False)
+    # No statement opens a transaction implicitly. The thread that opens the file is not the one that uses it, and only
+    # one thread ever does.
+    connection = sqlite3.connect(path, timeout=OPEN_WAIT, isolation_level=None, check_same_thread=False)
     try:
-        prepare(connection)
-        # Whatever happens the file stays within its limit: half as much again is for indexes and half-empty pages.
+        prepare_database(connection)
+        # The file always stays within its limit: half as much again is for indexes and half-empty pages.
         connection.execute(f"PRAGMA max_page_count = {(max_bytes * 3 // 2 + _SPARE_BYTES) // _PAGE}").fetchall()
         connection.execute(f"PRAGMA journal_size_limit = {_SPARE_BYTES}").fetchall()
         connection.execute("PRAGMA busy_timeout = 0").fetchall()
@@ -121,19 +122,19 @@ class SqliteStore:
         self._max_age = max_age
         self._now = now
         try:
-            self._connection = told(lambda: _open(self.path, max_bytes))
+            self._connection = run_as_store_call(lambda: _open(self.path, max_bytes))
         except StoreError as error:
             raise StoreError(error.failure, f"{self.path}: {error}") from None
-        self._glance = Glance(self.path)
-        self._worker = Worker("toolglot-store", busy_timeout)
+        self._glance = StateCheck(self.path)
+        self._worker = StoreWorker("toolglot-store", busy_timeout)
         self._pruning = False
         self._pruned = -inf
         self._touching: set[asyncio.Task[None]] = set()
 
-    async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
+    async def save(self, turn: StoredTurn, items: Sequence[StoredItem] = (), output_ids: Sequence[str] = ()) -> None:
         await self._grow(tables.save, self._now(), self._max_bytes, turn, items, output_ids)
 
-    async def turn(self, owner: str, response: str) -> Turn | None:
+    async def turn(self, owner: str, response: str) -> StoredTurn | None:
         return await self._read(tables.turn, owner, response)
 
     async def delete_turn(self, owner: str, response: str) -> bool:
@@ -145,10 +146,10 @@ class SqliteStore:
     async def holders(self, owner: str, items: Sequence[str]) -> Mapping[str, bytes]:
         return await self._read(tables.holders, owner, items)
 
-    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
+    async def create_conversation(self, conversation: StoredConversation, items: Sequence[StoredItem] = ()) -> None:
         await self._grow(tables.create_conversation, self._now(), self._max_bytes, conversation, items)
 
-    async def conversation(self, owner: str, conversation: str) -> Conversation | None:
+    async def conversation(self, owner: str, conversation: str) -> StoredConversation | None:
         return await self._read(tables.conversation, owner, conversation)
 
     async def update_conversation(self, owner: str, conversation: str, metadata: bytes) -> bool:
@@ -160,56 +161,58 @@ class SqliteStore:
     async def conversation_history(self, owner: str, conversation: str, *, max_bytes: int) -> History:
         return await self._read(tables.conversation_history, owner, conversation, max_bytes)
 
-    async def add_items(self, owner: str, conversation: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
+    async def add_items(
+        self, owner: str, conversation: str, items: Sequence[StoredItem]
+    ) -> tuple[StoredItem, ...] | None:
         return await self._grow(tables.add_items, self._now(), self._max_bytes, owner, conversation, items)
 
     async def page(
         self, owner: str, conversation: str, *, after: str | None, limit: int, descending: bool
-    ) -> Page | None:
+    ) -> ItemPage | None:
         return await self._read(tables.page, owner, conversation, after, limit, descending)
 
-    async def item(self, owner: str, conversation: str, item: str) -> Item | None:
+    async def item(self, owner: str, conversation: str, item: str) -> StoredItem | None:
         return await self._read(tables.item, owner, conversation, item)
 
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool:
         return await self._write(tables.delete_item, owner, conversation, item)
 
-    async def remember(self, verdict: Verdict) -> None:
+    async def remember(self, verdict: ToolVerdict) -> None:
         await self._write(tables.remember, self._now(), verdict)
 
-    async def verdict(self, upstream: str, model: str) -> Verdict | None:
+    async def verdict(self, upstream: str, model: str) -> ToolVerdict | None:
         return await self._read(tables.verdict, self._now(), upstream, model)
 
-    async def keep_replay(self, replay: Replay) -> None:
-        await self._grow(kept.keep_replay, self._now(), self._max_bytes, replay)
+    async def keep_replay(self, replay: StoredReplay) -> None:
+        await self._grow(carried_state.keep_replay, self._now(), self._max_bytes, replay)
 
     async def replay(
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
-    ) -> Replay | None:
-        return await self._read(kept.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
+    ) -> StoredReplay | None:
+        return await self._read(carried_state.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
 
     async def issue_approval(self, owner: str, fingerprint: str) -> None:
-        await self._grow(kept.issue_approval, self._now(), self._max_bytes, owner, fingerprint)
+        await self._grow(carried_state.issue_approval, self._now(), self._max_bytes, owner, fingerprint)
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
         oldest, _ = self._ages()
-        return await self._write(kept.redeem_approval, oldest, owner, fingerprint)
+        return await self._write(carried_state.redeem_approval, oldest, owner, fingerprint)
 
-    async def keep_rounds(self, owner: str, rounds: Rounds) -> None:
-        await self._grow(kept.keep_rounds, self._now(), self._max_bytes, owner, rounds)
+    async def keep_rounds(self, owner: str, rounds: StoredRounds) -> None:
+        await self._grow(carried_state.keep_rounds, self._now(), self._max_bytes, owner, rounds)
 
-    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
-        found, stale = await self._read(kept.rounds, *self._ages(), owner, hashes)
+    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[StoredRounds]:
+        found, stale = await self._read(carried_state.rounds, *self._ages(), owner, hashes)
         self._touch(stale)
         return found
 
-    async def keep_state(self, state: State) -> None:
-        await self._grow(kept.keep_state, self._now(), self._max_bytes, state)
+    async def keep_state(self, state: StoredState) -> None:
+        await self._grow(carried_state.keep_state, self._now(), self._max_bytes, state)
 
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
-    ) -> list[State]:
-        found, stale = await self._read(kept.states, *self._ages(), owner, issuer, calls, hashes)
+    ) -> list[StoredState]:
+        found, stale = await self._read(carried_state.states, *self._ages(), owner, issuer, calls, hashes)
         self._touch(stale)
         return found
 
@@ -217,11 +220,12 @@ class SqliteStore:
         return self._glance.has_states(owner, issuer)
 
     def _ages(self) -> tuple[float, float]:
-        """When what is too old was used last, and what is not to be touched yet: reading is to write but rarely."""
+        """Return the last-use times before which data has expired, and before which it is updated: reads should rarely
+        write."""
         return self._now() - self._max_age, self._now() - self._max_age / 10
 
     def _touch(self, stale: Sequence[str]) -> None:
-        """Note, when there is time for it, that threads are of use: whoever has read waits for nothing."""
+        """Update the last use of threads later: the reader does not wait for it."""
         if stale:
             task = asyncio.create_task(self._touched(stale))
             self._touching.add(task)
@@ -229,13 +233,13 @@ class SqliteStore:
 
     async def _touched(self, stale: Sequence[str]) -> None:
         with suppress(StoreError):  # they are found again the next time
-            await self._write(threads.touch, self._now(), stale)
+            await self._write(threads.touch_threads, self._now(), stale)
 
-    async def size(self) -> Size:
-        return await self._read(threads.size)
+    async def size(self) -> StoreSize:
+        return await self._read(threads.store_size)
 
     async def close(self) -> None:
-        """Finish what waits, then close the file. A second call does nothing."""
+        """Finish pending calls, then close the file. A second call does nothing."""
         try:
             await self._worker.close(self._connection.close)
         finally:
@@ -245,7 +249,7 @@ class SqliteStore:
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
         def read() -> T:
-            # What other processes write meanwhile is not seen: all statements are about one moment.
+            # All statements see one moment: writes of other processes are not visible meanwhile.
             with self._transaction("BEGIN"):
                 return work(self._connection, *arguments, **named)
 
@@ -291,7 +295,7 @@ class SqliteStore:
                 self._connection.execute("ROLLBACK")
 
     def _prune_quietly(self) -> None:
-        """Make room after a write, which stands even if this fails: the next one tries again."""
+        """Make room after a write, which remains valid if this fails: the next one tries again."""
         try:
             self._prune()
         except Exception:  # a damaged file fails in many ways
@@ -300,10 +304,10 @@ class SqliteStore:
     def _prune(self) -> None:
         self._pruning = False
         oldest = self._now() - self._max_age
-        if not threads.crowded(self._connection, oldest, self._max_bytes):
-            return  # mostly: without the file's lock
+        if not threads.thread_to_prune(self._connection, oldest, self._max_bytes):
+            return  # the usual case, without locking the file
         with self._transaction():
-            more = threads.prune(self._connection, oldest, self._max_bytes, PRUNED_ROWS)
+            more = threads.prune_rows(self._connection, oldest, self._max_bytes, PRUNE_BATCH)
         if not more:
             return
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()

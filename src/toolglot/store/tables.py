@@ -1,6 +1,6 @@
-"""The SQL of responses, conversations and verdicts: plain functions on a connection, called by one thread at a time.
+"""SQL for responses, conversations and verdicts: plain functions on a connection, called by one thread at a time.
 
-All of them run inside a transaction which their caller begins.
+All of them run inside a transaction that their caller begins.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from toolglot.store import Conversation, History, Item, Page, Turn, Verdict
-from toolglot.store.threads import ROW_BYTES, use
+from toolglot.store import History, ItemPage, StoredConversation, StoredItem, StoredTurn, ToolVerdict
+from toolglot.store.threads import ROW_BYTES, grow_thread
 
 MAX_VERDICTS = 1000
-"""Models about which something is known; beyond them the oldest goes."""
+"""Maximum number of models with a verdict; beyond it the oldest is deleted."""
 
 _VERDICT = "upstream, model, tools, found, until"
 _TURN = "id, owner, created, model, previous, conversation, before, request_input, response"
 
 
-def _turn(row: Sequence[object] | None) -> Turn | None:
-    return Turn(**dict(zip(Turn.__struct_fields__, row, strict=True))) if row is not None else None  # type: ignore[arg-type]
+def _turn(row: Sequence[object] | None) -> StoredTurn | None:
+    return StoredTurn(**dict(zip(StoredTurn.__struct_fields__, row, strict=True))) if row is not None else None  # type: ignore[arg-type]
 
 
 def save(
     connection: sqlite3.Connection,
     now: float,
     max_bytes: int,
-    turn: Turn,
-    items: Sequence[Item],
+    turn: StoredTurn,
+    items: Sequence[StoredItem],
     output_ids: Sequence[str],
 ) -> None:
-    thread = turn.conversation or _thread_of(connection, turn.owner, turn.previous) or turn.id
+    thread = turn.conversation or _find_thread(connection, turn.owner, turn.previous) or turn.id
     weight = ROW_BYTES * (1 + len(output_ids)) + len(turn.request_input) + len(turn.response)
-    use(connection, thread, now, max_bytes, weight + _weight(items))
+    grow_thread(connection, thread, now, max_bytes, weight + _stored_bytes(items))
     connection.execute(
         f"INSERT INTO responses ({_TURN}, thread, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -56,18 +56,18 @@ def save(
         _append(connection, turn.conversation, items)
 
 
-def _thread_of(connection: sqlite3.Connection, owner: str, response: str | None) -> str | None:
+def _find_thread(connection: sqlite3.Connection, owner: str, response: str | None) -> str | None:
     if response is None:
         return None
     row = connection.execute("SELECT thread FROM responses WHERE id = ? AND owner = ?", (response, owner)).fetchone()
     return row[0] if row else None
 
 
-def _weight(items: Iterable[Item]) -> int:
+def _stored_bytes(items: Iterable[StoredItem]) -> int:
     return sum(ROW_BYTES + len(item.item) for item in items)
 
 
-def turn(connection: sqlite3.Connection, owner: str, response: str) -> Turn | None:
+def turn(connection: sqlite3.Connection, owner: str, response: str) -> StoredTurn | None:
     rows = connection.execute(f"SELECT {_TURN} FROM responses WHERE id = ? AND owner = ?", (response, owner))
     return _turn(rows.fetchone())
 
@@ -77,7 +77,7 @@ def delete_turn(connection: sqlite3.Connection, owner: str, response: str) -> bo
 
 
 def history(connection: sqlite3.Connection, owner: str, response: str, max_bytes: int, max_turns: int) -> History:
-    turns: list[Turn] = []
+    turns: list[StoredTurn] = []
     size = 0
     wanted: str | None = response
     while wanted is not None:
@@ -114,10 +114,10 @@ def holders(connection: sqlite3.Connection, owner: str, items: Sequence[str]) ->
 
 
 def create_conversation(
-    connection: sqlite3.Connection, now: float, max_bytes: int, new: Conversation, items: Sequence[Item]
+    connection: sqlite3.Connection, now: float, max_bytes: int, new: StoredConversation, items: Sequence[StoredItem]
 ) -> None:
     weight = ROW_BYTES + len(new.metadata)
-    use(connection, new.id, now, max_bytes, weight + _weight(items))
+    grow_thread(connection, new.id, now, max_bytes, weight + _stored_bytes(items))
     connection.execute(
         "INSERT INTO conversations (id, owner, created, metadata, bytes) VALUES (?, ?, ?, ?, ?)",
         (new.id, new.owner, new.created, new.metadata, weight),
@@ -125,11 +125,11 @@ def create_conversation(
     _append(connection, new.id, items)
 
 
-def conversation(connection: sqlite3.Connection, owner: str, wanted: str) -> Conversation | None:
+def conversation(connection: sqlite3.Connection, owner: str, wanted: str) -> StoredConversation | None:
     row = connection.execute(
         "SELECT created, metadata FROM conversations WHERE id = ? AND owner = ?", (wanted, owner)
     ).fetchone()
-    return Conversation(id=wanted, owner=owner, created=row[0], metadata=row[1]) if row else None
+    return StoredConversation(id=wanted, owner=owner, created=row[0], metadata=row[1]) if row else None
 
 
 def update_conversation(connection: sqlite3.Connection, owner: str, wanted: str, metadata: bytes) -> bool:
@@ -158,13 +158,13 @@ def conversation_history(
         "ORDER BY position",
         (wanted, before, before),
     )
-    items: list[Item] = []
+    items: list[StoredItem] = []
     size = 0
     for name, item in rows:
         size += len(item)
         if size > max_bytes:
             return History(too_large=True)
-        items.append(Item(name, item))
+        items.append(StoredItem(name, item))
     return History(items=tuple(items), next=_next_position(connection, wanted))
 
 
@@ -173,16 +173,16 @@ def _next_position(connection: sqlite3.Connection, wanted: str) -> int:
 
 
 def add_items(
-    connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, wanted: str, items: Sequence[Item]
-) -> tuple[Item, ...] | None:
+    connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, wanted: str, items: Sequence[StoredItem]
+) -> tuple[StoredItem, ...] | None:
     if conversation(connection, owner, wanted) is None:
         return None
-    use(connection, wanted, now, max_bytes, _weight(items))
+    grow_thread(connection, wanted, now, max_bytes, _stored_bytes(items))
     return _append(connection, wanted, items)
 
 
-def _append(connection: sqlite3.Connection, wanted: str, items: Sequence[Item]) -> tuple[Item, ...]:
-    added: list[Item] = []
+def _append(connection: sqlite3.Connection, wanted: str, items: Sequence[StoredItem]) -> tuple[StoredItem, ...]:
+    added: list[StoredItem] = []
     for position, item in enumerate(items, _next_position(connection, wanted)):
         name = item.id
         if item_of(connection, wanted, name) is not None:
@@ -192,14 +192,14 @@ def _append(connection: sqlite3.Connection, wanted: str, items: Sequence[Item]) 
             "INSERT INTO conversation_items (conversation, position, id, item, bytes) VALUES (?, ?, ?, ?, ?)",
             (wanted, position, name, item.item, ROW_BYTES + len(item.item)),
         )
-        added.append(Item(name, item.item))
+        added.append(StoredItem(name, item.item))
     connection.execute("UPDATE conversations SET next = next + ? WHERE id = ?", (len(added), wanted))
     return tuple(added)
 
 
 def page(
     connection: sqlite3.Connection, owner: str, wanted: str, after: str | None, limit: int, descending: bool
-) -> Page | None:
+) -> ItemPage | None:
     if conversation(connection, owner, wanted) is None:
         return None
     start: int | None = None
@@ -216,18 +216,18 @@ def page(
         f"ORDER BY position {order} LIMIT ?",
         (wanted, start, start, limit + 1),
     ).fetchall()
-    return Page(tuple(Item(*row) for row in rows[:limit]), len(rows) > limit)
+    return ItemPage(tuple(StoredItem(*row) for row in rows[:limit]), len(rows) > limit)
 
 
-def item(connection: sqlite3.Connection, owner: str, wanted: str, name: str) -> Item | None:
+def item(connection: sqlite3.Connection, owner: str, wanted: str, name: str) -> StoredItem | None:
     return item_of(connection, wanted, name) if conversation(connection, owner, wanted) else None
 
 
-def item_of(connection: sqlite3.Connection, wanted: str, name: str) -> Item | None:
+def item_of(connection: sqlite3.Connection, wanted: str, name: str) -> StoredItem | None:
     row = connection.execute(
         "SELECT item FROM conversation_items WHERE conversation = ? AND id = ?", (wanted, name)
     ).fetchone()
-    return Item(name, row[0]) if row else None
+    return StoredItem(name, row[0]) if row else None
 
 
 def delete_item(connection: sqlite3.Connection, owner: str, wanted: str, name: str) -> bool:
@@ -237,7 +237,7 @@ def delete_item(connection: sqlite3.Connection, owner: str, wanted: str, name: s
     return rows.rowcount > 0
 
 
-def remember(connection: sqlite3.Connection, now: float, verdict: Verdict) -> None:
+def remember(connection: sqlite3.Connection, now: float, verdict: ToolVerdict) -> None:
     row = (verdict.upstream, verdict.model, verdict.tools, verdict.found, verdict.until)
     connection.execute(f"INSERT OR REPLACE INTO verdicts ({_VERDICT}) VALUES (?, ?, ?, ?, ?)", row)
     connection.execute("DELETE FROM verdicts WHERE until <= ?", (now,))
@@ -248,8 +248,8 @@ def remember(connection: sqlite3.Connection, now: float, verdict: Verdict) -> No
     )
 
 
-def verdict(connection: sqlite3.Connection, now: float, upstream: str, model: str) -> Verdict | None:
+def verdict(connection: sqlite3.Connection, now: float, upstream: str, model: str) -> ToolVerdict | None:
     row = connection.execute(
         f"SELECT {_VERDICT} FROM verdicts WHERE upstream = ? AND model = ? AND until > ?", (upstream, model, now)
     ).fetchone()
-    return Verdict(**dict(zip(Verdict.__struct_fields__, row, strict=True))) if row is not None else None
+    return ToolVerdict(**dict(zip(ToolVerdict.__struct_fields__, row, strict=True))) if row is not None else None

@@ -1,6 +1,6 @@
-"""Threads, by which the store is bounded: what belongs together and is forgotten together, as SQL.
+"""Threads, the units of deletion that limit the store's size, as SQL.
 
-All functions run inside a transaction which their caller begins.
+All functions run inside a transaction that their caller begins.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from toolglot.store import Size, StoreError
+from toolglot.store import StoreError, StoreSize
 
 ROW_BYTES = 256
-"""What a row weighs beside its JSON: ids, numbers, indexes."""
+"""Size of a row in addition to its JSON: ids, numbers, indexes."""
 
 
-def use(connection: sqlite3.Connection, thread: str, now: float, max_bytes: int, more: int) -> None:
-    """Note that a thread grows; one that would fill the whole store may not, as all others would go for it."""
+def grow_thread(connection: sqlite3.Connection, thread: str, now: float, max_bytes: int, more: int) -> None:
+    """Record that a thread grows; refuses one that would fill the whole store and displace all others."""
     connection.execute(
         "INSERT INTO threads (id, used) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET used = excluded.used",
         (thread, now),
@@ -26,29 +26,29 @@ def use(connection: sqlite3.Connection, thread: str, now: float, max_bytes: int,
         raise StoreError("full", message)
 
 
-def touch(connection: sqlite3.Connection, now: float, threads: Sequence[str]) -> None:
-    """Note that threads were of use, as far as they are still there."""
+def touch_threads(connection: sqlite3.Connection, now: float, threads: Sequence[str]) -> None:
+    """Record that existing threads were used."""
     connection.executemany("UPDATE threads SET used = max(used, ?) WHERE id = ?", ((now, each) for each in threads))
 
 
-def size(connection: sqlite3.Connection) -> Size:
-    return Size(*connection.execute("SELECT totals.bytes, (SELECT count(*) FROM threads) FROM totals").fetchone())
+def store_size(connection: sqlite3.Connection) -> StoreSize:
+    return StoreSize(*connection.execute("SELECT totals.bytes, (SELECT count(*) FROM threads) FROM totals").fetchone())
 
 
-def crowded(connection: sqlite3.Connection, oldest: float, max_bytes: int) -> str | None:
-    """The thread that was used the longest ago, if it has to go. It needs no transaction."""
+def thread_to_prune(connection: sqlite3.Connection, oldest: float, max_bytes: int) -> str | None:
+    """Return the least recently used thread, if it has to be deleted. Needs no transaction."""
     found = connection.execute(
         "SELECT id, used, (SELECT bytes FROM totals) FROM threads ORDER BY used LIMIT 1"
     ).fetchone()
     return None if found is None or (found[1] >= oldest and found[2] <= max_bytes) else str(found[0])
 
 
-def prune(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: int) -> bool:
-    """Forget some rows of the thread that was used the longest ago, if it has to go; whether one had to."""
-    thread = crowded(connection, oldest, max_bytes)
+def prune_rows(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: int) -> bool:
+    """Delete some rows of the least recently used thread, if it has to be deleted; returns whether it had to."""
+    thread = thread_to_prune(connection, oldest, max_bytes)
     if thread is None:
         return False
-    # Items first and the conversation itself last: while a part is left, so is the thread, and the next call goes on.
+    # Items first and the conversation itself last: while a part is left, so is the thread, and the next call continues.
     for statement in (
         "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM responses WHERE thread = ? LIMIT ?)",
         "DELETE FROM replays WHERE rowid IN (SELECT rowid FROM replays WHERE thread = ? LIMIT ?)",

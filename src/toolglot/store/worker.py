@@ -1,7 +1,8 @@
-"""One thread that works through calls in their order, and the event loops in which somebody waits for them.
+"""A thread that runs calls in order, for callers in event loops.
 
-The thread never waits for another process that holds the file: whoever asked does, beside the others, and the thread
-goes on with what can be done. Once the file was held for longer than anybody is to wait, nobody waits for a while.
+The thread never waits for another process that holds the file: the caller does, concurrently with others, and the
+thread continues with what can be done. Once the file was held for longer than a call may wait, no call waits for a
+while.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from toolglot.store import StoreError
-from toolglot.store.failures import told
+from toolglot.store.failures import run_as_store_call
 
-MAX_WAITING = 4096
-"""Calls that may wait for the thread. A disk that hangs must not fill the memory with what is to be written."""
+MAX_QUEUED = 4096
+"""Maximum queued calls. A disk that hangs must not fill the memory with pending writes."""
 
-IMPATIENT_SECONDS = 5.0
-"""How long a call is tried only once, after the file was not free in time for another one."""
+NO_RETRY_SECONDS = 5.0
+"""How long calls are tried only once, after the file was not free in time for another one."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
-"""Between two tries, in seconds."""
+_FIRST_PAUSE, _MAX_PAUSE = 0.002, 0.05
+"""Between two attempts, in seconds."""
 
 T = TypeVar("T")
 
 
-class _Call(Struct):
-    """Something that the thread is to do, and who is told what it came to."""
+class _QueuedCall(Struct):
+    """Work for the thread, and the future for its result."""
 
     work: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     over: asyncio.Future[Any]
     until: float
-    """When it is tried no more, should another process hold the file."""
+    """Deadline for retries while another process holds the file."""
     writes: bool
     pause: float = _FIRST_PAUSE
 
 
-class Worker:
+class StoreWorker:
     """`patience`: seconds that a call waits while another process writes."""
 
     def __init__(self, name: str, patience: float) -> None:
@@ -57,65 +58,65 @@ class Worker:
         self._calls: set[asyncio.Future[Any]] = set()
 
     def call(self, work: Callable[[], T], *, writes: bool) -> asyncio.Future[T]:
-        """What the work comes to, as soon as its turn has come. Raises `StoreError`, at once or when it is awaited."""
+        """Queue the work and return its future result. Raises `StoreError`, at once or when it is awaited."""
         asked, loop = time.monotonic(), asyncio.get_running_loop()
         until = asked + (self._patience if asked >= self._impatient else 0.0)
-        call = _Call(work, loop, loop.create_future(), until, writes)
+        call = _QueuedCall(work, loop, loop.create_future(), until, writes)
         with self._lock:
             if self._closed:
                 raise StoreError("closed", "the store is closed")
             self._submit(call)
         self._calls.add(call.over)
         call.over.add_done_callback(self._calls.discard)
-        # Whoever waits may be cancelled (its client left); what it has asked for is done all the same.
+        # The waiting task may be canceled (its client left); the work is done anyway.
         return asyncio.shield(call.over)
 
     def later(self, work: Callable[[], object]) -> bool:
-        """Have something done for which nobody waits; False if it is too late for that."""
+        """Queue work without waiting for it; False if it is too late for that."""
         with self._lock:
             if not self._closed:
                 self._thread.submit(work)
             return not self._closed
 
     async def close(self, last: Callable[[], object]) -> None:
-        """Finish what waits, then this. A second call does nothing."""
+        """Finish what is queued, then run `last`. A second call does nothing."""
         with self._lock:
             closing, self._closed = not self._closed, True
         if closing:
             try:
-                # Of another loop nobody waits any more; what was asked for there is in the thread, before the last.
+                # Nobody waits in another loop any more; its calls are in the thread's queue, before the last.
                 loop = asyncio.get_running_loop()
                 waiting = [call for call in self._calls if not call.done() and call.get_loop() is loop]
                 await asyncio.gather(*waiting, return_exceptions=True)
-                # Not one of the calls that may be refused: it is the last, however many wait before it.
-                await asyncio.shield(asyncio.wrap_future(self._thread.submit(told, last)))
+                # Not subject to the queue limit: it is the last, however many wait before it.
+                await asyncio.shield(asyncio.wrap_future(self._thread.submit(run_as_store_call, last)))
             finally:
                 self._thread.shutdown(wait=False)
 
-    def _submit(self, call: _Call) -> None:
-        if self._waiting >= MAX_WAITING:
+    def _submit(self, call: _QueuedCall) -> None:
+        if self._waiting >= MAX_QUEUED:
             raise StoreError("busy", f"{self._waiting} calls wait for the store already")
         self._waiting += 1
         self._thread.submit(self._work, call)
 
-    def _work(self, call: _Call) -> None:
-        """In the thread: do it, and tell the loop what it came to."""
+    def _work(self, call: _QueuedCall) -> None:
+        """Runs in the thread: do the work, and report the result to the loop."""
         result = failure = None
         try:
-            result = told(call.work)
-        except BaseException as error:  # whatever it is, it is for whoever asked
+            result = run_as_store_call(call.work)
+        except BaseException as error:  # any exception belongs to the caller
             failure = error
         with self._lock:
             self._waiting -= 1
-        with suppress(RuntimeError):  # a loop that is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             call.loop.call_soon_threadsafe(self._settle, call, result, failure)
 
-    def _settle(self, call: _Call, result: Any, failure: BaseException | None) -> None:
-        """In the loop: tell whoever asked; or try again, while another process holds the file."""
-        if call.over.done():  # whoever was to close the store has given up
+    def _settle(self, call: _QueuedCall, result: Any, failure: BaseException | None) -> None:
+        """Runs in the loop: report to the caller; or retry while another process holds the file."""
+        if call.over.done():  # the caller that was to close the store has given up
             return
         if failure is None:
-            if call.writes:  # reading may go on all the while
+            if call.writes:  # reads may continue all the while
                 self._impatient = -inf
             call.over.set_result(result)
             return
@@ -123,13 +124,13 @@ class Worker:
             if time.monotonic() < call.until:
                 call.loop.call_later(call.pause, self._try_again, call)
                 return
-            self._impatient = time.monotonic() + IMPATIENT_SECONDS
+            self._impatient = time.monotonic() + NO_RETRY_SECONDS
         call.over.set_exception(failure)
 
-    def _try_again(self, call: _Call) -> None:
+    def _try_again(self, call: _QueuedCall) -> None:
         if call.over.done():
             return
-        call.pause = min(call.pause * 2, _LONGEST_PAUSE)
+        call.pause = min(call.pause * 2, _MAX_PAUSE)
         try:
             with self._lock:
                 self._submit(call)

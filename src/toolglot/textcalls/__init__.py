@@ -1,4 +1,4 @@
-"""Tool calls written as plain text: read out of a model's answer as it comes, repaired where they are broken.
+"""Tool calls written as plain text: parsed from a model's answer as it streams, and repaired if they are broken.
 
     reader = parser("hermes_json", tools)
     for piece in pieces:

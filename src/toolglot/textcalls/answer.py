@@ -1,16 +1,16 @@
-"""The event pass for models that write their calls as text: an answer's text becomes text, reasoning and calls.
+"""The event pass for models that write calls as text: splits an answer's text into text, reasoning and calls.
 
-It runs first, because everything behind it (the reason to stop, names, ids) then sees calls as if they were native.
-Deltas leave at once. What an upstream gives natively passes as it is, in its place.
+It runs first, so that the later passes (stop reason, names, ids) see the calls as if they were native. Deltas are
+passed on at once. Native blocks of the upstream pass unchanged, in their place.
 
-A call that cannot be run is bad: its tool is unknown, its arguments do not fit or cannot be read. What becomes of it is
-the exchange's setting. Where the model is to be asked again, everything from the first call on waits for the end of the
-answer, since nobody may see a call that will be taken back.
+A call that cannot be run is bad: its tool is unknown, or its arguments are invalid or unreadable. The exchange's
+settings decide how to handle it. If the model is to be asked again, everything from the first call on is held until the
+end of the answer, because the client must not see a call that will be withdrawn.
 
-A call that cannot be read can be handed to nobody, whatever the setting. In a stream its beginning has been seen, and
-the only end that no client misreads is an error. A whole answer shows it as text, with what the model wrote. A call
-that a limit has cut is another matter: the reason for the end of the answer tells. A leaked call waits for its end,
-and one that is not whole stays the text that it was.
+An unreadable call cannot be passed on, whatever the settings. In a stream its beginning was already sent, and an error
+is the only end that no client misreads. A whole answer shows it as text, with what the model wrote. A call that a limit
+cut off is different: the stop reason explains it. A leaked call is held until its end, and stays text if it is
+incomplete.
 """
 
 from __future__ import annotations
@@ -23,28 +23,27 @@ from toolglot.passes import Context
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import CUTS
 from toolglot.textcalls import Engine
-from toolglot.textcalls.again import Again, Written
 from toolglot.textcalls.answer_format import answer_format
-from toolglot.textcalls.bad import BadCall, BadKind, failed, short, shown, tell
-from toolglot.textcalls.call_ids import CallIds
-from toolglot.textcalls.escapes import Undoing
+from toolglot.textcalls.argument_problems import find_argument_problems
+from toolglot.textcalls.bad_call import BadCall, BadKind, bad_call_error, bad_call_text, report_bad_call, shorten_raw
+from toolglot.textcalls.call_ids import TextCallIds
 from toolglot.textcalls.events import CallEvent
-from toolglot.textcalls.leaks import LeakReader
-from toolglot.textcalls.notes import without_notes
-from toolglot.textcalls.problems import argument_problems
+from toolglot.textcalls.leaked_calls import LeakedCallReader
 from toolglot.textcalls.prompts.render import result_marks
+from toolglot.textcalls.retry_prompt import AttemptedCall, RetryPrompt
+from toolglot.textcalls.shape_notes import without_shape_notes
+from toolglot.textcalls.unescape import Unescaper
 from toolglot.wire import json
 
-RAW = "$raw"
-"""The note, under the name `toolglot`, on a call whose arguments were repaired or cannot be read: what the model had
-written."""
+RAW_NOTE = "$raw"
+"""Note, under the name `toolglot`, on a call whose arguments were repaired or are unreadable: what the model wrote."""
 
 
-class Answer:
-    """`again`: this is a second answer, and a first one went before it. `whole`: it does not stream, so that nobody
-    sees the beginning of a call before its end."""
+class TextAnswerPass:
+    """`again`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
+    never sees the beginning of a call before its end."""
 
-    def __init__(self, context: Context, again: Again | None = None, *, whole: bool = False) -> None:
+    def __init__(self, context: Context, again: RetryPrompt | None = None, *, whole: bool = False) -> None:
         assert context.text_calls is not None
         self._context = context
         self._receipt = context.receipt
@@ -53,56 +52,56 @@ class Answer:
         self._format = answer_format(self._settings, callable_=bool(self._tools))
         self._results = result_marks(self._settings.format, tuple(self._tools))
         self._whole = whole
-        self._ids = CallIds(context.text_past)
-        self._escapes = context.text_escapes or None  # zero cost where nothing was escaped
-        self._next = 0  # the index of the next block
+        self._ids = TextCallIds(context.text_past)
+        self._escapes = context.text_escapes or None  # None costs nothing if nothing was escaped
+        self._next = 0  # index of the next block
         self._started = False
-        self.wants_again: Again | None
-        """The model is to be asked once more. The answer goes on with `go_on`."""
+        self.wants_again: RetryPrompt | None
+        """Set if the model is to be asked again. `begin_retry` continues the answer."""
         self._begin(again)
 
-    def _begin(self, again: Again | None) -> None:
-        """An answer begins, the first or the second one."""
+    def _begin(self, again: RetryPrompt | None) -> None:
+        """Begin an answer, the first one or the retry."""
         self._again, self.wants_again = again, None
         self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
         self._thinks = self._settings.starts_in_reasoning or (again is None and self._context.text_thinks)
         self._engine = self._new_engine()
         self._sequencer = Sequencer()
         self._over = False
-        self._dropping = False  # behind a result that the model made up nothing counts
-        self._limited = False  # a limit has ended the answer, which its stop reason tells
+        self._dropping = False  # everything after a result that the model invented is dropped
+        self._limited = False  # a limit ended the answer, as its stop reason says
         self._first = self._next
         self._reading = -1  # the upstream's index of the open text block
-        self._ended: Close | None = None  # its end, which waits for what the engine still holds back
+        self._ended: Close | None = None  # its end, which waits for text that the engine holds back
         self._template = Text(text="")
         self._native: dict[int, int] = {}  # indices of the upstream's own blocks
-        self._open: Block | None = None  # our open block, made of text
+        self._open: Block | None = None  # our open block, made from text
         self._index = -1  # its index
         self._space = ""  # white space that counts only if text follows
-        self._undoing: Undoing | None = None  # of the open block
+        self._undoing: Unescaper | None = None  # for the open block
         self._number = 0  # of the open call in the text
-        self._id = ""  # the model's own
+        self._id = ""  # the model's own id
         self._arguments: list[str] = []  # of the open call
         self._raw: str | None = None
-        self._waiting: list[Event] | None = None  # an open call that nobody may see before its end
-        self._held: list[Event] | None = None  # what waits for the end of the answer
+        self._waiting: list[Event] | None = None  # events of an open call that must not be sent before its end
+        self._held: list[Event] | None = None  # events that wait for the end of the answer
         self._bad: list[BadCall] = []
         self._heard: list[str] = []
-        self._written: list[Written] = []
+        self._written: list[AttemptedCall] = []
 
     def _new_engine(self) -> Engine:
         thinks, self._thinks = self._thinks, False
         self._reads = True
-        engine = LeakReader if self._settings.rescue else Engine
+        engine = LeakedCallReader if self._settings.rescue else Engine
         return engine(self._format, self._tools, starts_in_reasoning=thinks, ends_at=self._results)
 
-    def go_on(self) -> None:
-        """The second answer begins, in the same stream behind what has been sent."""
+    def begin_retry(self) -> None:
+        """Begin the answer to the retry, in the same stream after what was sent."""
         self._begin(self.wants_again)
 
     @property
     def text_index(self) -> int:
-        """The index of the text block that is open; -1 when none is."""
+        """Index of the open text block; -1 if none is open."""
         return self._index if isinstance(self._open, Text) else -1
 
     def feed(self, event: Event) -> Sequence[Event]:
@@ -129,13 +128,13 @@ class Answer:
         if len(found) == 1 and found[0][0] == "text" and type(self._open) is Text and self._held is None:
             if self._undoing is None:
                 return (Delta(self._index, found[0][1]),)
-            return self._said(found[0][1])
-        return self._converted(found) if found else ()
+            return self._text_delta(found[0][1])
+        return self._convert_all(found) if found else ()
 
     def _take(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta(index=index, text=text):
-                return self._read(text) if index == self._reading else self._kept(Delta(self._native[index], text))
+                return self._read(text) if index == self._reading else self._emit(Delta(self._native[index], text))
             case Open(index=index, block=Text() as block):
                 before = self._end_text()
                 self._reading, self._template = index, block
@@ -144,10 +143,10 @@ class Answer:
                 before = self._flush(cut=False)
                 self._native[index] = self._next
                 self._next += 1
-                return [*before, *self._kept(Open(self._native[index], block))]
+                return [*before, *self._emit(Open(self._native[index], block))]
             case Close(index=index):
                 if index != self._reading:
-                    return self._kept(replace(event, index=self._native.pop(index)))
+                    return self._emit(replace(event, index=self._native.pop(index)))
                 self._reading, self._ended = -1, event
                 return ()
             case Finish():
@@ -160,51 +159,51 @@ class Answer:
                 self._over = True
                 return (event,)
 
-    def _kept(self, *events: Event) -> Sequence[Event]:
-        """These events, unless they have to wait for the end of the call or of the answer."""
+    def _emit(self, *events: Event) -> Sequence[Event]:
+        """Return these events, unless they must wait for the end of the call or of the answer."""
         waiting = self._held if self._waiting is None else self._waiting
         if waiting is None:
             return events
         waiting += events
         return ()
 
-    def _said(self, text: str) -> Sequence[Event]:
-        """More of the open block, with the marks in it that were escaped in the request."""
+    def _text_delta(self, text: str) -> Sequence[Event]:
+        """Add to the open block, restoring marks that were escaped in the request."""
         text = text if self._undoing is None else self._undoing.feed(text)
         if text and isinstance(self._open, ToolCall):
             self._arguments.append(text)
-        return self._kept(Delta(self._index, text)) if text else ()
+        return self._emit(Delta(self._index, text)) if text else ()
 
-    def _converted(self, found: Iterable[CallEvent]) -> list[Event]:
+    def _convert_all(self, found: Iterable[CallEvent]) -> list[Event]:
         return [event for item in found if not self._over and self._reads for event in self._convert(item)]
 
     def _convert(self, item: CallEvent) -> Sequence[Event]:
         if item[0] == "args":
-            return self._said(item[2])
+            return self._text_delta(item[2])
         if item[0] == "text":
             return self._text(item[1])
         if item[0] == "reasoning":
-            opened = () if isinstance(self._open, Thinking) else self._opened(Thinking())
-            return [*opened, *self._said(item[1])]
+            opened = () if isinstance(self._open, Thinking) else self._open_block(Thinking())
+            return [*opened, *self._text_delta(item[1])]
         if item[0] == "start":
             self._number = item[1]
             return self._start(item[2])
         if item[0] == "end":
-            return [*self._held_back(), *self._end()]
+            return [*self._flush_unescaper(), *self._end()]
         if item[0] == "cut":
             self._raw = item[3] or "".join(self._arguments)
-            return [*self._held_back(), *self._end_badly(item[2], complete=False)]
-        self._notice(item)
+            return [*self._flush_unescaper(), *self._end_badly(item[2], complete=False)]
+        self._handle_notice(item)
         return ()
 
-    def _notice(self, item: CallEvent) -> None:
-        """What tells something about the answer and is no part of it."""
+    def _handle_notice(self, item: CallEvent) -> None:
+        """Handle events that describe the answer and are not part of it."""
         where = f"content[{self._index if isinstance(self._open, ToolCall) else self._next}]"
         if item[0] == "id":
             self._id = item[2]
         elif item[0] == "repaired":
             self._raw = item[2]
-            told = f"repaired ({item[3]}); the model wrote {short(item[2])}"
+            told = f"repaired ({item[3]}); the model wrote {shorten_raw(item[2])}"
             self._receipt.note(where, f"arguments of {self._name}", told)
         elif item[0] == "refused":
             self._receipt.note(where, item[1], "it opens a call, and none could be read behind it; it is text")
@@ -214,7 +213,7 @@ class Answer:
         elif item[0] == "over":
             self._dropping = True
             why = "the model wrote a result itself; that and all behind it is left out"
-            self._receipt.loss(where, short(item[1]), why)
+            self._receipt.loss(where, shorten_raw(item[1]), why)
 
     def _text(self, text: str) -> Sequence[Event]:
         if not isinstance(self._open, Text):
@@ -222,48 +221,48 @@ class Answer:
             if text.isspace():
                 self._space = text
                 return ()
-            opened = self._opened(self._template)
-            return [*opened, *self._said(text)]
-        return self._said(text)
+            opened = self._open_block(self._template)
+            return [*opened, *self._text_delta(text)]
+        return self._text_delta(text)
 
-    def _opened(self, block: Block) -> Sequence[Event]:
-        closed = self._closed()
+    def _open_block(self, block: Block) -> Sequence[Event]:
+        closed = self._close_block()
         self._open, self._index = block, self._next
         self._next += 1
         if self._escapes is not None:
-            self._undoing = Undoing(self._escapes, is_json=isinstance(block, ToolCall))
-        if block is self._template:  # what the upstream says of its block counts for the first of ours
+            self._undoing = Unescaper(self._escapes, is_json=isinstance(block, ToolCall))
+        if block is self._template:  # the upstream's attributes of its block apply to the first of ours
             self._template = Text(text="")
-        return [*closed, *self._kept(Open(self._index, block))]
+        return [*closed, *self._emit(Open(self._index, block))]
 
-    def _closed(self, close: Close | None = None) -> Sequence[Event]:
-        """The end of our open block. White space between blocks belongs to none of them."""
+    def _close_block(self, close: Close | None = None) -> Sequence[Event]:
+        """Close our open block. White space between blocks belongs to none of them."""
         if self._open is None:
             self._space = ""
             return ()
-        rest = self._held_back()
+        rest = self._flush_unescaper()
         self._open, self._undoing, self._space = None, None, ""
-        return [*rest, *self._kept(Close(index=self._index) if close is None else replace(close, index=self._index))]
+        return [*rest, *self._emit(Close(index=self._index) if close is None else replace(close, index=self._index))]
 
-    def _held_back(self) -> Sequence[Event]:
-        """What was held back of the open block because a mark could still follow."""
+    def _flush_unescaper(self) -> Sequence[Event]:
+        """Emit text of the open block that was held back because a mark could still follow."""
         undoing, self._undoing = self._undoing, None
         rest = undoing.finish() if undoing is not None else ""
-        return self._said(rest) if rest else ()
+        return self._text_delta(rest) if rest else ()
 
     @property
     def _name(self) -> str:
-        """The tool of the open call."""
+        """Tool of the open call."""
         return self._open.name if isinstance(self._open, ToolCall) else ""
 
     def _start(self, name: str) -> Sequence[Event]:
-        closed = self._closed()
+        closed = self._close_block()
         if self._asks and self._held is None:
             self._held, self._first = [], self._next
         if self._settings.rescue:
             self._receipt.note(f"content[{self._next}]", f"call of {name}", "it stood in the text")
         self._waiting = [] if self._whole or self._settings.rescue else None
-        opened = self._opened(ToolCall(id=self._ids.new(name), name=name))
+        opened = self._open_block(ToolCall(id=self._ids.new(name), name=name))
         self._arguments, self._raw = [], None
         return [*closed, *opened]
 
@@ -276,18 +275,18 @@ class Answer:
         problems = self._problems(bytes(members))
         if problems:
             return self._end_badly("; ".join(problems), complete=True)
-        self._write_down("")
+        self._record_attempt("")
         return self._close_call(complete=True)
 
     def _problems(self, arguments: bytes) -> Sequence[str]:
         if self._name not in self._tools:
             return (f"there is no tool {self._name!r}, only {', '.join(self._tools)}",)
-        return argument_problems(json.decode_frame(arguments), self._tools[self._name])
+        return find_argument_problems(json.decode_frame(arguments), self._tools[self._name])
 
     def _end_badly(self, why: str, *, complete: bool) -> Sequence[Event]:
-        self._write_down(why)
-        if not complete and isinstance(self._engine, LeakReader):
-            return self._give_back(self._engine, why)
+        self._record_attempt(why)
+        if not complete and isinstance(self._engine, LeakedCallReader):
+            return self._restore_text(self._engine, why)
         kind: BadKind = "wrong" if complete else "cut" if self._limited else "unreadable"
         original = self._context.tools.get(self._name)
         name = self._name if original is None else original.name  # as the client knows it
@@ -296,67 +295,67 @@ class Answer:
         if self._held is not None:
             self._bad.append(bad)
         else:
-            tell(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
+            report_bad_call(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
             if fails or (kind == "unreadable" and not self._whole):
                 self._over = True
-                return (Fault(failed(bad)),)
-        return self._show(bad) if kind == "unreadable" and self._whole else self._close_call(complete=complete)
+                return (Fault(bad_call_error(bad)),)
+        return self._emit_in_place(bad) if kind == "unreadable" and self._whole else self._close_call(complete=complete)
 
-    def _give_back(self, engine: LeakReader, why: str) -> Sequence[Event]:
-        """The text that a leaked call was. What follows is text too: half a string may hold anything."""
+    def _restore_text(self, engine: LeakedCallReader, why: str) -> Sequence[Event]:
+        """Restore the text of a leaked call. What follows is text as well: half a string may contain anything."""
         self._receipt.note(f"content[{self._index}]", f"call of {self._name}", f"it is not whole and stays text: {why}")
-        self._forget_call()
+        self._discard_call()
         self._reads = False
-        return self._text(engine.given_back(self._number, self._raw or ""))
+        return self._text(engine.original_text(self._number, self._raw or ""))
 
-    def _forget_call(self) -> None:
-        """The open call has never been: nobody has seen anything of it."""
+    def _discard_call(self) -> None:
+        """Discard the open call, of which nothing was sent."""
         self._waiting, self._open, self._undoing, self._next = None, None, None, self._index
 
-    def _show(self, bad: BadCall) -> Sequence[Event]:
-        """A text in place of the open call."""
+    def _emit_in_place(self, bad: BadCall) -> Sequence[Event]:
+        """Emit text in place of the open call."""
         native = self._raw_note()
-        self._forget_call()
+        self._discard_call()
         text = Text(text="", native=native)
-        opened = [*self._opened(text), *self._kept(Delta(self._index, shown(bad)))]
+        opened = [*self._open_block(text), *self._emit(Delta(self._index, bad_call_text(bad)))]
         self._undoing = None
-        return [*opened, *self._closed()]
+        return [*opened, *self._close_block()]
 
-    def _write_down(self, problem: str) -> None:
+    def _record_attempt(self, problem: str) -> None:
         if self._asks and isinstance(self._open, ToolCall):
             call = replace(self._open, id=self._id, arguments="".join(self._arguments))
-            self._written.append(Written(call, problem))
+            self._written.append(AttemptedCall(call, problem))
         self._id = ""
 
     def _raw_note(self) -> Native:
-        return {} if self._raw is None else {"toolglot": {RAW: self._raw}}
+        return {} if self._raw is None else {"toolglot": {RAW_NOTE: self._raw}}
 
     def _close_call(self, *, complete: bool) -> Sequence[Event]:
-        closed = self._closed(Close(index=self._index, complete=complete, native=self._raw_note()))
+        closed = self._close_block(Close(index=self._index, complete=complete, native=self._raw_note()))
         waited, self._waiting = self._waiting, None
-        return closed if waited is None else self._kept(*waited)
+        return closed if waited is None else self._emit(*waited)
 
     def _end_text(self) -> Sequence[Event]:
-        """The end of the upstream's text block, where one has come: what only that tells goes with our text."""
+        """End the upstream's text block, if it has ended: its final attributes go with our text."""
         ended, self._ended = self._ended, None
         if ended is None:
             return ()
         if isinstance(self._open, Text):
-            return self._closed(ended)
-        if self._open is None and (ended.citations or _says_something(ended.native)):
-            return [*self._opened(self._template), *self._closed(ended)]
+            return self._close_block(ended)
+        if self._open is None and (ended.citations or _has_content(ended.native)):
+            return [*self._open_block(self._template), *self._close_block(ended)]
         return ()
 
     def _flush(self, *, cut: bool) -> Sequence[Event]:
-        """What the engine still holds back; then every block of ours is closed."""
+        """Emit what the engine still holds back, then close all our blocks."""
         self._limited = cut
-        events = self._converted(self._engine.finish(cut=cut))
+        events = self._convert_all(self._engine.finish(cut=cut))
         if self._over:
             return events
         if self._space and self._next == self._first:
             space = self._space
-            events += [*self._opened(self._template), *self._said(space)]
-        events += [*self._end_text(), *self._closed()]
+            events += [*self._open_block(self._template), *self._text_delta(space)]
+        events += [*self._end_text(), *self._close_block()]
         self._engine = self._new_engine()
         return events
 
@@ -368,17 +367,17 @@ class Answer:
         self._over = True
         usage = used_by_both(self._again.usage if self._again is not None else None, event.usage)
         if self._bad and not cut:
-            return self._ask(before, self._second_try(usage))
+            return self._end_for_retry(before, self._make_retry(usage))
         for bad in self._bad:
-            tell(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
+            report_bad_call(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
         unreadable = next((bad for bad in self._bad if bad.kind == "unreadable"), None)
         if unreadable is not None and not self._whole:
-            return [*before, Fault(failed(unreadable))]
-        finish = replace(event, stop=self._stop(event.stop), usage=usage, native=without_notes(event.native))
+            return [*before, Fault(bad_call_error(unreadable))]
+        finish = replace(event, stop=self._stop(event.stop), usage=usage, native=without_shape_notes(event.native))
         return [*before, *(self._held or ()), finish]
 
-    def _second_try(self, usage: Usage | None) -> Again:
-        return Again(
+    def _make_retry(self, usage: Usage | None) -> RetryPrompt:
+        return RetryPrompt(
             text="".join(self._heard),
             written=tuple(self._written),
             usage=usage,
@@ -386,8 +385,8 @@ class Answer:
             tools=tuple(Tool(name=name) for name in self._tools),
         )
 
-    def _ask(self, before: Sequence[Event], again: Again) -> Sequence[Event]:
-        """Nothing of what was held back is sent: its blocks have never been."""
+    def _end_for_retry(self, before: Sequence[Event], again: RetryPrompt) -> Sequence[Event]:
+        """Discard everything that was held back, as if its blocks had never existed."""
         self._next = self._first
         self.wants_again = again
         for problem in again.problems:
@@ -395,11 +394,11 @@ class Answer:
         return before
 
     def _stop(self, stop: Stop) -> Stop:
-        """A stop sequence of ours is how an answer ends, and nobody's business."""
+        """Hide a stop sequence of ours, which is a normal end of an answer."""
         stops = self._context.stops
         ours = stop.reason == "stop_sequence" and stops and (stop.sequence is None or stop.sequence in stops)
         return Stop("end", detail=stop.detail) if ours else stop
 
 
-def _says_something(native: Native) -> bool:
+def _has_content(native: Native) -> bool:
     return any(not key.startswith("$") for fields in native.values() for key in fields)

@@ -1,4 +1,4 @@
-"""The format that an answer is read by, which may be less than the format that the request was written in."""
+"""The format to parse an answer with, which may be a subset of the format that the request was written in."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from toolglot.textcalls.settings import TextCalls
 
 
 def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
-    """The format that the answer is read by.
-
-    Where nothing may be called, only reasoning is told apart. A leaked call counts only with a declared tool's name.
-    """
+    """Return the format to parse the answer with. If nothing may be called, it only separates reasoning. A leaked call
+    counts only with a declared tool's name."""
     known = find_format(settings.format)
     if not callable_:
         return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
     if settings.rescue:
         return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
-    # A model that forgets its marks mostly writes a call as its whole answer, as JSON.
+    # A model that forgets its marks usually writes a call as its whole answer, as JSON.
     return replace(known, calls=(*known.calls, *WHOLE_ANSWER))
 
 

@@ -1,4 +1,4 @@
-"""The arguments of one call on their way to the client: strict JSON at once, broken JSON repaired at its end."""
+"""Stream the arguments of one call to the client: strict JSON at once, broken JSON repaired at its end."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from collections.abc import Container
 from functools import lru_cache
 from typing import Any, Final
 
-from toolglot.textcalls.body import Opened
-from toolglot.textcalls.continuation import continuation
-from toolglot.textcalls.events import Sink
-from toolglot.textcalls.grammar import Call
+from toolglot.textcalls.body import OpenedCall
+from toolglot.textcalls.continuation import complete_json
+from toolglot.textcalls.events import EventSink
+from toolglot.textcalls.grammar import CallSyntax
 from toolglot.textcalls.json_scan import JsonScan
-from toolglot.textcalls.marks import Marks, marks_of
-from toolglot.textcalls.repair import RepairError, repair_described
+from toolglot.textcalls.marks import MarkSet, mark_set
+from toolglot.textcalls.repair import RepairError, repair_with_report
 
 MAX_SIZE: Final = 16 * 1024 * 1024
-"""More characters than this are no arguments: the call is cut, so that memory stays bounded."""
-JOINING: Final = frozenset({"unescaped quotes", "missing commas"})
-"""The repairs that may make one object of two: quotes become a part of the string that they may have ended, and members
+"""Longer text is not accepted as arguments: the call is cut, so that memory stays bounded."""
+JOINING_REPAIRS: Final = frozenset({"unescaped quotes", "missing commas"})
+"""Repairs that may merge two objects into one: quotes become part of the string that they may have ended, and members
 follow where an object may have ended."""
 
 
-class Arguments:
-    """Reads the JSON text of a call's arguments. Until the call has begun (its name is known), they are kept.
+class CallArguments:
+    """Reads the JSON text of a call's arguments. They are buffered until the call has begun, that is, until its name is
+    known.
 
-    After `read`, `done` tells that the JSON is whole; `broken` that it is none, so that whoever reads must find its end
-    by other means and hand what follows to `repair`.
+    After `read`, `done` says that the JSON is complete. `broken` says that it is not JSON: the caller must find its end
+    by other means and pass what follows to `repair`.
     """
 
     __slots__ = ("_closers", "_index", "_opened", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
 
-    def __init__(self, opened: Opened, closers: Marks | None = None) -> None:
+    def __init__(self, opened: OpenedCall, closers: MarkSet | None = None) -> None:
         self._opened = opened
-        self._sink: Sink = opened.sink
+        self._sink: EventSink = opened.sink
         self._schema: Any = None
         self._closers = closers
         self._scan = JsonScan(closers)
-        self.streamed = False  # the call had begun before its arguments did
+        self.streamed = False  # the call had begun before its arguments
         self._index = -1
         self._raw: list[str] = []
         self._sent: list[str] = []
@@ -52,7 +53,7 @@ class Arguments:
         return self._scan.bad
 
     def begin(self, index: int, schema: Any) -> None:
-        """The call has begun: what was kept may go."""
+        """The call has begun: emit what was buffered."""
         self._index = index
         self._schema = schema
         self.streamed = not self._raw
@@ -74,13 +75,14 @@ class Arguments:
         return end
 
     def end(self) -> None:
-        """The JSON is whole and so is the call."""
+        """The JSON and the call are complete."""
         if self._scan.escaped:
             self._sink.repaired(self._index, "".join(self._raw), "control characters inside strings were escaped")
         self._sink.end(self._index)
 
     def cut(self, why: str, rest: str = "") -> None:
-        """The call is not whole; `rest` is what was not read of its arguments, and perhaps what closes the call."""
+        """The call is incomplete. `rest` is the unread part of its arguments, and perhaps the mark that closes the
+        call."""
         if self._closers is not None and self._closers.match(rest, 0) == rest:
             rest = ""
         self._sink.cut(self._index, why, (self.raw + rest).rstrip())
@@ -94,7 +96,7 @@ class Arguments:
         return self.done and not "".join(self._sent).strip("{} \t\r\n")
 
     def take(self, text: str) -> None:
-        """All of the arguments at once, and the end of the call."""
+        """Emit complete arguments at once, and end the call."""
         end = self.read(text, 0) if text.startswith("{") else 0
         if self.done and end == len(text):
             self.end()
@@ -102,8 +104,11 @@ class Arguments:
             self.repair(text[end:])
 
     def repair(self, rest: str, *, enveloped: bool = False, at_end: bool = False) -> None:
-        """End a call whose arguments are broken: exactly repaired, or cut. `enveloped`: behind the arguments stand
-        the brackets of what is around them. `at_end`: nothing follows them, so that what is missing was cut off."""
+        """End a call with broken arguments: repaired unambiguously, or cut.
+
+        `enveloped`: the brackets of the envelope follow the arguments. `at_end`: nothing follows, so what is missing
+        was cut off.
+        """
         if self.done:
             self._sink.repaired(self._index, self.raw, "the JSON around the arguments was broken")
             self._sink.end(self._index)
@@ -113,17 +118,17 @@ class Arguments:
             self.cut(f"the arguments have more than {MAX_SIZE} characters", rest)
             return
         try:
-            value, how = repair_described(raw, self._schema, self._sink.work)
+            value, how = repair_with_report(raw, self._schema, self._sink.work)
         except RepairError as error:
             self.cut(f"the arguments are no JSON and could not be repaired: {error}", rest)
             return
         if at_end and is_cut_off(how):
             self.cut("the text ended inside the arguments", rest)
             return
-        if any(each in how for each in JOINING) and holds_another_call(self._opened, raw):
+        if any(each in how for each in JOINING_REPAIRS) and holds_another_call(self._opened, raw):
             self.cut("the arguments are no JSON, and another call stands in them, which may have ended before it", rest)
             return
-        remainder = continuation("".join(self._sent), value)
+        remainder = complete_json("".join(self._sent), value)
         if remainder is None:
             self.cut("the arguments are no JSON, and what was already passed on does not fit their repair", rest)
             return
@@ -134,26 +139,26 @@ class Arguments:
         self._sink.end(self._index)
 
 
-def string_enders(call: Call) -> Marks | None:
-    """The call's closers that, at the beginning or the end of a line, show that a string before them was not closed.
-    Code blocks are no such sign: text is full of them."""
-    return _enders_of(call.closers)
+def string_end_marks(call: CallSyntax) -> MarkSet | None:
+    """Return the call's closers that show an unclosed string if they start or end a line. Code fences are excluded,
+    because text is full of them."""
+    return _closers_at_line_ends(call.closers)
 
 
 @lru_cache(maxsize=256)
-def _enders_of(closers: tuple[str, ...]) -> Marks | None:
+def _closers_at_line_ends(closers: tuple[str, ...]) -> MarkSet | None:
     enders = tuple(closer for closer in closers if not closer.startswith("`"))
-    return marks_of(enders) if enders else None
+    return mark_set(enders) if enders else None
 
 
-def holds_another_call(opened: Opened, text: str) -> bool:
-    """Whether marks of calls stand in a text, or the head of another envelope. A string of broken JSON that holds them
-    may have lost its end: what follows would be a call of its own."""
-    return _heads_of(opened.call, opened.followers, tuple(opened.tools)).search(text) is not None
+def holds_another_call(opened: OpenedCall, text: str) -> bool:
+    """Tell whether a text contains marks of calls, or the head of another envelope. A string of broken JSON that
+    contains them may have lost its end: the rest would be another call."""
+    return _envelope_heads(opened.call, opened.followers, tuple(opened.tools)).search(text) is not None
 
 
 @lru_cache(maxsize=64)
-def _heads_of(call: Call, followers: tuple[str, ...], tools: tuple[str, ...]) -> re.Pattern[str]:
+def _envelope_heads(call: CallSyntax, followers: tuple[str, ...], tools: tuple[str, ...]) -> re.Pattern[str]:
     marks = [re.escape(mark) for mark in (*call.closers, *followers) if not mark.startswith("`")]
     names, keys, openers = ("|".join(map(re.escape, words)) for words in (tools, call.name_keys, call.header.openers))
     if tools:
@@ -164,21 +169,21 @@ def _heads_of(call: Call, followers: tuple[str, ...], tools: tuple[str, ...]) ->
 
 
 def is_balanced(text: str) -> bool:
-    """As many brackets close as open: a text that was not cut, as far as broken JSON can tell."""
+    """Tell whether as many brackets close as open, which for broken JSON is the best sign that it was not cut."""
     return text.count("{") == text.count("}") and text.count("[") == text.count("]")
 
 
 def is_cut_off(how: str) -> bool:
-    """The repair of a text added what may never have been written: nobody knows what else is missing."""
+    """Tell whether a repair added something that may never have been written. What else is missing is unknown."""
     return any(damage in how for damage in ("missing end quote", "missing brackets"))
 
 
-def takes_nothing(schema: Any) -> bool:
-    """A tool that declares no parameters, so that a call of it is whole without any."""
+def has_no_parameters(schema: Any) -> bool:
+    """Tell whether a tool declares no parameters, so that a call without arguments is complete."""
     return isinstance(schema, dict) and not schema.get("properties") and not schema.get("required")
 
 
 def lacks_required(schema: Any, given: Container[str]) -> bool:
-    """Some of the parameters that the tool requires are not among those given."""
+    """Tell whether required parameters are missing."""
     required = schema.get("required") if isinstance(schema, dict) else None
     return isinstance(required, list) and any(key not in given for key in required)

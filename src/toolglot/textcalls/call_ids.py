@@ -1,7 +1,6 @@
-"""Ids for calls that stand in text: always `call_` and hex digits, made of the answer's own id and of all that was said
-before it. The same answer to the same conversation has the same ids; any other has others, so that a client may keep
-what it knows of a call under its id alone.
-"""
+"""Ids for calls in text: `call_` and hex digits, derived from the answer's own id and the conversation before it. The
+same answer to the same conversation gets the same ids, and any other answer gets other ids. So a client may store what
+it knows about a call under its id alone."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ from toolglot.ir import Block, Media, Message, Refusal, Text, Thinking, ToolCall
 from toolglot.passes.digest import digest
 
 DIGITS = 24
-MEDIA = 1000
-"""So much of an image tells it from another one."""
+MEDIA_CHARS = 1000
+"""Characters of an image that are enough to tell it from another."""
 
 
-class CallIds:
+class TextCallIds:
     """The ids of one answer's calls. `past` is the conversation before it, read when the first id is needed."""
 
     __slots__ = ("_answer", "_given", "_past", "_said")
@@ -28,17 +27,17 @@ class CallIds:
         self._given = 0
 
     def answer(self, answer_id: str) -> None:
-        """The upstream's id of the answer, or of the second one where the model was asked again."""
+        """Set the upstream's id of the answer, or of the second answer after a retry."""
         self._answer = answer_id
 
     def new(self, name: str) -> str:
         if self._said is None:
-            self._said = _digest_of(self._past)
+            self._said = _digest_messages(self._past)
         self._given += 1
         return f"call_{digest(self._answer, self._said, self._given, name)[:DIGITS]}"
 
 
-def _digest_of(messages: Sequence[Message]) -> str:
+def _digest_messages(messages: Sequence[Message]) -> str:
     whole = hashlib.sha256()
     for message in messages:
         for part in (message.role, *(text for block in message.content for text in _texts(block))):
@@ -58,4 +57,4 @@ def _texts(block: Block) -> Iterator[str]:
             for part in block.content:
                 yield from _texts(part)
         case Media(source=source):
-            yield f"{len(source.data)}:{source.data[:MEDIA]}"
+            yield f"{len(source.data)}:{source.data[:MEDIA_CHARS]}"

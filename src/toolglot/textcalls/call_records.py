@@ -1,4 +1,4 @@
-"""DeepChat's records of past calls, which stand inside the assistant's turn with the response beside the call:
+"""DeepChat's records of past calls, which are inside the assistant's turn together with the response:
 
 <function_call>{"function_call_record": {"name": …, "arguments": …, "response": …}}</function_call>
 """
@@ -18,7 +18,7 @@ _decoder = json.JSONDecoder(strict=False)
 
 
 class CallRecord(Struct, frozen=True):
-    """A call and what it returned."""
+    """A call and its response."""
 
     name: str
     arguments: str
@@ -26,7 +26,7 @@ class CallRecord(Struct, frozen=True):
 
 
 def split_records(text: str) -> Iterator[str | CallRecord]:
-    """The text in pieces: records, and what stands between them."""
+    """Split the text into records and the text between them."""
     start = at = 0
     while (opener := _OPENER.search(text, at)) is not None:
         try:
@@ -37,7 +37,7 @@ def split_records(text: str) -> Iterator[str | CallRecord]:
         except RecursionError:
             at = opener.end()
             continue
-        record = _record(value)
+        record = _parse_record(value)
         closer = _CLOSER.match(text, end)
         at = closer.end() if closer else end
         if record is not None:
@@ -47,7 +47,7 @@ def split_records(text: str) -> Iterator[str | CallRecord]:
     yield text[start:]
 
 
-def _record(value: dict[str, Any]) -> CallRecord | None:
+def _parse_record(value: dict[str, Any]) -> CallRecord | None:
     record = value.get("function_call_record")
     if not isinstance(record, dict) or not isinstance(record.get("name"), str):
         return None

@@ -1,7 +1,7 @@
-"""The JSON text of a value that a format writes as raw text, told by its schema.
+"""Convert a raw text value to JSON text, guided by its schema.
 
-Digits stay as they are written: `5.0` and integers of any size reach the client unchanged. What does not fit its
-schema is kept as the string that the model wrote, with a note; nothing is guessed.
+Digits are kept as written: `5.0` and integers of any size reach the client unchanged. A value that does not match its
+schema stays the string that the model wrote, with a note; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal
 
-from toolglot.textcalls.problems import argument_problems, fits_type
-from toolglot.textcalls.repair import RepairError, repair_described, repair_document_described
-from toolglot.textcalls.schemas import alternatives, item_schema, parts, types, value_schema
+from toolglot.textcalls.argument_problems import find_argument_problems, fits_type
+from toolglot.textcalls.repair import RepairError, repair_document_with_report, repair_with_report
+from toolglot.textcalls.schemas import all_of_parts, allowed_types, alternatives, item_schema, value_schema
 from toolglot.textcalls.work_budget import WorkBudget
 
-__all__ = ["REPAIRED", "coerce_value", "is_plain_string", "value_schema"]
+__all__ = ["REPAIRED_NOTE", "coerce_value", "is_plain_string", "value_schema"]
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -24,9 +24,9 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _LOOSE_NUMBER = re.compile(r"\+?(-?[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)")
 _BOOLEANS = {"true": "true", "false": "false", "1": "true", "0": "false"}
 _NULLS = ("null", "None")
-_DEEPEST = 60
-REPAIRED = "repaired"
-"""How the note begins on a value that was no JSON."""
+_MAX_DEPTH = 60
+REPAIRED_NOTE = "repaired"
+"""Prefix of the note on a value that was not JSON."""
 
 Coerced = tuple[str, str | None]
 
@@ -34,14 +34,12 @@ Coerced = tuple[str, str | None]
 def coerce_value(
     raw: str, schema: Any, *, untyped: Literal["string", "json"] = "string", work: WorkBudget | None = None
 ) -> Coerced:
-    """The JSON text of `raw`, and a note where it does not fit `schema` or had to be repaired.
-
-    `untyped`: what becomes of a value of which the schema tells no type: a string, or JSON where it reads as JSON.
-    """
+    """Return the JSON text of `raw`, and a note if it does not match `schema` or had to be repaired. `untyped` decides
+    about a value without a type in the schema: a string, or JSON if it parses as JSON."""
     member = _enum_member(raw, schema)
     if member is not None:
         return member, None
-    allowed = types(schema)
+    allowed = allowed_types(schema)
     if not allowed:
         return (_json_text(raw) if untyped == "json" else None) or _string(raw), None
     trimmed = raw.strip()
@@ -53,22 +51,22 @@ def coerce_value(
         if found is not None:
             return found
     if trimmed in _NULLS and "string" not in allowed:
-        note = f"null is not allowed where {_listed(allowed)} is expected"
-    return _string(raw), note or f"is no {_listed(allowed)}; kept as a string"
+        note = f"null is not allowed where {_format_options(allowed)} is expected"
+    return _string(raw), note or f"is no {_format_options(allowed)}; kept as a string"
 
 
 def is_plain_string(schema: Any) -> bool:
-    """Whether the value can only be a string, so that it may be passed on while it is still being written."""
-    if types(schema) != ("string",):
+    """Tell whether the value can only be a string, so that it may be passed on while it is being written."""
+    if allowed_types(schema) != ("string",):
         return False
-    return not any(_enumerated(part.node) for branch in alternatives(schema) for part in parts(branch))
+    return not any(_has_enum(part.node) for branch in alternatives(schema) for part in all_of_parts(branch))
 
 
-def _enumerated(node: Any) -> bool:
+def _has_enum(node: Any) -> bool:
     return isinstance(node, dict) and ("enum" in node or "const" in node)
 
 
-def _listed(allowed: tuple[str, ...]) -> str:
+def _format_options(allowed: tuple[str, ...]) -> str:
     return " or ".join(allowed)
 
 
@@ -77,11 +75,11 @@ def _string(raw: str) -> str:
 
 
 def _enum_member(raw: str, schema: Any) -> str | None:
-    """The text of the enum's or const's member that `raw` stands for."""
+    """Return the text of the enum or const member that `raw` stands for."""
     trimmed = raw.strip()
     members: list[Any] = []
     for branch in alternatives(schema):
-        for part in parts(branch):
+        for part in all_of_parts(branch):
             node = part.node if isinstance(part.node, dict) else {}
             members += node["enum"] if isinstance(node.get("enum"), list) else []
             members += [node["const"]] if "const" in node else []
@@ -97,7 +95,7 @@ def _enum_member(raw: str, schema: Any) -> str | None:
 
 
 def _json_text(raw: str) -> str | None:
-    """`raw` itself, trimmed, where it is JSON."""
+    """Return `raw`, trimmed, if it is JSON."""
     text = raw.strip()
     try:
         json.loads(text, parse_constant=_no_constant)
@@ -157,49 +155,52 @@ def _as_container(trimmed: str, schema: Any, kind: type, work: WorkBudget | None
             return None
         try:
             if kind is dict:
-                value, how = repair_described(trimmed, schema, work)
+                value, how = repair_with_report(trimmed, schema, work)
             else:
-                value, how = repair_document_described(trimmed, work)
+                value, how = repair_document_with_report(trimmed, work)
         except RepairError:
             return None
-        text, note = json.dumps(value, ensure_ascii=False), f"{REPAIRED} ({how})"
+        text, note = json.dumps(value, ensure_ascii=False), f"{REPAIRED_NOTE} ({how})"
     else:
         value = json.loads(text)
         if isinstance(value, str) and value.strip()[:1] in ("{", "["):
             return _as_container(value.strip(), schema, kind, work)
     if not isinstance(value, kind):
         return None
-    return _fitted(text, value, schema), note
+    return _coerce_nested(text, value, schema), note
 
 
-def _fitted(text: str, value: Any, schema: Any) -> str:
-    """The text itself where it fits the schema; else with those strings inside coerced that a schema wants typed."""
-    if not argument_problems(value, schema):
+def _coerce_nested(text: str, value: Any, schema: Any) -> str:
+    """Return the text if it matches the schema; otherwise coerce nested strings for which the schema has another
+    type."""
+    if not find_argument_problems(value, schema):
         return text
     exact = json.loads(text, parse_float=_Digits, parse_int=_Digits)
-    return _written(exact, schema, 0) or text
+    return _write_coerced(exact, schema, 0) or text
 
 
 class _Digits(str):
-    """A number as it is written."""
+    """A number as it was written."""
 
 
-def _written(value: Any, schema: Any, depth: int) -> str | None:
-    """The JSON text of the value; None where it is nested too deep to be worth it."""
-    if depth > _DEEPEST:
+def _write_coerced(value: Any, schema: Any, depth: int) -> str | None:
+    """Return the JSON text of the value; None if it is nested too deeply to be worth it."""
+    if depth > _MAX_DEPTH:
         return None
     if isinstance(value, _Digits):
         return str(value)
     if isinstance(value, str):
-        allowed = types(schema)
+        allowed = allowed_types(schema)
         if not allowed or fits_type(value, allowed):
             return _string(value)
         return coerce_value(value, schema)[0]
     if isinstance(value, dict):
-        members = [(_string(key), _written(item, value_schema(schema, key), depth + 1)) for key, item in value.items()]
+        members = [
+            (_string(key), _write_coerced(item, value_schema(schema, key), depth + 1)) for key, item in value.items()
+        ]
         return None if any(t is None for _, t in members) else "{" + ", ".join(f"{k}: {t}" for k, t in members) + "}"
     if isinstance(value, list):
-        items = [_written(item, item_schema(schema, index), depth + 1) for index, item in enumerate(value)]
+        items = [_write_coerced(item, item_schema(schema, index), depth + 1) for index, item in enumerate(value)]
         return None if None in items else "[" + ", ".join(item or "" for item in items) + "]"
     return json.dumps(value)
 

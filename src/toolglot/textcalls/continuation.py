@@ -1,7 +1,7 @@
-"""What completes arguments that were already sent in part.
+"""Complete arguments that were already sent in part.
 
-A reader passes arguments on while they are being written. When the text turns out broken, the value is repaired, but
-what was sent cannot be taken back: only text that leads from there to the repaired value may follow.
+Arguments are streamed while they are being written. If the text turns out to be broken, the value is repaired, but what
+was sent cannot be withdrawn: only text that leads from there to the repaired value may follow.
 """
 
 from __future__ import annotations
@@ -17,29 +17,27 @@ _ESCAPE_PART = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _HIGH = re.compile("[\ud800-\udbff]")
 
 
-class _NoWayError(Exception):
+class _NoContinuationError(Exception):
     """What was sent does not lead to the value."""
 
 
-def continuation(emitted: str, value: Any) -> str | None:
-    """The text behind `emitted`, the beginning of some JSON text, that makes it JSON which equals `value`.
-
-    None where there is no such text: something was sent that the value does not have.
-    """
+def complete_json(emitted: str, value: Any) -> str | None:
+    """Return the text that completes `emitted`, the beginning of a JSON text, to JSON that equals `value`. None if
+    there is no such text, because something was sent that the value does not contain."""
     try:
-        rest = _Walk(emitted, value).rest()
+        rest = _JsonWalk(emitted, value).rest()
         whole = json.loads(emitted + rest, parse_constant=_refuse)
-    except (_NoWayError, ValueError, RecursionError):
+    except (_NoContinuationError, ValueError, RecursionError):
         return None
-    return rest if same(whole, value) else None
+    return rest if is_same_json(whole, value) else None
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(name)
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal as JSON: true is not 1, while 1.0 is 1."""
+def is_same_json(one: Any, other: Any) -> bool:
+    """Compare as JSON: true is not 1, while 1.0 is 1."""
     waiting = [(one, other)]
     while waiting:
         left, right = waiting.pop()
@@ -59,13 +57,13 @@ def same(one: Any, other: Any) -> bool:
     return True
 
 
-class _Walk:
-    """Walks through `emitted` and the value together; `open` are the containers whose end was not sent yet."""
+class _JsonWalk:
+    """Walks through `emitted` and the value together. `open` are the containers whose end was not sent yet."""
 
     def __init__(self, emitted: str, value: Any) -> None:
         self.text = emitted
         self.value = value
-        # Each open container with what of it has not been sent: the keys of an object, the index in an array.
+        # Each open container with its unsent part: the keys of an object, the index in an array.
         self.open: list[tuple[Any, dict[str, None] | int]] = []
 
     def rest(self) -> str:
@@ -77,12 +75,12 @@ class _Walk:
         return match.end() if match else at
 
     def _value(self, value: Any, at: int) -> str:
-        """Compare a value that begins at `at`, then all that follows; what is left to send."""
+        """Compare a value that begins at `at`, and all that follows. Returns what is left to send."""
         pending: Any = value
         while True:
             at = self._skip(at)
             if at >= len(self.text):
-                return _dumped(pending) + self._tail()
+                return _dump(pending) + self._tail()
             character = self.text[at]
             if character in "{[":
                 at = self._enter(pending, character, at)
@@ -94,7 +92,7 @@ class _Walk:
             else:
                 match = _SCALAR.match(self.text, at)
                 if match is None:
-                    raise _NoWayError
+                    raise _NoContinuationError
                 if match.end() >= len(self.text):
                     return _scalar_rest(match.group(), pending) + self._tail()
                 at = match.end()
@@ -109,29 +107,29 @@ class _Walk:
         elif bracket == "[" and isinstance(value, list):
             self.open.append((value, 0))
         else:
-            raise _NoWayError
+            raise _NoContinuationError
         return at + 1
 
     def _string(self, value: Any, at: int) -> int | str:
-        """Where the string ends; or, where it is not whole, what completes it."""
+        """Return where the string ends; if it is incomplete, the text that completes it."""
         match = _STRING.match(self.text, at)
         if match is None or not isinstance(value, str):
-            raise _NoWayError
+            raise _NoContinuationError
         end = match.end()
         if self.text[end : end + 1] == '"':
             return end + 1
         rest = _string_rest(json.loads(self.text[at:end] + '"'), self.text[end:], value)
         if rest is None:
-            raise _NoWayError
+            raise _NoContinuationError
         return rest
 
     def _next(self, at: int) -> str | tuple[Any, int]:
-        """Behind a value or an opening bracket: what is left to send, or the next value and where it begins."""
+        """After a value or an opening bracket: return what is left to send, or the next value and where it begins."""
         while True:
             at = self._skip(at)
             if not self.open:
                 if at < len(self.text):
-                    raise _NoWayError
+                    raise _NoContinuationError
                 return ""
             if at >= len(self.text):
                 return self._tail()
@@ -141,9 +139,9 @@ class _Walk:
                 self.open.pop()
                 at += 1
                 continue
-            if not _fresh(container, left):
+            if not _is_untouched(container, left):
                 if character != ",":
-                    raise _NoWayError
+                    raise _NoContinuationError
                 at = self._skip(at + 1)
             return self._member(at)
 
@@ -151,25 +149,25 @@ class _Walk:
         container, left = self.open[-1]
         if isinstance(left, int):
             if left >= len(container):
-                raise _NoWayError
+                raise _NoContinuationError
             self.open[-1] = (container, left + 1)
             return container[left], at
         if at >= len(self.text):
             return self._tail(comma=False)
         match = _STRING.match(self.text, at)
         if match is None:
-            raise _NoWayError
+            raise _NoContinuationError
         if self.text[match.end() : match.end() + 1] != '"':
             return self._key_rest(at, match.end(), container, left)
         key = json.loads(self.text[at : match.end() + 1])
         if key not in container:
-            raise _NoWayError
+            raise _NoContinuationError
         left.pop(key, None)
         colon = self._skip(match.end() + 1)
         if colon >= len(self.text):
-            return ": " + _dumped(container[key]) + self._tail()
+            return ": " + _dump(container[key]) + self._tail()
         if self.text[colon] != ":":
-            raise _NoWayError
+            raise _NoContinuationError
         return container[key], colon + 1
 
     def _key_rest(self, at: int, end: int, container: Any, left: dict[str, None]) -> str:
@@ -178,47 +176,47 @@ class _Walk:
             rest = _string_rest(known, part, key)
             if rest is not None:
                 del left[key]
-                return f"{rest}: {_dumped(container[key])}{self._tail()}"
-        raise _NoWayError
+                return f"{rest}: {_dump(container[key])}{self._tail()}"
+        raise _NoContinuationError
 
     def _tail(self, *, comma: bool = True) -> str:
-        """What is left of the open containers, from the innermost outwards."""
+        """Return what is left of the open containers, from the innermost outwards."""
         pieces: list[str] = []
         for container, left in reversed(self.open):
             if isinstance(left, int):
-                members = [_dumped(item) for item in container[left:]]
+                members = [_dump(item) for item in container[left:]]
             else:
-                members = [f"{_dumped(key)}: {_dumped(container[key])}" for key in left]
-            separate = comma and not _fresh(container, left)
+                members = [f"{_dump(key)}: {_dump(container[key])}" for key in left]
+            separate = comma and not _is_untouched(container, left)
             pieces.append((", " if separate and members else "") + ", ".join(members))
             pieces.append("}" if isinstance(container, dict) else "]")
             comma = True
         return "".join(pieces)
 
 
-def _dumped(value: Any) -> str:
+def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _fresh(container: Any, left: dict[str, None] | int) -> bool:
-    """Whether nothing of the container was sent but its bracket."""
+def _is_untouched(container: Any, left: dict[str, None] | int) -> bool:
+    """Tell whether only the bracket of the container was sent."""
     return left == 0 if isinstance(left, int) else len(left) == len(container)
 
 
 def _scalar_rest(sent: str, value: Any) -> str:
-    text = _dumped(value)
+    text = _dump(value)
     if isinstance(value, (str, dict, list)):
-        raise _NoWayError
+        raise _NoContinuationError
     if text.startswith(sent):
         return text[len(sent) :]
-    # A number may have been written otherwise: it is then complete as it is.
-    if isinstance(value, bool) or value is None or not same(json.loads(sent), value):
-        raise _NoWayError
+    # The number may have been written differently: then it is complete as it is.
+    if isinstance(value, bool) or value is None or not is_same_json(json.loads(sent), value):
+        raise _NoContinuationError
     return ""
 
 
 def _string_rest(known: str, part: str, value: str) -> str | None:
-    """What completes a string of which `known` was sent, and `part` of one more escape."""
+    """Complete a string of which `known` was sent, and `part` of one more escape."""
     if part and not _ESCAPE_PART.match(part):
         return None
     if known and _HIGH.match(known[-1]) and not value.startswith(known):
@@ -227,13 +225,13 @@ def _string_rest(known: str, part: str, value: str) -> str | None:
         return None
     rest = value[len(known) :]
     if not part:
-        return _dumped(rest)[1:]
+        return _dump(rest)[1:]
     escape = _escape_rest(part, rest[0]) if rest else None
-    return None if escape is None else escape + _dumped(rest[1:])[1:]
+    return None if escape is None else escape + _dump(rest[1:])[1:]
 
 
 def _low_rest(known: str, part: str, value: str) -> str | None:
-    """The same where the first half of a surrogate pair was sent last."""
+    """Same, if the first half of a surrogate pair was sent last."""
     character = value[len(known) - 1 : len(known)]
     units = _units(character)
     if not value.startswith(known[:-1]) or len(units) != 12 or chr(int(units[2:6], 16)) != known[-1]:
@@ -241,7 +239,7 @@ def _low_rest(known: str, part: str, value: str) -> str | None:
     low = units[6:]
     if not low.startswith(part.lower()):
         return None
-    return low[len(part) :] + _dumped(value[len(known) :])[1:]
+    return low[len(part) :] + _dump(value[len(known) :])[1:]
 
 
 def _escape_rest(part: str, character: str) -> str | None:
@@ -253,6 +251,6 @@ def _escape_rest(part: str, character: str) -> str | None:
 
 
 def _units(character: str) -> str:
-    """The character as \\u escapes."""
+    """Return the character as JSON escapes."""
     coded = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{coded[i]:02x}{coded[i + 1]:02x}" for i in range(0, len(coded), 2))

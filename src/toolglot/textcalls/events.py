@@ -1,4 +1,4 @@
-"""What a reader of text calls finds, as plain tuples, in the order of the text.
+"""Events of the text call parser, as plain tuples, in the order of the text.
 
 The stable events, which `toolglot.textcalls.parser` yields:
 
@@ -6,19 +6,19 @@ The stable events, which `toolglot.textcalls.parser` yields:
     ("reasoning", text)            part of the reasoning
     ("start", index, name)         a call begins; indices count up from 0
     ("args", index, fragment)      more of its arguments, as JSON text
-    ("end", index)                 the call is whole: its fragments add up to one JSON object
+    ("end", index)                 the call is complete: its fragments add up to one JSON object
 
-and the richer ones, which `Engine` yields beside them:
+and further ones, which only `Engine` yields:
 
     ("id", index, id)              the model gave the call this id; comes before "start"
     ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
     ("cut", index, why, raw)       instead of "end": the text ended, or broke, inside the call; it must not be run.
-                                   `raw` is what the model wrote of its arguments, as far as that is known
-    ("refused", mark)              what follows as text begins with this mark, a sure sign of a call that is none
-    ("over", mark)                 a mark behind which nothing of the answer is left; what follows it is dropped
-    ("unread", format)             the answer has too many marks: what follows as text was not searched for calls
+                                   `raw` is what the model wrote of its arguments, as far as known
+    ("refused", mark)              the following text begins with this mark, a sure sign of a call that is none
+    ("over", mark)                 a mark that ends the answer; what follows it is dropped
+    ("unread", format)             the answer has too many marks: the following text was not searched for calls
 
-A call that is cut has no end. Nothing is ever taken back.
+A call that is cut has no end. Nothing is ever withdrawn.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ StableEvent: TypeAlias = TextEvent | StartEvent | ArgumentsEvent | EndEvent
 CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent | MarkEvent
 
 
-def merged(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
-    """The same events, with neighbouring fragments of one text or of one call's arguments as one."""
+def merge_events(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
+    """Merge adjacent fragments of one text or of one call's arguments."""
     if len(events) < 2:
         return events
     out: list[CallEvent] = []
-    for (kind, index), group in groupby(events, _mergeable):
+    for (kind, index), group in groupby(events, _merge_key):
         if index < 0:
             out += group
         elif kind == "args":
@@ -57,15 +57,15 @@ def merged(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
     return out
 
 
-def _mergeable(event: CallEvent) -> tuple[Any, int]:
-    """What neighbours have in common that may be merged; -1 for those that may not."""
+def _merge_key(event: CallEvent) -> tuple[Any, int]:
+    """Return what adjacent events must share to be merged; -1 for those that must not be."""
     if event[0] == "args":
         return "args", event[1]
     return event[0], 0 if event[0] in ("text", "reasoning") else -1
 
 
-class Sink:
-    """Collects the events of one stretch of text and numbers the calls. `work` bounds what the answer may cost."""
+class EventSink:
+    """Collects the events of a stretch of text and numbers the calls. `work` limits the cost of the answer."""
 
     __slots__ = ("calls", "events", "work")
 
@@ -75,7 +75,7 @@ class Sink:
         self.work = WorkBudget() if work is None else work
 
     def take(self) -> list[CallEvent]:
-        """The events since the last time."""
+        """Return the events since the last time."""
         events, self.events = self.events, []
         return events
 
@@ -88,7 +88,7 @@ class Sink:
             self.events.append(("reasoning", text))
 
     def start(self, name: str, call_id: str = "") -> int:
-        """A call begins; its index."""
+        """Begin a call and return its index."""
         index = self.calls
         self.calls += 1
         if call_id:

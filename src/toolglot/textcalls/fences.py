@@ -1,4 +1,4 @@
-"""The backticks, or tildes, around code blocks, in text that comes in pieces."""
+"""Code fences (backticks or tildes) in text that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 FENCES: Final = ("```", "~~~")
 MAX_TICKS: Final = 64
-"""The longest fence, so that an endless run of backticks is not waited for."""
+"""The longest fence, so that an endless run of backticks is not awaited."""
 _RUNS: Final = {fence[0]: re.compile(f"{fence[0]}{{3,{MAX_TICKS}}}") for fence in FENCES}
 
 
-class Fence:
+class CodeFence:
     """The fence of an open code block; empty outside of one."""
 
     __slots__ = ("_opening", "mark")
@@ -21,20 +21,18 @@ class Fence:
         self._opening = True  # on the line of the fence
 
     def passed(self, text: str) -> None:
-        """Text inside the block."""
+        """Text inside the block was passed on."""
         self._opening = self._opening and "\n" not in text
 
     def closed_by(self, fence: str, *, line_start: bool) -> bool:
-        """What follows backticks on their line has none: with as many again they are no block, but code in a line."""
+        """The line of a fence has no other backticks: with as many again it is inline code, not a block."""
         within_line = self._opening and self.mark[0] == "`"
         return (line_start or within_line) and len(fence) >= len(self.mark)
 
 
 def next_fence(text: str, at: int, tick: str, *, last: bool) -> tuple[int, str]:
-    """Where the next fence of this character stands, and the fence; empty while there is none, or while it may grow.
-
-    `last`: nothing follows.
-    """
+    """Return where the next fence of this character is, and the fence; empty if there is none, or if it may grow.
+    `last`: nothing follows."""
     found = _RUNS[tick].search(text, at)
     if found is None:
         # One or two backticks at the end of the text may grow.

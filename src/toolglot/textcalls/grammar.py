@@ -2,18 +2,18 @@
 
 A `Format` is data: `engine.py` reads any of them. Its parts:
 
-- a `Call` is one way to write a call: a `Header` that opens it and may name the tool, then a body of one kind;
-- sections are marks around calls, dropped where a call follows them and left as text where none does;
-- thinking marks tell reasoning from the answer; dropped marks mean nothing to a reader.
+- a `CallSyntax` is one way to write a call: a `Header` that opens it and may name the tool, then a body of one kind;
+- sections are marks around calls, dropped if a call follows them and kept as text otherwise;
+- thinking marks separate reasoning from the answer; dropped marks have no meaning to a reader.
 
 Body kinds:
 
-    envelope   a JSON object (or an array of them) that holds both the name and the arguments
+    envelope   a JSON object (or an array of them) with both the name and the arguments
     json       the header names the tool, the body is the JSON object of its arguments
-    tagged     the header names the tool, the body has one tag a parameter, its value as raw text
+    tagged     the header names the tool, the body has one tag per parameter, its value as raw text
     python     a list of Python calls with literals: [f(a=1), g()]
-    braces     the header names the tool, the body has unquoted keys and strings between marks of their own
-    empty      the header is all of the call, which has no arguments: <now/>
+    braces     the header names the tool, the body has unquoted keys and special marks around strings
+    empty      the header is the whole call, which has no arguments: <now/>
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from msgspec import Struct
 
 BodyKind = Literal["envelope", "json", "tagged", "python", "braces", "empty"]
 Spacing = Literal[
-    "exact",  # the value is what stands between the tags
+    "exact",  # the value is the text between the tags
     "lines",  # one line break on each side belongs to the markup
     "trim",  # white space on both sides belongs to the markup
     "cline",  # one line break on each side for `content`-like values, white space for all others
 ]
 Untyped = Literal[
-    "string",  # a value of which the schema tells no type is a string
-    "json",  # it is JSON where it reads as JSON, else a string
+    "string",  # a value without a type in the schema is a string
+    "json",  # it is JSON if it parses as JSON, else a string
 ]
 
 
 class Header(Struct, frozen=True):
-    """How a call or a parameter begins: one of `openers`, then text of the given `shape` up to one of `ends`.
+    """The start of a call or a parameter: one of `openers`, then text of the given `shape` up to one of `ends`.
 
     `shape` is a regular expression for all of that text, with the groups `name`, `id`, `key` or `type`. Text that is
-    longer than `limit` or has a character that `allowed` (a character class) does not match is no header.
-    `keeps_end`: what ends the header belongs to what follows; `keeps_opener`: so does what opens it.
+    longer than `limit`, or has a character that `allowed` (a character class) does not match, is no header.
+    `keeps_end`: the end of the header belongs to what follows; `keeps_opener`: so does its opener.
     """
 
     openers: tuple[str, ...]
@@ -55,10 +55,10 @@ class Header(Struct, frozen=True):
 class Parameter(Struct, frozen=True):
     """A parameter of a tagged body.
 
-    `closers` may hold `{key}`. `cdata`: a value may be wrapped in CDATA. `nested` is the prefix of the tags of a value
-    that holds elements of its own. `implied`: a parameter that begins on a line of its own ends the one before it, if
-    the schema declares it. `json_values`: values are JSON, also strings. `declared_only`: the key is no sure sign, so
-    it counts only if the schema declares it (or declares none).
+    `closers` may contain `{key}`. `cdata`: a value may be wrapped in CDATA. `nested` is the tag prefix of a value that
+    has child elements. `implied`: a parameter that begins on its own line ends the one before it, if the schema
+    declares it. `json_values`: values are JSON, including strings. `declared_only`: the key is not a sure sign, so it
+    counts only if the schema declares it (or declares none).
     """
 
     header: Header
@@ -72,18 +72,18 @@ class Parameter(Struct, frozen=True):
     declared_only: bool = False
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class CallSyntax(Struct, frozen=True, kw_only=True):
     """One way to write a call.
 
-    - `closers` end it; without any it ends where its JSON does. `stops` end what has no end of its own, and are left
-      to what follows.
-    - `weak`: what opens it is no sure sign, so that it counts only with the name of a declared tool. `line_start`: it
-      counts only at the beginning of a line. `whole`: it counts only where nothing but white space and reasoning came
-      before it in the answer. `first` are the characters with which the body may begin; empty: any.
+    - `closers` end it; without any it ends where its JSON does. `stops` end text that has no end of its own, and are
+      left to what follows.
+    - `weak`: its opener is not a sure sign, so it counts only with the name of a declared tool. `line_start`: it counts
+      only at the beginning of a line. `whole`: it counts only if nothing but white space and reasoning came before it
+      in the answer. `first` are the characters that the body may begin with; empty: any.
     - `name_keys`, `argument_keys`, `id_keys` are the keys of an envelope; with one of `refused_keys` it is no call;
       `keyed`: it is `{name: arguments}`.
     - `tool_tags`: the tools' names are the tags, and `{name}` stands for them in the openers and closers.
-    - `bare_string`: a body that is no JSON is the value of the tool's one string parameter.
+    - `bare_string`: a body that is not JSON is the value of the tool's only string parameter.
     - `quotes` are the marks around the strings of a `braces` body.
     """
 
@@ -106,8 +106,8 @@ class Call(Struct, frozen=True, kw_only=True):
     quotes: tuple[str, ...] = ()
 
 
-class Route(Struct, frozen=True):
-    """What a message's header says about its body: the first route whose `shape` is found in the header wins."""
+class MessageRoute(Struct, frozen=True):
+    """The meaning of a message's header for its body: the first route whose `shape` is found in the header wins."""
 
     shape: str
     to: Literal["text", "reasoning", "call", "calls"]
@@ -116,24 +116,24 @@ class Route(Struct, frozen=True):
 class Messages(Struct, frozen=True):
     """An answer that consists of messages with headers, as gpt-oss writes them.
 
-    A header begins with one of `openers`, or with the answer itself if that begins with one of `at_start`, and goes up
-    to one of `ends`; a body goes up to one of `closers` or the next opener. A route to `call` has the group `name`; its
+    A header begins with one of `openers`, or with the answer itself if that begins with one of `at_start`, and extends
+    to one of `ends`. A body extends to one of `closers` or the next opener. A route to `call` has the group `name`; its
     body is read as the format's first call.
     """
 
     openers: tuple[str, ...]
     ends: tuple[str, ...]
     closers: tuple[str, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[MessageRoute, ...]
     at_start: tuple[str, ...] = ()
 
 
 class Format(Struct, frozen=True, kw_only=True):
-    """A way to write tool calls as text. `aliases` are other names that people know it by."""
+    """A way to write tool calls as text. `aliases` are other common names for it."""
 
     name: str
     title: str
-    calls: tuple[Call, ...]
+    calls: tuple[CallSyntax, ...]
     sections: tuple[tuple[str, str], ...] = ()
     thinking: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
     dropped: tuple[str, ...] = ()

@@ -1,11 +1,11 @@
-"""Calls that stand as text in a conversation's past, as native calls and results.
+"""Convert calls written as text in a conversation's history to native calls and results.
 
-Clients that prompt for calls as text keep them so: the assistant's turn holds the calls, the user's turn behind it the
-results. Both become blocks, paired by id where the text has ids, else by name and order. Nothing else is touched: a
-user's text is read only right behind a turn with calls, and only as far as it begins with results. Where no result
-stands, nothing was run, and the turn stays text.
+Clients that prompt for calls as text keep them as text: the assistant's turn has the calls, the user's turn after it
+the results. Both become blocks, paired by id if the text has ids, else by name and order. Nothing else changes: a
+user's text is read only directly after a turn with calls, and only as far as it begins with results. Without a result
+nothing was run, and the turn stays text.
 
-`auto` reads calls in any format. Their results are then read in a format in which the turn has the very same calls.
+`auto` reads calls in any format. Their results are then read in a format in which the turn has exactly the same calls.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from toolglot.textcalls.call_records import CallRecord, split_records
 from toolglot.textcalls.events import CallEvent
 from toolglot.textcalls.formats import AUTO_FORMAT, READ_BY_AUTO
 from toolglot.textcalls.prompts.escaping import needs_names
-from toolglot.textcalls.result_forms import Read, read_results
+from toolglot.textcalls.result_forms import ReadResult, read_results
 
-ENDLESS = "the format has no mark for its end: if the user said something behind it, that is a part of it now"
+ENDLESS_RESULT = "the format has no mark for its end: if the user said something behind it, that is a part of it now"
 
-NATIVE: Final = None
-"""Stands in place of a format for results that are no text."""
+NATIVE_RESULTS: Final = None
+"""Used instead of a format for results that are native."""
 
 
 def native_history(request: Request, format_name: str, receipt: Receipt | None = None) -> Request:
-    """The request with the calls and results of its history as blocks."""
-    past = _Past(request, format_name, receipt if receipt is not None else Receipt())
+    """Return the request with the calls and results of its history as blocks."""
+    past = _HistoryReader(request, format_name, receipt if receipt is not None else Receipt())
     messages: list[Message] = []
     at = 0
     while at < len(request.messages):
@@ -49,79 +49,79 @@ def native_history(request: Request, format_name: str, receipt: Receipt | None =
     return with_messages(request, tuple(messages))
 
 
-class _Turn(Struct, frozen=True):
-    """The messages that stand for those up to `end`."""
+class _NativeTurn(Struct, frozen=True):
+    """The messages that replace those up to `end`."""
 
     messages: list[Message]
     end: int
 
 
-class _Recorded(Struct, frozen=True):
+class _CallWithResult(Struct, frozen=True):
     """A call with its result, both from the assistant's own text."""
 
     call: ToolCall
     result: ToolResult
 
 
-class _Past:
+class _HistoryReader:
     def __init__(self, request: Request, format_name: str, receipt: Receipt) -> None:
         self._messages = request.messages
         self._format = find_format(format_name)
         guessed = self._format.name == AUTO
         formats = READ_BY_AUTO if guessed else (self._format,)
-        # Of those that results may be in, the one that was met last comes first: most conversations have but one.
-        self._candidates: tuple[Format | None, ...] = (NATIVE, *formats) if guessed else formats
+        # Of the possible result formats, the one that matched last is tried first: most conversations have only one.
+        self._candidates: tuple[Format | None, ...] = (NATIVE_RESULTS, *formats) if guessed else formats
         self._has_records = any(text_format.name == "deepchat" for text_format in formats)
         self._receipt = receipt
         naming = [text_format.name for text_format in formats if not guessed or needs_names(text_format)]
         declared = {tool.name: tool.parameters for tool in request.tools if isinstance(tool, Tool)}
-        self._tools: Mapping[str, Any] = {**dict.fromkeys(_answered(request.messages, naming)), **declared}
+        self._tools: Mapping[str, Any] = {**dict.fromkeys(_tools_with_results(request.messages, naming)), **declared}
         self._seen = {
             block.id for message in request.messages for block in message.content if isinstance(block, ToolCall)
         }
-        self._called = 0  # calls of the conversation so far, for formats that count them
+        self._called = 0  # calls of the conversation so far, for formats that number them
 
-    def turn(self, start: int) -> _Turn:
-        """One message; or a turn with calls and the turn behind it with their results."""
+    def turn(self, start: int) -> _NativeTurn:
+        """Convert one message; or a turn with calls together with the following turn with their results."""
         message = self._messages[start]
         if message.role != "assistant":
-            return _Turn([message], start + 1)
+            return _NativeTurn([message], start + 1)
         seen = set(self._seen)
         pieces = self._pieces(message, start)
         calls = [piece for piece in pieces if isinstance(piece, ToolCall) and piece.id not in seen]
-        if calls and not any(isinstance(piece, _Recorded) for piece in pieces):
+        if calls and not any(isinstance(piece, _CallWithResult) for piece in pieces):
             end = self._end_of_others(start + 1)
             answers, rest = self._answers(message, calls, self._messages[start + 1 : end])
             if answers.results:
                 self._called += len(calls)
                 if answers.endless:
-                    self._receipt.note(str(Place(start + 1)), "the last result", ENDLESS)
-                content = tuple(piece for piece in pieces if not isinstance(piece, _Recorded))
+                    self._receipt.note(str(Place(start + 1)), "the last result", ENDLESS_RESULT)
+                content = tuple(piece for piece in pieces if not isinstance(piece, _CallWithResult))
                 results = Message(role="user", content=answers.in_order())
-                return _Turn([replace(message, content=content), results, *rest], end)
+                return _NativeTurn([replace(message, content=content), results, *rest], end)
             self._seen = seen
             self._receipt.note(str(Place(start)), "calls in text", "no result stands behind them; they stay text")
-            return _Turn([message], start + 1)
-        return _Turn(self._recorded(message, pieces), start + 1)
+            return _NativeTurn([message], start + 1)
+        return _NativeTurn(self._split_turns(message, pieces), start + 1)
 
     def _answers(
         self, message: Message, calls: list[ToolCall], behind: tuple[Message, ...]
-    ) -> tuple[_Answers, list[Message]]:
-        """The results of a message's calls in the messages behind it, and what is left of those."""
+    ) -> tuple[_TurnResults, list[Message]]:
+        """Read the results of a message's calls from the messages after it, and return what is left of those."""
         for candidate in self._candidates:
-            answers = _Answers(candidate.name if candidate else None, calls, self._called)
+            answers = _TurnResults(candidate.name if candidate else None, calls, self._called)
             rest = answers.read(behind)
-            if answers.results and (candidate is NATIVE or self._is_in(candidate, message)):
+            if answers.results and (candidate is NATIVE_RESULTS or self._reads_the_same(candidate, message)):
                 self._candidates = (candidate, *(other for other in self._candidates if other is not candidate))
                 return answers, rest
-        return _Answers(None, calls, self._called), list(behind)
+        return _TurnResults(None, calls, self._called), list(behind)
 
-    def _is_in(self, candidate: Format, message: Message) -> bool:
-        """Does the message read in this format as it does in the one that it was read in?"""
+    def _reads_the_same(self, candidate: Format, message: Message) -> bool:
+        """Tell whether the message has the same calls in this format as in the one that it was read in."""
         if candidate is self._format:
             return True
         texts = [block.text for block in message.content if isinstance(block, Text)]
-        return all(self._found(_as_auto(candidate), text) == self._found(self._format, text) for text in texts)
+        return all(self._found(_with_auto_marks(candidate), text) == self._found(self._format, text) for text in texts)
 
     def _found(self, text_format: Format, text: str) -> list[CallEvent]:
         return [event for event in self._events(text_format, text) if event[0] not in ("refused", "unread")]
@@ -136,15 +136,15 @@ class _Past:
             end += 1
         return end
 
-    def _recorded(self, message: Message, pieces: list[Block | _Recorded]) -> list[Message]:
-        """The message in turns: calls with their results, and what was said between and behind them."""
-        if not any(isinstance(piece, _Recorded) for piece in pieces):
+    def _split_turns(self, message: Message, pieces: list[Block | _CallWithResult]) -> list[Message]:
+        """Split the message into turns: calls with their results, and the text between and after them."""
+        if not any(isinstance(piece, _CallWithResult) for piece in pieces):
             return [message]
         messages: list[Message] = []
         content: list[Block] = []
         results: list[Block] = []
         for piece in pieces:
-            if isinstance(piece, _Recorded):
+            if isinstance(piece, _CallWithResult):
                 self._called += 1
                 content.append(piece.call)
                 results.append(piece.result)
@@ -159,17 +159,17 @@ class _Past:
             messages.append(Message(role="user", content=tuple(results)))
         return messages
 
-    def _pieces(self, message: Message, number: int) -> list[Block | _Recorded]:
-        """The message's blocks, with the calls in its texts as blocks of their own."""
-        pieces: list[Block | _Recorded] = []
+    def _pieces(self, message: Message, number: int) -> list[Block | _CallWithResult]:
+        """Return the message's blocks, with the calls in its texts as blocks of their own."""
+        pieces: list[Block | _CallWithResult] = []
         for index, block in enumerate(message.content):
             if not isinstance(block, Text):
                 pieces.append(block)
                 continue
             parts = split_records(block.text) if self._has_records else (block.text,)
-            found: list[Block | _Recorded] = []
+            found: list[Block | _CallWithResult] = []
             for part in parts:
-                found += [self._record(part)] if isinstance(part, CallRecord) else self._read(part)
+                found += [self._add_record(part)] if isinstance(part, CallRecord) else self._read(part)
             if len(found) == 1 and isinstance(found[0], Text) and found[0].text == block.text:
                 found = [block]
             elif block.citations:
@@ -177,12 +177,12 @@ class _Past:
             pieces += found
         return pieces
 
-    def _record(self, record: CallRecord) -> _Recorded:
+    def _add_record(self, record: CallRecord) -> _CallWithResult:
         call = ToolCall(id=self._new_id("", record.name), name=record.name, arguments=record.arguments)
-        return _Recorded(call, _result(call, Read(text=record.response)))
+        return _CallWithResult(call, _make_result(call, ReadResult(text=record.response)))
 
     def _read(self, text: str) -> list[Block]:
-        """The text as blocks; as it is where a call in it is not whole, or there is none."""
+        """Return the text as blocks; unchanged if it has no call, or an incomplete one."""
         events = self._events(self._format, text)
         kinds = {event[0] for event in events}
         if "end" not in kinds or "cut" in kinds:
@@ -196,7 +196,7 @@ class _Past:
                 said.append(event[1])
             if event[0] in ("text", "refused", "unread"):
                 continue
-            blocks += _spoken(said)
+            blocks += _without_records(said)
             said = []
             if event[0] == "reasoning":
                 blocks.append(Thinking(text=event[1]))
@@ -209,10 +209,10 @@ class _Past:
             elif event[0] == "end":
                 blocks.append(ToolCall(id=self._new_id(call_id, name), name=name, arguments="".join(arguments)))
                 call_id = ""
-        return [*blocks, *_spoken(said)]
+        return [*blocks, *_without_records(said)]
 
     def _new_id(self, given: str, name: str) -> str:
-        """The model's own id where it is new; else one that depends only on what stands before the call."""
+        """Return the model's own id if it is new; else one that depends only on what comes before the call."""
         new, salt = given, 0
         while not new or new in self._seen:
             new = f"call_{digest(len(self._seen), name, salt)[:12]}"
@@ -222,14 +222,14 @@ class _Past:
 
 
 @cache
-def _as_auto(text_format: Format) -> Format:
-    """The format with all that `auto` knows besides calls: reasoning between other marks makes no other calls."""
+def _with_auto_marks(text_format: Format) -> Format:
+    """Add everything except calls that `auto` knows: reasoning between other marks does not change the calls."""
     return replace(text_format, thinking=AUTO_FORMAT.thinking, dropped=AUTO_FORMAT.dropped)
 
 
-def _answered(messages: tuple[Message, ...], format_names: Iterable[str]) -> list[str]:
-    """The tools that results in the past name: they were there, whether or not they are declared now. Formats whose
-    openers are the tools' names could not be read without them."""
+def _tools_with_results(messages: tuple[Message, ...], format_names: Iterable[str]) -> list[str]:
+    """Return the tools that results in the history name: they existed, whether or not they are declared now. Formats
+    whose openers are the tools' names could not be read without them."""
     return [
         read.name
         for before, message in pairwise(messages)
@@ -242,18 +242,19 @@ def _answered(messages: tuple[Message, ...], format_names: Iterable[str]) -> lis
     ]
 
 
-def _spoken(pieces: list[str]) -> list[Block]:
+def _without_records(pieces: list[str]) -> list[Block]:
     text = "".join(pieces)
     return [Text(text=text)] if text and not text.isspace() else []
 
 
-def _result(call: ToolCall, read: Read) -> ToolResult:
+def _make_result(call: ToolCall, read: ReadResult) -> ToolResult:
     content = (Text(text=read.text),) if read.text else ()
     return ToolResult(call_id=call.id, name=call.name, content=content, is_error=True if read.is_error else None)
 
 
-class _Answers:
-    """The results of one turn's calls, read from the messages behind it. Without a format only native ones are."""
+class _TurnResults:
+    """The results of one turn's calls, read from the messages after it. Without a format only native results are
+    read."""
 
     def __init__(self, format_name: str | None, calls: list[ToolCall], before: int) -> None:
         self._format = format_name
@@ -264,14 +265,14 @@ class _Answers:
                 self._waiting.setdefault(key, deque()).append(call)
         self.results: dict[str, ToolResult] = {}
         self.endless = False
-        """The last result has paragraphs, and nothing tells which of them are still its own."""
+        """The last result has paragraphs, and nothing says which of them still belong to it."""
 
     def in_order(self) -> tuple[Block, ...]:
-        """A result for each call, in call order."""
-        return tuple(self.results.get(call.id) or _interrupted(call) for call in self._calls)
+        """Return a result for each call, in call order."""
+        return tuple(self.results.get(call.id) or _missing_result(call) for call in self._calls)
 
     def read(self, messages: tuple[Message, ...]) -> list[Message]:
-        """Takes the results off the beginning of the messages; what is left of them."""
+        """Remove results from the beginning of the messages; returns what is left of them."""
         for number, message in enumerate(messages):
             rest = self._read_message(message)
             if rest is not None:
@@ -282,12 +283,12 @@ class _Answers:
         return []
 
     def _read_message(self, message: Message) -> tuple[Block, ...] | None:
-        """What of a message is no result; None when all of it is."""
-        last: ToolCall | None = None  # the call that the block before has answered
-        waits = False  # its text comes in the next block
+        """Return the part of a message that is no result; None if all of it is."""
+        last: ToolCall | None = None  # the call that the previous block answered
+        waits = False  # its text is in the next block
         for index, block in enumerate(message.content):
             if isinstance(block, ToolResult):
-                last = self._match(Read(text="", name=block.name or "", id=block.call_id))
+                last = self._match(ReadResult(text="", name=block.name or "", id=block.call_id))
                 if last is None:
                     return message.content[index:]
                 self.results[last.id] = replace(block, call_id=last.id, name=last.name)
@@ -307,14 +308,14 @@ class _Answers:
         return None
 
     def _take(self, text: str) -> tuple[ToolCall | None, str]:
-        """The last call that the beginning of the text answers, and the rest of the text."""
+        """Return the last call that the beginning of the text answers, and the rest of the text."""
         found, left = read_results(self._format, text) if self._format else ([], text)
         last: ToolCall | None = None
         for read in found:
             call = self._match(read)
             if call is None:
                 return last, text[read.start :]
-            self.results[call.id] = _result(call, read)
+            self.results[call.id] = _make_result(call, read)
             self.endless = read.endless and "\n\n" in read.text
             last = call
         return last, left
@@ -323,8 +324,8 @@ class _Answers:
         result = self.results[call.id]
         self.results[call.id] = replace(result, content=(*result.content, block))
 
-    def _match(self, read: Read) -> ToolCall | None:
-        """The call that a result belongs to: by id, by number, by name, else the first without a result."""
+    def _match(self, read: ReadResult) -> ToolCall | None:
+        """Return the call that a result belongs to: by id, by number, by name, else the first without a result."""
         ways = [("id", read.id), ("index", str(read.index)), ("name", read.name), *([] if read.name else [("any", "")])]
         for way in ways:
             queue = self._waiting.get(way)
@@ -335,5 +336,5 @@ class _Answers:
         return None
 
 
-def _interrupted(call: ToolCall) -> ToolResult:
+def _missing_result(call: ToolCall) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, is_error=True, content=(Text(text=INTERRUPTED),))

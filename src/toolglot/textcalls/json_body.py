@@ -1,29 +1,35 @@
-"""A body of kind `json`: the header has named the tool, here stand its arguments."""
+"""A body of kind `json`: the header has named the tool, and the body is its arguments."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from toolglot.textcalls.arguments import Arguments, holds_another_call, is_balanced, string_enders, takes_nothing
-from toolglot.textcalls.body import BodyState, Opened
-from toolglot.textcalls.marks import Until, marks_of
+from toolglot.textcalls.arguments import (
+    CallArguments,
+    has_no_parameters,
+    holds_another_call,
+    is_balanced,
+    string_end_marks,
+)
+from toolglot.textcalls.body import BodyState, OpenedCall
+from toolglot.textcalls.marks import TextUntil, mark_set
 
 SPACE = " \t\r\n"
 
 
 class JsonBody:
-    """Reads the arguments as they come. No arguments at all are an empty object."""
+    """Reads the arguments as they arrive. No arguments at all are an empty object."""
 
     __slots__ = ("_arguments", "_index", "_marks", "_opened", "_rest", "state")
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenedCall) -> None:
         self.state: BodyState = "open"
         self._opened = opened
-        self._marks = marks_of((*opened.call.closers, *opened.call.stops, *opened.followers))
+        self._marks = mark_set((*opened.call.closers, *opened.call.stops, *opened.followers))
         self._index = -1
-        self._arguments: Arguments | None = None
-        self._rest: Until | None = None
+        self._arguments: CallArguments | None = None
+        self._rest: TextUntil | None = None
 
     def read(self, text: str, at: int) -> int:
         if self._rest is not None:
@@ -37,7 +43,7 @@ class JsonBody:
             self._arguments.end()
             self.state = "done"
         elif self._arguments.broken:
-            self._rest = Until(self._marks)
+            self._rest = TextUntil(self._marks)
             return self._read_rest(text, at, self._rest)
         return at
 
@@ -47,10 +53,10 @@ class JsonBody:
             return at
         self.state = "done"
         if self._rest is not None:
-            self._settle(self._rest.text + text[at:], cut=cut, at_end=True)
+            self._repair_or_cut(self._rest.text + text[at:], cut=cut, at_end=True)
         elif self._arguments is not None:
             self._arguments.cut("the text ended inside the arguments", text[at:])
-        elif cut or text[at:].strip() or not takes_nothing(self._opened.tools.get(self._opened.name)):
+        elif cut or text[at:].strip() or not has_no_parameters(self._opened.tools.get(self._opened.name)):
             self._opened.sink.cut(self._start(), "the text ended before the arguments", text[at:].strip())
         else:
             self._empty()
@@ -61,13 +67,13 @@ class JsonBody:
         return self._index
 
     def _begin(self, text: str, at: int) -> int:
-        """Find out how the arguments begin, if there are any."""
+        """Determine how the arguments begin, if there are any."""
         while at < len(text) and text[at] in SPACE:
             at += 1
         if at == len(text) or self._marks.begins(text, at):
             return at
         if text[at] == "{":
-            self._arguments = Arguments(self._opened, string_enders(self._opened.call))
+            self._arguments = CallArguments(self._opened, string_end_marks(self._opened.call))
             self._arguments.begin(self._start(), self._opened.tools.get(self._opened.name))
         elif self._marks.match(text, at):
             self._empty()
@@ -75,7 +81,7 @@ class JsonBody:
             return at
         else:
             self._start()
-            self._rest = Until(self._marks)
+            self._rest = TextUntil(self._marks)
         return at
 
     def _empty(self) -> None:
@@ -83,15 +89,15 @@ class JsonBody:
         self._opened.sink.arguments(index, "{}")
         self._opened.sink.end(index)
 
-    def _read_rest(self, text: str, at: int, rest: Until) -> int:
+    def _read_rest(self, text: str, at: int, rest: TextUntil) -> int:
         at, mark = rest.read(text, at)
         if mark:
             self.state = "done"
-            self._settle(rest.text, cut=False, at_end=False)
+            self._repair_or_cut(rest.text, cut=False, at_end=False)
         return at
 
-    def _settle(self, rest: str, *, cut: bool, at_end: bool) -> None:
-        """The end of something that is no strict JSON object."""
+    def _repair_or_cut(self, rest: str, *, cut: bool, at_end: bool) -> None:
+        """End a body that is not a strict JSON object."""
         sink, schema = self._opened.sink, self._opened.tools.get(self._opened.name)
         if self._arguments is not None:
             if at_end and (cut or not is_balanced(self._arguments.raw + rest)):
@@ -105,7 +111,7 @@ class JsonBody:
             sink.repaired(self._index, rest, f"plain text taken as `{key}`, the tool's one string")
             sink.end(self._index)
             return
-        arguments = Arguments(self._opened)
+        arguments = CallArguments(self._opened)
         arguments.begin(self._index, schema)
         if at_end and (cut or not is_balanced(rest)):
             arguments.cut("the text ended inside the arguments", rest)
@@ -114,7 +120,7 @@ class JsonBody:
 
 
 def only_string_parameter(schema: Any) -> str | None:
-    """The key of a tool's one parameter, or of its one required parameter, if that is a string."""
+    """Return the key of a tool's only parameter, or of its only required parameter, if that is a string."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return None

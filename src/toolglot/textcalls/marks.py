@@ -1,4 +1,4 @@
-"""Finding literal marks in text that comes in pieces."""
+"""Find literal marks in text that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from re import Match
 from typing import Final
 
 MAX_NESTED: Final = 20
-"""Names that are made to have ever more in common are written out behind so many branches."""
+"""Depth after which literals with a common prefix are written out."""
 
 
-def _shared(first: str, last: str) -> str:
-    """What both begin with."""
+def _common_prefix(first: str, last: str) -> str:
+    """Return the common prefix."""
     same = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
     return first[: next(same, min(len(first), len(last)))]
 
 
 def _pattern_of(literals: Sequence[str], depth: int = 0) -> str:
-    """A regular expression for the longest of the literals, which come longest first. What they have in common stands
-    there once, so that it takes no more time with the tags of hundreds of tools."""
+    """Return a regular expression for the longest matching literal; they come longest first. Common prefixes are
+    written once, so that the tags of hundreds of tools take no more time."""
     if depth > MAX_NESTED:
         return f"(?:{'|'.join(map(re.escape, literals))})"
     groups: dict[str, list[str]] = {}
@@ -30,7 +30,7 @@ def _pattern_of(literals: Sequence[str], depth: int = 0) -> str:
             groups.setdefault(literal[0], []).append(literal)
     ways = []
     for group in groups.values():
-        common = _shared(min(group), max(group))
+        common = _common_prefix(min(group), max(group))
         ways.append(re.escape(common) + _pattern_of([literal[len(common) :] for literal in group], depth + 1))
     if not ways:
         return ""
@@ -39,16 +39,16 @@ def _pattern_of(literals: Sequence[str], depth: int = 0) -> str:
     return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
 
 
-class Marks:
-    """A set of literals. The longest one that stands at a place is the one that is found there."""
+class MarkSet:
+    """A set of literals. At each position, the longest one that matches is found."""
 
     __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "_run", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted({literal for literal in literals if literal}, key=lambda mark: (-len(mark), mark)))
-        # Without literals the pattern is one that never matches.
+        # Without literals the pattern never matches.
         self._pattern = re.compile(_pattern_of(self.literals) or r"(?!)")
-        self._run: re.Pattern[str] | None = None  # compiled where it is needed
+        self._run: re.Pattern[str] | None = None  # compiled on first use
         self._prefixes = frozenset(mark[:end] for mark in self.literals for end in range(1, len(mark)))
         self._longest = max((len(mark) - 1 for mark in self.literals), default=0)
         firsts = "".join(sorted({mark[0] for mark in self.literals}))
@@ -59,12 +59,12 @@ class Marks:
 
     @property
     def longest(self) -> int:
-        """The characters of the longest mark."""
+        """Length of the longest mark."""
         return self._longest + 1
 
     def next(self, text: str, at: int, *, last: bool = False) -> tuple[int, str]:
-        """Where the next mark stands, and the mark. Where more text may make a mark of what stands there, or a longer
-        one, the mark is empty: so is it at the end of a text without any. `last`: nothing follows."""
+        """Return where the next mark is, and the mark. The mark is empty if more text may complete it or make it
+        longer, and at the end of a text without any. `last`: nothing follows."""
         found = self._pattern.search(text, at)
         if found is not None and (last or found.start() < len(text) - self._longest):
             return found.start(), found.group()
@@ -74,23 +74,23 @@ class Marks:
         return found.start(), found.group()
 
     def match(self, text: str, at: int) -> str:
-        """The mark that stands at `at`; empty if none does."""
+        """Return the mark at `at`; empty if there is none."""
         found = self._pattern.match(text, at)
         return found.group() if found else ""
 
     def match_run(self, text: str, at: int, end: int = sys.maxsize) -> int:
-        """Where a run of marks with white space around them ends that begins at `at`."""
+        """Return the end of a run of marks with white space around them that begins at `at`."""
         if self._run is None:
             self._run = re.compile(rf"[ \t\r\n]*+(?:{self._pattern.pattern}[ \t\r\n]*+)*+")
         found = self._run.match(text, at, end)
         return found.end() if found else at
 
     def begins(self, text: str, at: int) -> bool:
-        """All that there is from `at` on is the beginning of a mark, so that more text may complete it."""
+        """Tell whether the text from `at` on is the beginning of a mark, so that more text may complete it."""
         return len(text) - at <= self._longest and text[at:] in self._prefixes
 
     def hold(self, text: str, at: int) -> int:
-        """Where the text's last part begins that may turn out to be a mark; the length of the text if nowhere."""
+        """Return where the last part of the text begins that may become a mark; the length of the text if nowhere."""
         length = len(text)
         for found in self._firsts.finditer(text, max(at, length - self._longest)):
             if text[found.start() :] in self._prefixes:
@@ -99,23 +99,23 @@ class Marks:
 
 
 @lru_cache(maxsize=1024)
-def marks_of(literals: tuple[str, ...]) -> Marks:
-    """The marks of these literals, made once."""
-    return Marks(literals)
+def mark_set(literals: tuple[str, ...]) -> MarkSet:
+    """Return the cached mark set of these literals."""
+    return MarkSet(literals)
 
 
-class Until:
+class TextUntil:
     """Collects text up to the first of some marks."""
 
     __slots__ = ("_marks", "parts", "size")
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: MarkSet) -> None:
         self._marks = marks
         self.parts: list[str] = []
         self.size = 0
 
     def read(self, text: str, at: int) -> tuple[int, str]:
-        """Where reading stopped, and the mark that was found there (it is not read); empty if none was."""
+        """Return where reading stopped, and the mark that was found there (it is not read); empty if none was."""
         end, mark = self._marks.next(text, at)
         self.parts.append(text[at:end])
         self.size += end - at

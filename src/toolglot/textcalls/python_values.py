@@ -1,7 +1,7 @@
-"""Python literals, read as their text arrives and written as JSON.
+"""Read Python literals as their text arrives, and write them as JSON.
 
-Everything but a literal is refused: names, calls, operators, f-strings, bytes, sets. Beside Python's `True`, `False`
-and `None` stand JSON's words for them, which models mix in.
+Only literals are accepted: no names, calls, operators, f-strings, bytes or sets. Beside Python's `True`, `False` and
+`None`, JSON's constants are accepted, because models mix them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Literal, TypeAlias
 
-from toolglot.textcalls.quoted import (
+from toolglot.textcalls.string_readers import (
     MAX_DEPTH,
     MAX_WORD,
     PYTHON_ESCAPES,
     RAW_ESCAPES,
     LiteralError,
-    Quoted,
+    QuotedString,
     StringReader,
-    escaped,
+    escape_json,
 )
 from toolglot.textcalls.work_budget import WorkBudget
 
@@ -33,7 +33,7 @@ _DECIMAL = re.compile(
 _WORD = re.compile(r"[+-]?(?:[\w.]|(?<=[eE])[+-])*")
 _SPACE = re.compile(r"\s*")
 _SIMPLE = re.compile(r"""(?:'[^'\\]*'|"[^"\\]*")(?=[,)\]}])""")
-"""A string that is there as a whole, has no escapes, and has no other string beside it."""
+"""A complete string without escapes, and without another string next to it."""
 
 _ESCAPES = {"r": RAW_ESCAPES, "u": PYTHON_ESCAPES}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}")
@@ -44,20 +44,20 @@ _OPENERS: dict[str, tuple[Kind, str]] = {"[": ("list", "["), "{": ("dict", "{"),
 _WAIT = -1
 
 
-def shown(text: str) -> str:
-    return escaped(text if len(text) <= 40 else text[:40] + "…")
+def format_unexpected(text: str) -> str:
+    return escape_json(text if len(text) <= 40 else text[:40] + "…")
 
 
-def json_number(word: str) -> bool:
-    """Whether this is a number of JSON, and one that a reader of JSON can hold: integers have no limit."""
+def is_json_number(word: str) -> bool:
+    """Tell whether this is a JSON number that a JSON reader can hold: integers have no limit."""
     found = JSON_NUMBER.fullmatch(word)
     return found is not None and (word.lstrip("-").isdecimal() or isfinite(float(word)))
 
 
-def number(word: str) -> str | None:
-    """A Python number as JSON, None if it is none. The digits stay as they are, however many."""
+def python_number(word: str) -> str | None:
+    """Return a Python number as JSON; None if it is not a number. All digits are kept."""
     if JSON_NUMBER.fullmatch(word):
-        return word if json_number(word) else None
+        return word if is_json_number(word) else None
     based = _BASED.fullmatch(word)
     if based is not None:
         return based[1].replace("+", "") + str(int(based[2].replace("_", ""), 0))
@@ -70,11 +70,11 @@ def number(word: str) -> str | None:
     whole = (decimal[4] or decimal[6] or "").replace("_", "").lstrip("0") or "0"
     fraction = f".{(decimal[5] or '0').replace('_', '')}" if decimal[6] is None else ""
     written = sign + whole + fraction + (decimal[7] or "").replace("_", "")
-    return written if json_number(written) else None
+    return written if is_json_number(written) else None
 
 
-class Gap:
-    """What may stand between two tokens: white space and comments."""
+class TokenGap:
+    """What may separate two tokens: white space and comments."""
 
     __slots__ = ("_comment",)
 
@@ -96,9 +96,9 @@ class Gap:
             self._comment = True
 
 
-class Frame:
-    """A container that is being read. `held` is where its bracket is missing as long as a parenthesis may be a tuple
-    or may only group."""
+class LiteralFrame:
+    """A container that is being read. `held` is the index of its missing bracket while a parenthesis may be a tuple or
+    a group."""
 
     __slots__ = ("count", "held", "keys", "kind")
 
@@ -109,15 +109,13 @@ class Frame:
         self.held = -1
 
 
-class ValueReader:
-    """Reads one literal and appends its JSON to `parts`.
-
-    With a `splat` frame it reads the rest of a `**{…}` and appends only its entries.
-    """
+class PythonValueReader:
+    """Reads one literal and appends its JSON to `parts`. With a `splat` frame it reads the rest of a `**{…}` and
+    appends only its entries."""
 
     __slots__ = ("_gap", "_held", "_key", "_mode", "_parts", "_stack", "_string", "_unsure", "_work", "done")
 
-    def __init__(self, parts: list[str], gap: Gap, work: WorkBudget, splat: Frame | None = None) -> None:
+    def __init__(self, parts: list[str], gap: TokenGap, work: WorkBudget, splat: LiteralFrame | None = None) -> None:
         self.done = False
         self._work = work
         self._parts = parts
@@ -152,7 +150,7 @@ class ValueReader:
 
     def _take(self, piece: str) -> None:
         if self._key is None:
-            self._put(escaped(piece)[1:-1])
+            self._put(escape_json(piece)[1:-1])
         else:
             self._key.append(piece)
 
@@ -168,17 +166,17 @@ class ValueReader:
             simple = _SIMPLE.match(text, at)
             if simple is None:
                 return self._quote(text, at, "u")
-            self._put(escaped(simple[0][1:-1]))
+            self._put(escape_json(simple[0][1:-1]))
             self._complete()
             return simple.end()
-        word, end = _word(text, at)
+        word, end = _read_word(text, at)
         if end == len(text):
             return _WAIT
         if text[end : end + 1] in ('"', "'"):
             return self._quote(text, end, word.lower())
-        json = CONSTANTS.get(word) or number(word)
+        json = CONSTANTS.get(word) or python_number(word)
         if json is None:
-            raise LiteralError(f"{shown(word or text[at])} is no literal", at)
+            raise LiteralError(f"{format_unexpected(word or text[at])} is no literal", at)
         self._put(json)
         self._complete()
         return end
@@ -187,7 +185,7 @@ class ValueReader:
         if len(self._stack) >= MAX_DEPTH:
             raise LiteralError(f"the value is nested more than {MAX_DEPTH} levels deep", at)
         kind, bracket = _OPENERS[text[at]]
-        frame = Frame(kind, set())
+        frame = LiteralFrame(kind, set())
         if kind == "paren":
             self._unsure += 1
             frame.held = len(self._held)
@@ -209,11 +207,11 @@ class ValueReader:
         if self._mode == self._value:
             self._put('"')
         self._mode = self._after_string
-        self._string = Quoted(mark, escapes)
+        self._string = QuotedString(mark, escapes)
         return at + len(mark)
 
     def _after_string(self, text: str, at: int) -> int:
-        """Strings side by side are one string."""
+        """Adjacent strings are one string."""
         prefix = _PREFIX.match(text, at)
         end = prefix.end() if prefix else at
         if end == len(text):
@@ -230,26 +228,26 @@ class ValueReader:
     def _name_entry(self, key: str, at: int) -> None:
         frame = self._stack[-1]
         if key in frame.keys:
-            raise LiteralError(f"the key {shown(key)} occurs twice", at)
+            raise LiteralError(f"the key {format_unexpected(key)} occurs twice", at)
         frame.keys.add(key)
         self._separate(frame)
-        self._put(escaped(key) + ": ")
+        self._put(escape_json(key) + ": ")
         self._key = None
         self._mode = self._colon
 
-    def _separate(self, frame: Frame) -> None:
+    def _separate(self, frame: LiteralFrame) -> None:
         if frame.count:
             self._put(", ")
         frame.count += 1
 
     def _colon(self, text: str, at: int) -> int:
         if text[at] != ":":
-            raise LiteralError(f"{shown(text[at])} stands where a colon is missing", at)
+            raise LiteralError(f"{format_unexpected(text[at])} stands where a colon is missing", at)
         self._mode = self._value
         return at + 1
 
     def _item(self, text: str, at: int) -> int:
-        """The next entry of a container, or its end."""
+        """Read the next entry of a container, or its end."""
         frame = self._stack[-1]
         if text[at] == _CLOSERS[frame.kind]:
             return self._close(at)
@@ -260,11 +258,11 @@ class ValueReader:
         return at
 
     def _entry(self, text: str, at: int) -> int:
-        """A key: a string, or an integer, which JSON can only write as one."""
+        """Read a key: a string, or an integer, which JSON can only write as a string."""
         if text[at] in "\"'":
             word, end = "u", at
         else:
-            word, end = _word(text, at)
+            word, end = _read_word(text, at)
             if end == len(text):
                 return _WAIT
         if text[end : end + 1] in ('"', "'"):
@@ -273,7 +271,7 @@ class ValueReader:
                 self._key = []
             return after
         if not re.fullmatch(r"-?(?:0|[1-9][0-9]*)", word):
-            raise LiteralError(f"{shown(word or text[at])} is no key", at)
+            raise LiteralError(f"{format_unexpected(word or text[at])} is no key", at)
         self._name_entry(word, at)
         return end
 
@@ -282,7 +280,9 @@ class ValueReader:
         if text[at] == _CLOSERS[frame.kind]:
             return self._close(at)
         if text[at] != ",":
-            raise LiteralError(f"{shown(text[at])} stands where a comma or {_CLOSERS[frame.kind]} is missing", at)
+            raise LiteralError(
+                f"{format_unexpected(text[at])} stands where a comma or {_CLOSERS[frame.kind]} is missing", at
+            )
         if frame.held >= 0:
             self._decide(frame, "[")
         self._mode = self._item
@@ -298,8 +298,8 @@ class ValueReader:
         self._complete()
         return at + 1
 
-    def _decide(self, frame: Frame, bracket: str) -> None:
-        """The parenthesis is known to be a tuple or to group."""
+    def _decide(self, frame: LiteralFrame, bracket: str) -> None:
+        """The parenthesis is now known to be a tuple or a group."""
         self._held[frame.held] = bracket
         frame.held = -1
         self._unsure -= 1
@@ -308,7 +308,7 @@ class ValueReader:
             self._held.clear()
 
 
-def _word(text: str, at: int) -> tuple[str, int]:
+def _read_word(text: str, at: int) -> tuple[str, int]:
     found = _WORD.match(text, at)
     end = found.end() if found else at
     if end - at > MAX_WORD:

@@ -1,4 +1,4 @@
-"""The stable way to read text calls from outside: `parser`."""
+"""The public interface for reading text calls: `parser`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from toolglot.textcalls.grammar import Format
 
 
 def schemas_of(tools: Iterable[Tool | Mapping[str, Any]]) -> dict[str, Any]:
-    """The declared tools' names and the schemas of their arguments.
+    """Return the declared tools' names and the schemas of their arguments.
 
-    A tool is one of toolglot's own or a definition in the shape of any vendor: `name` and `parameters`, `input_schema`
-    or `inputSchema`, also inside `function`.
+    A tool is one of toolglot's own, or a definition in any vendor's shape: `name` and `parameters`, `input_schema` or
+    `inputSchema`, also inside `function`.
     """
     schemas: dict[str, Any] = {}
     for tool in tools:
@@ -40,16 +40,16 @@ class Parser:
         self._engine = engine
 
     def feed(self, text: str) -> Iterator[StableEvent]:
-        """The events for more of the text."""
-        return _stable(self._engine.feed(text))
+        """Yield the events for more text."""
+        return _stable_events(self._engine.feed(text))
 
     def finish(self) -> Iterator[StableEvent]:
-        """The events for its end."""
-        return _stable(self._engine.finish())
+        """Yield the events for the end of the text."""
+        return _stable_events(self._engine.finish())
 
 
-def _stable(events: Iterable[CallEvent]) -> Iterator[StableEvent]:
-    """Only what is named here: readers from outside see no event that was added later."""
+def _stable_events(events: Iterable[CallEvent]) -> Iterator[StableEvent]:
+    """Only the events listed here: external readers see no event that was added later."""
     for event in events:
         if (
             event[0] == "args"
@@ -66,10 +66,10 @@ def parser(
     tools: Iterable[Tool | Mapping[str, Any]] = (),
     starts_in_reasoning: bool = False,
 ) -> Parser:
-    """A reader of text calls for the declared tools.
+    """Return a reader of text calls for the declared tools.
 
-    `format` is a format's name, `auto`, or a `Format` of your own. `starts_in_reasoning`: the prompt has opened the
-    thinking block already.
+    `format` is a format's name, `auto`, or a `Format` of your own. `starts_in_reasoning`: the prompt has already opened
+    the thinking block.
 
     Raises:
         ValueError: there is no format of that name.

@@ -1,14 +1,14 @@
-"""The request pass for models that write their calls as text: tools, choice, calls and results become prose.
+"""The request pass for models that write calls as text: tools, tool choice, calls and results become prose.
 
-Where each part stands is chosen for prompt caches, which live on a prefix that does not change:
+The placement of each part suits prompt caches, which need a prefix that does not change:
 
-- the tools stand in the system prompt behind the client's own text, and depend on the tools alone;
-- what is wished for one turn only (a forced call, no call, a format of the answer) stands behind what was said last;
-- calls and results stand where they stood, and depend on nothing behind them.
+- the tools follow the client's own text in the system prompt, and depend on the tools alone;
+- wishes for one turn only (a forced call, no call, an answer format) follow the last message;
+- calls and results stay in place, and depend on nothing after them.
 
-Whatever the user, a tool or the assistant is said to have written is escaped, so that none of it reads as a call or as
-a result; so is what strangers may have written: names of files, descriptions of tools. The system's text is the
-client's own and stays as it is.
+Everything that the user, a tool or the assistant wrote is escaped, so that none of it is read as a call or a result.
+The same applies to untrusted text: file names, tool descriptions. The system prompt is the client's own and stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
 from toolglot.passes.foreign import missed
 from toolglot.passes.instructions import instruct
 from toolglot.textcalls import find_format
-from toolglot.textcalls.escapes import Escapes
-from toolglot.textcalls.prompts.render import escaped, instructions, stop_strings
-from toolglot.textcalls.turns import ESCAPED, Turns
+from toolglot.textcalls.prompts.render import escape_marks, stop_strings, tool_instructions
+from toolglot.textcalls.render_turns import ESCAPED, TurnRenderer
+from toolglot.textcalls.unescape import Escapes
 
-ENFORCED_BY_NOBODY = "nothing enforces it where calls are text; a line of text asks for it"
+NOT_ENFORCED = "nothing enforces it where calls are text; a line of text asks for it"
 
-_BEFORE = (ids.derive, history.repair, deferred.offer, names.shorten, custom.wrap)
-"""What the passes before this one have done already, unless they leave a dialect's own requests alone."""
+_EARLIER_PASSES = (ids.derive, history.repair, deferred.offer, names.shorten, custom.wrap)
+"""Changes that the passes before this one have already made, unless they skip a dialect's own requests."""
 
-_NAMES = {"python": r"[A-Za-z0-9_]+"}
-"""By kind of body, what a tool's name may consist of, where that is not what every API allows."""
+_NAME_RULES = {"python": r"[A-Za-z0-9_]+"}
+"""By kind of body, the characters of a tool's name, if they differ from what every API allows."""
 
 
 def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
-    """What a target can be told of tools when they are text: any schema, long names, functions alone."""
+    """Return what a target supports when tools are text: any schema, long names, only functions."""
     bodies = {call.body for call in find_format(format_name).calls}
-    pattern = next((_NAMES[body] for body in bodies if body in _NAMES), r"[A-Za-z0-9_-]+")
+    pattern = next((_NAME_RULES[body] for body in bodies if body in _NAME_RULES), r"[A-Za-z0-9_-]+")
     return replace(
         can,
         name_pattern=pattern,
@@ -54,51 +54,49 @@ def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
 
 
 def render(request: Request, context: Context) -> Request:
-    """The request without tools, calls and results: all of them told in the exchange's text format.
-
-    `context.text_tools` holds what the model may call, for the reader of its answer.
-    """
+    """Return the request without tools, calls and results: all of them are written in the exchange's text format.
+    `context.text_tools` receives what the model may call, for the parser of its answer."""
     settings = context.text_calls
     if settings is None:
         return request
     context.text_past = request.messages
     if settings.rescue:
         if request.tools:
-            context.text_tools = {tool.name: tool.parameters for tool in _functions(request)}
+            context.text_tools = {tool.name: tool.parameters for tool in _function_tools(request)}
         return request
-    if not _in_play(request):
+    if not _uses_tools(request):
         return _without_empty_tools(request)
-    apart = _apart(context)
+    apart = _separate_context(context)
     if context.source == context.target:
-        for earlier in _BEFORE:
+        for earlier in _EARLIER_PASSES:
             request = earlier(request, apart)
-    tools, choice = _offered(request, context), request.tool_choice
+    tools, choice = _offered_tools(request, context), request.tool_choice
     closed = choice is not None and choice.mode == "none"
     context.text_tools = {} if closed else {tool.name: tool.parameters for tool in tools}
     context.text_called = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
     if context.text_tools:
-        # A server that is bound to a format of the answer could not let the model write a call.
+        # A server that enforces an answer format could not let the model write a call.
         unbound = replace(apart, can=replace(apart.can, format_with_tools=False))
-        request = _in_one_text(formats.fit(request, unbound, may_call=True), request)
-    past, begun = _split(request.messages)
-    context.text_thinks = _thinks(begun, settings.format)
+        request = _merge_turn_line(formats.fit(request, unbound, may_call=True), request)
+    past, begun = _split_prefill(request.messages)
+    context.text_thinks = _ends_in_reasoning(begun, settings.format)
     context.text_escapes = Escapes()
-    turns = Turns(settings.format, context.receipt, tools, context.text_escapes)
-    request = replace(request, messages=(*turns.rendered(past), *begun))
+    turns = TurnRenderer(settings.format, context.receipt, tools, context.text_escapes)
+    request = replace(request, messages=(*turns.render(past), *begun))
     if tools:
         request = _with_choice(_with_tools(request, tools, context), choice, apart, tools)
     request = _without_empty_tools(replace(request, tools=(), tool_choice=None, parallel_tool_calls=None))
     return _with_stops(request, context) if context.text_tools else request
 
 
-def _in_play(request: Request) -> bool:
+def _uses_tools(request: Request) -> bool:
     return any(isinstance(tool, Tool) for tool in request.tools) or any(
         isinstance(block, (ToolCall, ToolResult)) for block, _ in blocks(request)
     )
 
 
 def _without_empty_tools(request: Request) -> Request:
-    """The request without the note that its tools were an empty list: a server that takes none may refuse that too."""
+    """Remove the note that the tools were an empty list: a server that takes no tools may refuse that, too."""
     native = {
         owner: {key: kept for key, value in fields.items() if (kept := _without_tools(key, value)) is not None}
         for owner, fields in request.native.items()
@@ -107,14 +105,14 @@ def _without_empty_tools(request: Request) -> Request:
 
 
 def _without_tools(key: str, value: object) -> object:
-    """A note on a request; None when it says nothing but that there are no tools."""
+    """Return a note on a request; None if it only says that there are no tools."""
     if key == "$empty" and isinstance(value, dict):
         return {name: empty for name, empty in value.items() if name != "tools"} or None
     return None if key == "$no_tools" or (key == "$groups" and value == []) else value
 
 
-def _in_one_text(told: Request, before: Request) -> Request:
-    """The request with a line for this turn as a part of the text before it: many servers take nothing but a string."""
+def _merge_turn_line(told: Request, before: Request) -> Request:
+    """Append a line for this turn to the text before it: many servers only accept a string."""
     if len(told.messages) != len(before.messages):
         return told
     for number, (new, old) in enumerate(zip(told.messages, before.messages, strict=True)):
@@ -126,30 +124,28 @@ def _in_one_text(told: Request, before: Request) -> Request:
     return told
 
 
-def _split(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """The conversation, and the beginning of an answer, which is the model's own to go on with and stays as it is."""
+def _split_prefill(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """Split off the beginning of an answer, which the model continues and which stays unchanged."""
     last = messages[-1] if messages else None
     if last is None or last.role != "assistant" or any(isinstance(block, ToolCall) for block in last.content):
         return messages, ()
     return messages[:-1], (last,)
 
 
-def _thinks(begun: Sequence[Message], format_name: str) -> bool:
-    """Does the beginning of the answer end inside its reasoning?"""
+def _ends_in_reasoning(begun: Sequence[Message], format_name: str) -> bool:
+    """Tell whether the beginning of the answer ends inside its reasoning."""
     text = "".join(block.text for message in begun for block in message.content if isinstance(block, Text))
     return any(text.rfind(opener) > text.rfind(closer) for opener, closer in find_format(format_name).thinking)
 
 
-def _apart(context: Context) -> Context:
-    """The same context for passes that leave a dialect's own requests alone: a text model speaks no dialect.
-
-    Lines for one turn go into the user's message: few templates of text models take a later system message.
-    """
+def _separate_context(context: Context) -> Context:
+    """Return the context for passes that skip a dialect's own requests: a text model has no dialect. Lines for one turn
+    go into the user's message, because few templates of text models accept a later system message."""
     return replace(context, source="text", can=replace(context.can, system="leading"))
 
 
-def _functions(request: Request) -> list[Tool]:
-    """The tools that a leaked call can mean without doubt."""
+def _function_tools(request: Request) -> list[Tool]:
+    """Return the tools that a leaked call can refer to unambiguously."""
     return [
         tool
         for tool in request.tools
@@ -157,8 +153,8 @@ def _functions(request: Request) -> list[Tool]:
     ]
 
 
-def _offered(request: Request, context: Context) -> tuple[Tool, ...]:
-    """The tools to tell the model, and in the receipt what of them cannot be told."""
+def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
+    """Return the tools to describe to the model, and note in the receipt what cannot be described."""
     offered: list[Tool] = []
     for index, tool in enumerate(request.tools):
         where = f"tools[{index}]"
@@ -174,8 +170,8 @@ def _offered(request: Request, context: Context) -> tuple[Tool, ...]:
     return tuple(offered)
 
 
-def _breakpoint(tools: Sequence[Tool]) -> Cache | None:
-    """The last cache breakpoint on a tool: it stands behind all of them now."""
+def _last_breakpoint(tools: Sequence[Tool]) -> Cache | None:
+    """Return the last cache breakpoint on a tool, which now follows all of them."""
     return next((tool.cache for tool in reversed(tools) if tool.cache is not None), None)
 
 
@@ -184,19 +180,19 @@ def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Re
     format_name = context.text_calls.format
     parallel = request.parallel_tool_calls is not False
     if not parallel:
-        context.receipt.loss("parallel_tool_calls", "one call at a time", ENFORCED_BY_NOBODY)
+        context.receipt.loss("parallel_tool_calls", "one call at a time", NOT_ENFORCED)
     count = "a tool" if len(tools) == 1 else f"{len(tools)} tools"
     context.receipt.note("tools", count, f"told as text, in the format {format_name}")
     escapes = Escapes() if context.text_escapes is None else context.text_escapes
     before = escapes.count
-    told = instructions(format_name, tools, None, parallel, escapes)
+    told = tool_instructions(format_name, tools, None, parallel, escapes)
     if escapes.count > before:
         context.receipt.note("tools", "texts of tools", ESCAPED)
-    return _with_system(request, told, _breakpoint(tools))
+    return _with_system(request, told, _last_breakpoint(tools))
 
 
 def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
-    """The text behind the system prompt, in one block with its end where nothing hangs on that."""
+    """Append the text to the system prompt, in one block with its end if nothing depends on the border."""
     first = leading(request.messages)
     messages = request.messages
     if not first:
@@ -211,19 +207,19 @@ def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
 
 
 def _with_choice(request: Request, choice: ToolChoice | None, apart: Context, tools: Sequence[Tool]) -> Request:
-    line = _line(choice, apart)
+    line = _choice_line(choice, apart)
     if choice is None or not line:
         return request
-    if apart.text_calls is not None:  # names that nobody declares are whatever the client wrote
-        line = escaped(apart.text_calls.format, line, tools)
-    apart.receipt.loss("tool_choice", _LOST[choice.mode], ENFORCED_BY_NOBODY)
-    return _in_one_text(instruct(request, line, apart), request)
+    if apart.text_calls is not None:  # undeclared names are whatever the client wrote
+        line = escape_marks(apart.text_calls.format, line, tools)
+    apart.receipt.loss("tool_choice", _LOST[choice.mode], NOT_ENFORCED)
+    return _merge_turn_line(instruct(request, line, apart), request)
 
 
 _LOST = {"none": "no tool", "required": "a forced call", "auto": "a choice among fewer tools", "opaque": ""}
 
 
-def _line(choice: ToolChoice | None, apart: Context) -> str:
+def _choice_line(choice: ToolChoice | None, apart: Context) -> str:
     if choice is None:
         return ""
     listed = ", ".join(choice.names)
@@ -242,7 +238,7 @@ def _line(choice: ToolChoice | None, apart: Context) -> str:
 
 
 def _with_stops(request: Request, context: Context) -> Request:
-    """The client's stop sequences, then those with which a model that goes on writing results is stopped."""
+    """Add stop sequences after the client's own: they stop a model that would write results itself."""
     if "stop" not in context.can.fields:
         return request
     assert context.text_calls is not None

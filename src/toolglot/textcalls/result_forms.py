@@ -1,8 +1,8 @@
-"""Results that stand as text in a user's turn, read back.
+"""Read results that are text in a user's turn.
 
-A format's own form is derived from the template by which it is written; the table adds the forms that other clients of
-the format write. Results are read from the beginning of a text and only as long as one follows the other: whatever
-stands behind them is the user's.
+A format's own form is derived from the template that writes it; the table adds the forms that other clients of the
+format write. Results are read from the beginning of a text, as long as one follows the other: what comes after them is
+the user's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from toolglot.errors import DecodeError
 from toolglot.textcalls.prompts.render import find_prompt
 from toolglot.wire import json
 
-ERROR: Final = "Error: "
-"""How an error begins in a format that has no form for one."""
+ERROR_PREFIX: Final = "Error: "
+"""Prefix of an error in a format without a form for errors."""
 
 _VALUES: Final = {
     "name": r"(?P<name>[^\s<>\[\]\"']{1,200})",
@@ -32,11 +32,9 @@ _VALUES: Final = {
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 
 
-class Form(Struct, frozen=True):
-    """One way to write a result: what comes before its text, and the mark behind it (none: it goes up to the next).
-
-    `quoted`: the text is a JSON string. `tail` is what stands behind the text as a whole.
-    """
+class ResultForm(Struct, frozen=True):
+    """One way to write a result: what precedes its text, and the mark after it (none: it extends to the next).
+    `quoted`: the text is a JSON string. `tail` is what follows the text."""
 
     head: re.Pattern[str]
     mark: str = ""
@@ -45,25 +43,22 @@ class Form(Struct, frozen=True):
     is_error: bool = False
 
 
-class Reading(Struct, frozen=True):
-    """How a format's results are read: the forms of one, and the wrapping around all of them, which ends with `end`.
+class ResultSyntax(Struct, frozen=True):
+    """How to read a format's results: the forms of one, and the wrapping around all of them, which ends with `end`.
+    `wrapped`: a form is only a JSON string, which any text may begin with, so only the wrapping identifies it as a
+    result."""
 
-    `wrapped`: a form is nothing but a JSON string, which anybody may begin a text with, so that only the wrapping
-    tells that it is a result.
-    """
-
-    forms: tuple[Form, ...]
+    forms: tuple[ResultForm, ...]
     before: re.Pattern[str]
     after: re.Pattern[str]
     end: str = ""
     wrapped: bool = False
 
 
-class Read(Struct, frozen=True):
-    """A result as it was read. `index` counts calls over the conversation, -1 where nothing tells it; `start` is the
-    place in the text where the result begins. `endless`: it goes up to the end of the text because its form has no mark
-    for its own end, so that a user's words may stand in it.
-    """
+class ReadResult(Struct, frozen=True):
+    """A parsed result. `index` counts calls over the conversation, -1 if unknown; `start` is where the result begins in
+    the text. `endless`: it extends to the end of the text because its form has no end mark, so it may include a user's
+    words."""
 
     text: str
     name: str = ""
@@ -74,99 +69,101 @@ class Read(Struct, frozen=True):
     endless: bool = False
 
 
-def _form(head: str, mark: str = "", tail: str = "", *, is_error: bool = False) -> Form:
-    return Form(re.compile(head), mark, re.compile(tail or re.escape(mark)) if mark else None, is_error=is_error)
+def _make_form(head: str, mark: str = "", tail: str = "", *, is_error: bool = False) -> ResultForm:
+    return ResultForm(re.compile(head), mark, re.compile(tail or re.escape(mark)) if mark else None, is_error=is_error)
 
 
-def _legacy(prefix: str = "") -> tuple[Form, ...]:
+def _legacy_forms(prefix: str = "") -> tuple[ResultForm, ...]:
     named = rf"<{prefix}result>\s*(?:<{prefix}tool_name>\s*+(?P<name>[^<>]{{0,200}}?)\s*+</{prefix}tool_name>\s*)?"
     end = rf"\s*(?:</{prefix}result>)?"
     return (
-        _form(rf"{named}<{prefix}(?:stdout|output)>\n?", f"</{prefix}stdout>", rf"</{prefix}stdout>{end}"),
-        _form(rf"{named}<{prefix}(?:error|stderr)>\n?", f"</{prefix}error>", rf"</{prefix}error>{end}", is_error=True),
-        _form(rf"<{prefix}error>\n?", f"</{prefix}error>", is_error=True),
-        _form(rf"<{prefix}system>\n?", f"</{prefix}system>", is_error=True),
-        _form(rf"<{prefix}result>\n?", f"</{prefix}result>"),
+        _make_form(rf"{named}<{prefix}(?:stdout|output)>\n?", f"</{prefix}stdout>", rf"</{prefix}stdout>{end}"),
+        _make_form(
+            rf"{named}<{prefix}(?:error|stderr)>\n?", f"</{prefix}error>", rf"</{prefix}error>{end}", is_error=True
+        ),
+        _make_form(rf"<{prefix}error>\n?", f"</{prefix}error>", is_error=True),
+        _make_form(rf"<{prefix}system>\n?", f"</{prefix}system>", is_error=True),
+        _make_form(rf"<{prefix}result>\n?", f"</{prefix}result>"),
     )
 
 
-_OTHERS: Final[dict[str, tuple[Form, ...]]] = {
-    "anthropic_xml": _legacy(),
-    "anthropic_legacy": _legacy(),
-    "muse_glimmer": _legacy("atem:"),
-    # Cline and its kin say what the call was about: [read_file for 'src/app.py'] Result:
-    "cline_xml": (_form(r"\[(?P<name>[\w.-]{1,200})(?: [^\n]{0,2000})?\] Result:[ \t]*\n?"),),
-    "qwen3_coder": (_form(r"EXECUTION RESULT of \[(?P<name>[\w.-]{1,200})\]:\n?"),),
+_OTHER_FORMS: Final[dict[str, tuple[ResultForm, ...]]] = {
+    "anthropic_xml": _legacy_forms(),
+    "anthropic_legacy": _legacy_forms(),
+    "muse_glimmer": _legacy_forms("atem:"),
+    # Cline and its derivatives say what the call was about: [read_file for 'src/app.py'] Result:
+    "cline_xml": (_make_form(r"\[(?P<name>[\w.-]{1,200})(?: [^\n]{0,2000})?\] Result:[ \t]*\n?"),),
+    "qwen3_coder": (_make_form(r"EXECUTION RESULT of \[(?P<name>[\w.-]{1,200})\]:\n?"),),
 }
 _ERROR_BEGINNINGS: Final = {"cline_xml": "[ERROR] "}
 
 
 @lru_cache(maxsize=64)
-def reading_of(format_name: str) -> Reading:
-    """How the results of a format are read."""
+def result_syntax(format_name: str) -> ResultSyntax:
+    """Return how to read the results of a format."""
     prompt = find_prompt(format_name)
     results = prompt.results
-    own = [_derived(results.error, is_error=True)] if results.error else []
-    own.append(_derived(results.result, is_error=False))
-    return Reading(
-        forms=(*_OTHERS.get(prompt.name, ()), *own),
-        before=re.compile(rf"\s*{_loose(results.before)}"),
-        after=re.compile(rf"\s*{_loose(results.after)}"),
+    own = [_form_of_template(results.error, is_error=True)] if results.error else []
+    own.append(_form_of_template(results.result, is_error=False))
+    return ResultSyntax(
+        forms=(*_OTHER_FORMS.get(prompt.name, ()), *own),
+        before=re.compile(rf"\s*{_loose_markup(results.before)}"),
+        after=re.compile(rf"\s*{_loose_markup(results.after)}"),
         end=results.after.strip(),
         wrapped=results.result.startswith("$"),
     )
 
 
-def _derived(template: str, *, is_error: bool) -> Form:
-    """The form that a template writes."""
+def _form_of_template(template: str, *, is_error: bool) -> ResultForm:
+    """Return the form that a template writes."""
     place = re.search(r"\$(json_)?text\b", template)
     assert place is not None
     head, tail = template[: place.start()], template[place.end() :]
     mark = re.split(r"\$\w+", tail.strip("\n"))[0]
-    return Form(
-        head=re.compile(_pattern(head)),
+    return ResultForm(
+        head=re.compile(_template_pattern(head)),
         mark=mark,
-        tail=re.compile(_pattern(tail.lstrip("\n"))) if tail else None,
+        tail=re.compile(_template_pattern(tail.lstrip("\n"))) if tail else None,
         quoted=place[1] is not None,
         is_error=is_error,
     )
 
 
-def _pattern(template: str) -> str:
-    """A template as a regular expression for what it writes; line breaks may be missing."""
+def _template_pattern(template: str) -> str:
+    """Convert a template to a regular expression for what it writes; line breaks may be missing."""
     parts: list[str] = []
     seen: set[str] = set()
     at = 0
     for found in Template.pattern.finditer(template):
-        parts.append(_loose(template[at : found.start()]))
+        parts.append(_loose_markup(template[at : found.start()]))
         name = found["named"] or found["braced"] or ""
         group = _VALUES[name]
         parts.append(group if name not in seen else r"[^\n]{1,200}?")
         seen.add(name)
         at = found.end()
-    return "".join((*parts, _loose(template[at:])))
+    return "".join((*parts, _loose_markup(template[at:])))
 
 
-def _loose(markup: str) -> str:
+def _loose_markup(markup: str) -> str:
     return re.escape(markup).replace("\\\n", r"\n?")
 
 
-def read_results(format_name: str, text: str) -> tuple[list[Read], str]:
-    """The results with which a text begins, and the rest of it."""
-    reading = reading_of(format_name)
+def read_results(format_name: str, text: str) -> tuple[list[ReadResult], str]:
+    """Return the results at the beginning of a text, and the rest of it."""
+    reading = result_syntax(format_name)
     begun = reading.before.match(text)
     if begun is None and reading.wrapped:
         return [], text
     at = begun.end() if begun else 0
-    found: list[Read] = []
+    found: list[ReadResult] = []
     end = 0
-    beginning = _ERROR_BEGINNINGS.get(format_name, ERROR)
-    while (one := _next(reading, text, at)) is not None:
+    beginning = _ERROR_BEGINNINGS.get(format_name, ERROR_PREFIX)
+    while (one := _next_result(reading, text, at)) is not None:
         form, head, value, at = one
         is_error = form.is_error or value.startswith(beginning)
         groups = head.groupdict()
         found.append(
-            Read(
+            ReadResult(
                 text=value.removeprefix(beginning) if is_error else value,
                 name=groups.get("name") or "",
                 id=groups.get("id") or "",
@@ -188,34 +185,35 @@ def read_results(format_name: str, text: str) -> tuple[list[Read], str]:
 _SPACE = re.compile(r"\s*,?\s*")
 
 
-def _next(reading: Reading, text: str, at: int) -> tuple[Form, re.Match[str], str, int] | None:
-    """The result that begins here, behind white space: its form, its head, its text, and where it ends."""
+def _next_result(reading: ResultSyntax, text: str, at: int) -> tuple[ResultForm, re.Match[str], str, int] | None:
+    """Return the result that begins here, after white space: its form, its head, its text, and where it ends."""
     space = _SPACE.match(text, at)
     start = space.end() if space else at
     for form in reading.forms:
         head = form.head.match(text, start)
         if head is None:
             continue
-        ended = _quoted(form, text, head.end()) if form.quoted else _raw(form, reading, text, head.end())
+        ended = _read_quoted(form, text, head.end()) if form.quoted else _read_raw(form, reading, text, head.end())
         if ended is not None:
             return form, head, *ended
     return None
 
 
-def _quoted(form: Form, text: str, at: int) -> tuple[str, int] | None:
+def _read_quoted(form: ResultForm, text: str, at: int) -> tuple[str, int] | None:
     string = _STRING.match(text, at)
     tail = form.tail.match(text, string.end()) if string and form.tail else None
     if string is None or (form.tail is not None and tail is None):
         return None
     try:
         value = json.decode_frame(string[0].encode("utf-8", "surrogatepass"))
-    except DecodeError:  # a line break or an escape that JSON has not: it is a text that begins with a quote
+    except DecodeError:  # a line break or an escape that JSON does not have: a text that begins with a quote
         return None
     return str(value), tail.end() if tail else string.end()
 
 
-def _raw(form: Form, reading: Reading, text: str, at: int) -> tuple[str, int] | None:
-    """Text up to the mark behind it, or else to the next head at the beginning of a line or the end of all results."""
+def _read_raw(form: ResultForm, reading: ResultSyntax, text: str, at: int) -> tuple[str, int] | None:
+    """Read text up to the mark after it, or else to the next head at the beginning of a line or the end of all
+    results."""
     if form.mark:
         place = text.find(form.mark, at)
         if place < 0 or form.tail is None:

@@ -1,6 +1,6 @@
 """What a JSON Schema says about a value, as far as reading tool calls needs it.
 
-A schema node stands for itself alone: `Located` keeps the document beside it, so that `$ref` finds its target.
+A schema node alone cannot resolve `$ref`: `Located` keeps the document with it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NESTED = 2
 
 
 class Located(Struct, frozen=True):
-    """A schema node and the document in which its references point."""
+    """A schema node and the document that its references point into."""
 
     node: Any
     root: Any
@@ -61,14 +61,14 @@ class Located(Struct, frozen=True):
         return Located(node, self.root)
 
 
-def located(schema: Any) -> Located:
-    """The schema itself, where `schema` is already located or a document of its own."""
+def locate(schema: Any) -> Located:
+    """Return the schema with its document, unless it is located already."""
     return schema if isinstance(schema, Located) else Located(schema, schema)
 
 
-def resolved(schema: Any) -> Located:
-    """The node behind `$ref`; a reference that leads nowhere, or round in circles, says nothing about the value."""
-    here = located(schema)
+def resolve_ref(schema: Any) -> Located:
+    """Return the node that `$ref` points to; an unresolved or circular reference allows everything."""
+    here = locate(schema)
     for _ in range(_REFERENCES):
         node = here.node
         if not isinstance(node, dict):
@@ -77,14 +77,14 @@ def resolved(schema: Any) -> Located:
         if not isinstance(reference, str):
             return here
         siblings = {key: value for key, value in node.items() if key not in ("$ref", "$dynamicRef")}
-        target = _pointed(here.root, reference)
+        target = _follow_pointer(here.root, reference)
         if isinstance(target, dict) and any(key in siblings for key in ("properties", "type", "enum", "const")):
             target = {**target, **siblings}
         here = here.child(target)
     return here.child(None)
 
 
-def _pointed(root: Any, reference: str) -> Any:
+def _follow_pointer(root: Any, reference: str) -> Any:
     if not reference.startswith("#"):
         return None
     node = root
@@ -100,9 +100,10 @@ def _pointed(root: Any, reference: str) -> Any:
 
 
 def alternatives(schema: Any) -> list[Located]:
-    """The nodes of which the value fits one: the branches of anyOf and oneOf, flattened; else the node alone."""
+    """Return the nodes of which the value must match one: the branches of anyOf and oneOf, flattened; else the node
+    alone."""
     found: list[Located] = []
-    waiting = [resolved(schema)]
+    waiting = [resolve_ref(schema)]
     if not _choices(waiting[0].node):
         return waiting
     for _ in range(_BRANCHES):
@@ -111,11 +112,11 @@ def alternatives(schema: Any) -> list[Located]:
         here = waiting.pop(0)
         branches = _choices(here.node)
         if branches:
-            waiting[:0] = [resolved(here.child(branch)) for branch in branches]
+            waiting[:0] = [resolve_ref(here.child(branch)) for branch in branches]
         else:
             found.append(here)
-    # So many branches, or such as lead back to themselves: nothing is said about the value.
-    return [located(schema).child(None)]
+    # Too many branches, or recursive ones: anything is allowed.
+    return [locate(schema).child(None)]
 
 
 def _choices(node: Any) -> list[Any]:
@@ -123,9 +124,9 @@ def _choices(node: Any) -> list[Any]:
     return branches if isinstance(branches, list) else []
 
 
-def parts(schema: Any) -> Iterator[Located]:
-    """The node and, flattened, the members of its allOf: the value fits all of them."""
-    waiting = [resolved(schema)]
+def all_of_parts(schema: Any) -> Iterator[Located]:
+    """Yield the node and, flattened, the members of its allOf: the value must match all of them."""
+    waiting = [resolve_ref(schema)]
     for _ in range(_BRANCHES):
         if not waiting:
             return
@@ -133,40 +134,38 @@ def parts(schema: Any) -> Iterator[Located]:
         yield here
         members = here.node.get("allOf") if isinstance(here.node, dict) else None
         if isinstance(members, list):
-            waiting.extend(resolved(here.child(member)) for member in members)
+            waiting.extend(resolve_ref(here.child(member)) for member in members)
 
 
-def types(schema: Any) -> tuple[str, ...]:
-    """The JSON types that the value may have, in the order in which the schema lists them; empty: not said.
-
-    An alias that JSON Schema does not know (`str`, `dict`) counts as what it means. Enum and const members, and
-    keywords that make sense for one type alone, tell the type where `type` is missing.
-    """
-    return _types(schema, 0)
+def allowed_types(schema: Any) -> tuple[str, ...]:
+    """Return the JSON types that the value may have, in the schema's order; empty if unspecified. Aliases that JSON
+    Schema does not have (`str`, `dict`) count as what they mean. If `type` is missing, enum and const members, and
+    keywords that apply to one type only, determine it."""
+    return _find_types(schema, 0)
 
 
-def _types(schema: Any, depth: int) -> tuple[str, ...]:
+def _find_types(schema: Any, depth: int) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for branch in alternatives(schema):
         told = _branch_types(branch, depth)
         if not told:
-            return _node_types(resolved(schema).node) if _choices(resolved(schema).node) else ()
+            return _node_types(resolve_ref(schema).node) if _choices(resolve_ref(schema).node) else ()
         found.update(dict.fromkeys(told))
     return tuple(found)
 
 
 def _branch_types(branch: Located, depth: int) -> tuple[str, ...]:
     allowed: tuple[str, ...] = ()
-    for part in parts(branch):
+    for part in all_of_parts(branch):
         nested = part.node is not branch.node and bool(_choices(part.node))
-        told = (_types(part, depth + 1) if depth < _NESTED else ()) if nested else _node_types(part.node)
+        told = (_find_types(part, depth + 1) if depth < _NESTED else ()) if nested else _node_types(part.node)
         if told:
             allowed = tuple(name for name in allowed if name in told) if allowed else told
     return allowed
 
 
-_TELLING = {"properties": "object", "required": "object", "patternProperties": "object", "items": "array"}
-_TELLING |= {"prefixItems": "array", "minLength": "string", "maxLength": "string", "pattern": "string"}
+_TYPE_KEYWORDS = {"properties": "object", "required": "object", "patternProperties": "object", "items": "array"}
+_TYPE_KEYWORDS |= {"prefixItems": "array", "minLength": "string", "maxLength": "string", "pattern": "string"}
 
 
 def _node_types(node: Any) -> tuple[str, ...]:
@@ -174,7 +173,7 @@ def _node_types(node: Any) -> tuple[str, ...]:
         return ()
     declared = node.get("type")
     names = declared if isinstance(declared, list) else [declared]
-    known = [_alias(name) for name in names if isinstance(name, str)]
+    known = [_type_alias(name) for name in names if isinstance(name, str)]
     if known:
         told = tuple(name for name in known if name)
         if len(told) < len(known):
@@ -184,16 +183,16 @@ def _node_types(node: Any) -> tuple[str, ...]:
         return (type_name(node["const"]),)
     if isinstance(node.get("enum"), list) and node["enum"]:
         return tuple(dict.fromkeys(type_name(member) for member in node["enum"]))
-    return tuple({name: None for key, name in _TELLING.items() if key in node})
+    return tuple({name: None for key, name in _TYPE_KEYWORDS.items() if key in node})
 
 
-def _alias(name: str) -> str:
-    """`VARCHAR(20)`, `list[int]`, `Optional` and kin: the word in front says the type, or nothing does."""
+def _type_alias(name: str) -> str:
+    """`VARCHAR(20)`, `list[int]`, `Optional` and the like: the first word determines the type, or nothing does."""
     return TYPE_ALIASES.get(re.split(r"[^a-z0-9]", name.strip().lower(), maxsplit=1)[0], "")
 
 
 def type_name(value: Any) -> str:
-    """The JSON type of a value; an integer is named as such."""
+    """Return the JSON type of a value; integers are distinguished from numbers."""
     if value is None:
         return "null"
     for kind, name in _TYPE_NAMES:
@@ -213,9 +212,9 @@ _TYPE_NAMES: tuple[tuple[type, str], ...] = (
 
 
 def value_schema(schema: Any, key: str) -> Any:
-    """The schema of a property, its definitions in reach; None where nothing is said about it."""
+    """Return the schema of a property, with its definitions; None if unspecified."""
     for branch in alternatives(schema):
-        for part in parts(branch):
+        for part in all_of_parts(branch):
             node = part.node
             if not isinstance(node, dict):
                 continue
@@ -227,7 +226,7 @@ def value_schema(schema: Any, key: str) -> Any:
 
 def _other_schema(schema: Any, key: str) -> Any:
     for branch in alternatives(schema):
-        for part in parts(branch):
+        for part in all_of_parts(branch):
             node = part.node if isinstance(part.node, dict) else {}
             patterns = node.get("patternProperties")
             for pattern, member in patterns.items() if isinstance(patterns, dict) else ():
@@ -238,8 +237,8 @@ def _other_schema(schema: Any, key: str) -> Any:
     return None
 
 
-# A schema's pattern runs against a key that a model wrote. Patterns with a repeated group can take exponential time,
-# so they are left out; what they say about further properties is then unknown.
+# A schema's pattern runs against a key that a model wrote. Patterns with a repeated group can take exponential time, so
+# they are skipped; then further properties are unspecified.
 _REPEATED_GROUP = re.compile(r"\)[*+{?]|\\[0-9]")
 
 
@@ -253,9 +252,9 @@ def _matches(pattern: Any, key: str) -> bool:
 
 
 def item_schema(schema: Any, index: int) -> Any:
-    """The schema of an array's element; None where nothing is said about it."""
+    """Return the schema of an array's element; None if unspecified."""
     for branch in alternatives(schema):
-        for part in parts(branch):
+        for part in all_of_parts(branch):
             node = part.node if isinstance(part.node, dict) else {}
             first = node.get("prefixItems")
             items = node.get("items")
@@ -268,10 +267,10 @@ def item_schema(schema: Any, index: int) -> Any:
 
 
 def known_keys(schema: Any) -> frozenset[str] | None:
-    """The names of the properties, where the schema lists any; None where it does not."""
+    """Return the names of the properties if the schema lists any; otherwise None."""
     keys: set[str] = set()
     for branch in alternatives(schema):
-        for part in parts(branch):
+        for part in all_of_parts(branch):
             properties = part.node.get("properties") if isinstance(part.node, dict) else None
             if isinstance(properties, dict):
                 keys.update(properties)

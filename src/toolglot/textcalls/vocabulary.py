@@ -1,4 +1,4 @@
-"""What the marks of a format mean, for one request's tools."""
+"""The meanings of a format's marks, for one request's tools."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.textcalls.fences import FENCES
-from toolglot.textcalls.grammar import Call, Format
-from toolglot.textcalls.marks import Marks
+from toolglot.textcalls.grammar import CallSyntax, Format
+from toolglot.textcalls.marks import MarkSet
 
 
-class Meaning(Struct, frozen=True):
-    """One thing that a mark may mean. `name` is the tool's, where the mark itself names it."""
+class MarkMeaning(Struct, frozen=True):
+    """One possible meaning of a mark. `name` is the tool's, if the mark itself names it."""
 
     kind: Literal["call", "section", "think", "unthink", "drop", "message", "fence", "closer", "over"]
-    call: Call | None = None
+    call: CallSyntax | None = None
     name: str = ""
 
 
@@ -40,63 +40,63 @@ class Vocabulary:
 
     def __init__(self, text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...]) -> None:
         self.format = text_format
-        self.meanings: dict[str, list[Meaning]] = {}
-        calls = [made for call in text_format.calls for made in _for_tools(call, names)]
+        self.meanings: dict[str, list[MarkMeaning]] = {}
+        calls = [made for call in text_format.calls for made in _expand_for_tools(call, names)]
         for name, call in calls:
             for opener in call.header.openers:
-                self._add(opener, Meaning("call", call, name))
+                self._add(opener, MarkMeaning("call", call, name))
         for opener, _ in text_format.sections:
-            self._add(opener, Meaning("section"))
+            self._add(opener, MarkMeaning("section"))
         for opener, closer in text_format.thinking:
-            self._add(opener, Meaning("think"))
-            self._add(closer, Meaning("unthink"))
+            self._add(opener, MarkMeaning("think"))
+            self._add(closer, MarkMeaning("unthink"))
         for dropped in text_format.dropped:
-            self._add(dropped, Meaning("drop"))
+            self._add(dropped, MarkMeaning("drop"))
         for opener in text_format.messages.openers if text_format.messages else ():
-            self._add(opener, Meaning("message"))
+            self._add(opener, MarkMeaning("message"))
         for fence in FENCES:
-            self._add(fence, Meaning("fence"))
+            self._add(fence, MarkMeaning("fence"))
         self.section_closers = tuple(closer for _, closer in text_format.sections)
         if text_format.messages:
             self.section_closers += text_format.messages.closers
-        # What may close a call: dropped behind one, text elsewhere.
+        # Marks that may close a call: dropped after one, text elsewhere.
         closers = {closer for _, call in calls for closer in call.closers} | set(self.section_closers)
         for closer in sorted(closers):
-            self._add(closer, Meaning("closer"))
+            self._add(closer, MarkMeaning("closer"))
         for mark in ends_at:
-            self._add(mark, Meaning("over"))
+            self._add(mark, MarkMeaning("over"))
         self.kinds = {mark: frozenset(meaning.kind for meaning in means) for mark, means in self.meanings.items()}
         self.sure = {line_start: self._sure_marks(line_start) for line_start in (False, True)}
-        self.marks = Marks(self.meanings)
+        self.marks = MarkSet(self.meanings)
         openers = [opener for _, call in calls if not call.weak for opener in call.header.openers]
         sections = [mark for pair in text_format.sections for mark in pair]
         messages = [*text_format.messages.openers, *text_format.messages.closers] if text_format.messages else []
         self.followers = tuple(mark for mark in (*openers, *sections, *messages) if mark)
         self.followers += tuple(mark for mark in ends_at if not is_word(mark))
-        self.calls = Marks(
+        self.calls = MarkSet(
             mark
             for mark, means in self.meanings.items()
             if any(meaning.kind in ("call", "section") for meaning in means)
         )
-        self.in_message = Marks(messages)
+        self.in_message = MarkSet(messages)
         self.thinking_ends = tuple(closer for _, closer in text_format.thinking)
-        self.in_reasoning = Marks((*self.thinking_ends, *openers, *(opener for opener, _ in text_format.sections)))
+        self.in_reasoning = MarkSet((*self.thinking_ends, *openers, *(opener for opener, _ in text_format.sections)))
 
     def _sure_marks(self, line_start: bool) -> frozenset[str]:
-        """The marks that open calls and nothing else, at the beginning of a line or within one."""
+        """Return the marks that open calls and nothing else, at the beginning of a line or within one."""
         return frozenset(
             mark
             for mark, means in self.meanings.items()
             if any(_is_sure(meaning, line_start=line_start) for meaning in means)
         )
 
-    def _add(self, mark: str, meaning: Meaning) -> None:
+    def _add(self, mark: str, meaning: MarkMeaning) -> None:
         if mark:
             self.meanings.setdefault(mark, []).append(meaning)
 
 
-def _for_tools(call: Call, names: tuple[str, ...]) -> list[tuple[str, Call]]:
-    """The call itself; where tools' names are the tags, one for each tool."""
+def _expand_for_tools(call: CallSyntax, names: tuple[str, ...]) -> list[tuple[str, CallSyntax]]:
+    """Return the call itself; if tools' names are the tags, one for each tool."""
     if not call.tool_tags:
         return [("", call)]
     return [
@@ -115,22 +115,22 @@ def _for_tools(call: Call, names: tuple[str, ...]) -> list[tuple[str, Call]]:
 
 
 @lru_cache(maxsize=64)
-def _cached(text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...]) -> Vocabulary:
+def _cached_vocabulary(text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...]) -> Vocabulary:
     return Vocabulary(text_format, names, ends_at)
 
 
 def vocabulary_of(text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...] = ()) -> Vocabulary:
-    """The vocabulary, made once for each format, and for each set of tools where their names are marks."""
-    return _cached(text_format, names if any(call.tool_tags for call in text_format.calls) else (), ends_at)
+    """Return the vocabulary, cached per format, and per set of tools if their names are marks."""
+    return _cached_vocabulary(text_format, names if any(call.tool_tags for call in text_format.calls) else (), ends_at)
 
 
 def is_word(mark: str) -> bool:
-    """A mark that is an ordinary word, so that it counts only at the beginning of a line."""
+    """Tell whether a mark is an ordinary word, so that it counts only at the beginning of a line."""
     return mark[:1].isalnum()
 
 
-def _is_sure(meaning: Meaning, *, line_start: bool) -> bool:
-    """It would have opened a call here, or a section of them, and nothing else."""
+def _is_sure(meaning: MarkMeaning, *, line_start: bool) -> bool:
+    """Tell whether it would have opened a call here, or a section of calls, and nothing else."""
     call = meaning.call
     if call is None:
         return meaning.kind == "section"

@@ -1,7 +1,7 @@
-"""How many tokens a request has, estimated offline: for upstreams that do not count, or cannot be asked.
+"""Estimate offline how many tokens a request has: for upstreams that do not count, or cannot be asked.
 
 Everything that a model reads is counted: system text, messages, tool definitions, calls and their results, images,
-documents, sound and reasoning, and what APIs wrap around each. docs/token-counting.md tells how far off it is.
+documents, sound and reasoning, and what APIs wrap around each. docs/token-counting.md describes the accuracy.
 """
 
 from __future__ import annotations
@@ -9,29 +9,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from toolglot.ir import Block, Media, Message, Opaque, Refusal, Request, Text, Thinking, Tool, ToolCall, ToolResult
-from toolglot.tokens.media import ImageTokens, by_area, by_crops, by_tiles, image_size, media_tokens
+from toolglot.tokens.media import (
+    ImageTokens,
+    image_size,
+    media_tokens,
+    tokens_by_area,
+    tokens_by_crops,
+    tokens_by_tiles,
+)
 from toolglot.tokens.text import count_text
 from toolglot.wire import json
 
-__all__ = ["Estimate", "ImageTokens", "by_area", "by_crops", "by_tiles", "count_text", "estimate", "image_size"]
+__all__ = [
+    "ImageTokens",
+    "TokenEstimate",
+    "count_text",
+    "estimate",
+    "image_size",
+    "tokens_by_area",
+    "tokens_by_crops",
+    "tokens_by_tiles",
+]
 
-REPLY = 3
-"""What makes the model begin its answer."""
-MESSAGE = 4
+REPLY_TOKENS = 3
+"""Makes the model begin its answer."""
+MESSAGE_TOKENS = 4
 """The role of a message, its beginning and its end."""
-TOOLS = 100
-"""How to call tools: what chat templates and APIs tell the model once when there is any tool."""
-TOOL = 8
-CALL = 8
-RESULT = 8
+TOOLS_TOKENS = 100
+"""Instructions for calling tools: what chat templates and APIs add once if there is any tool."""
+TOOL_TOKENS = 8
+CALL_TOKENS = 8
+RESULT_TOKENS = 8
 
-_HIDDEN = 3 / 16
-"""Tokens for a character of reasoning that is encrypted: four characters of base64 are three bytes, and four bytes of
-text are about a token."""
+_HIDDEN_TOKENS = 3 / 16
+"""Tokens per character of encrypted reasoning: four base64 characters are three bytes, and four bytes of text are about
+a token."""
 
 
 def estimate(
-    request: Request, *, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = by_area
+    request: Request, *, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = tokens_by_area
 ) -> int:
     """About how many input tokens this request has.
 
@@ -40,24 +56,24 @@ def estimate(
         counter: counts the tokens of a text, when there is a better way than `count_text`.
         image_tokens: what an image costs at the upstream (`Dialect.request.image_tokens`).
     """
-    counted = Estimate(counter, image_tokens)
-    total = REPLY + sum(counted.message(message) for message in request.messages)
+    counted = TokenEstimate(counter, image_tokens)
+    total = REPLY_TOKENS + sum(counted.message(message) for message in request.messages)
     if request.tools:
-        total += TOOLS + sum(counted.tool(tool) for tool in request.tools)
+        total += TOOLS_TOKENS + sum(counted.tool(tool) for tool in request.tools)
     if request.response_format is not None and request.response_format.schema is not None:
         total += counted.json(request.response_format.schema)
     return total
 
 
-class Estimate:
-    """The two ways of counting that depend on the model, and the sum over everything else."""
+class TokenEstimate:
+    """The two counting functions that depend on the model, and the sum over everything else."""
 
-    def __init__(self, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = by_area) -> None:
+    def __init__(self, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = tokens_by_area) -> None:
         self._text = counter
         self._image = image_tokens
 
     def message(self, message: Message) -> int:
-        return MESSAGE + self.blocks(message.content)
+        return MESSAGE_TOKENS + self.blocks(message.content)
 
     def blocks(self, content: Iterable[Block]) -> int:
         return sum(self.block(block) for block in content)
@@ -67,11 +83,11 @@ class Estimate:
             case Text(text=text) | Refusal(text=text):
                 return self._text(text)
             case Thinking():
-                return self._text(block.text) if block.text else _hidden(block)
+                return self._text(block.text) if block.text else _hidden_tokens(block)
             case ToolCall():
-                return CALL + self._text(block.name) + self._text(block.arguments)
+                return CALL_TOKENS + self._text(block.name) + self._text(block.arguments)
             case ToolResult():
-                return RESULT + self.blocks(block.content)
+                return RESULT_TOKENS + self.blocks(block.content)
             case Media():
                 return media_tokens(block, self._image, self._text)
             case Opaque():
@@ -79,17 +95,17 @@ class Estimate:
 
     def tool(self, tool: Tool | Opaque) -> int:
         if isinstance(tool, Opaque):
-            return TOOL + self.json(tool.value)
+            return TOOL_TOKENS + self.json(tool.value)
         if tool.deferred:
             return 0  # the model does not see it before something refers to it
-        total = TOOL + self._text(tool.name) + self._text(tool.description or "")
+        total = TOOL_TOKENS + self._text(tool.name) + self._text(tool.description or "")
         return total + sum(self.json(part) for part in (tool.parameters, tool.format) if part is not None)
 
     def json(self, value: object) -> int:
         return self._text(json.encode_text(value))
 
 
-def _hidden(thinking: Thinking) -> int:
-    """Reasoning of which only the owner's encrypted form is there."""
+def _hidden_tokens(thinking: Thinking) -> int:
+    """Estimate reasoning of which only the encrypted form is available."""
     states = [value for fields in thinking.native.values() for value in fields.values() if isinstance(value, str)]
-    return round(_HIDDEN * sum(map(len, states)))
+    return round(_HIDDEN_TOKENS * sum(map(len, states)))

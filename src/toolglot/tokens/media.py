@@ -1,7 +1,8 @@
-"""What media costs: the size of an image from the first bytes of its base64 text, and the vendors' published formulas.
+"""Estimate the cost of media: image sizes from the first bytes of their base64 text, and the vendors' published
+formulas.
 
-Nothing is fetched and no image is decoded. What cannot be known, such as the size of an image behind a URL, gets the
-size that an image usually has.
+Nothing is fetched and no image is decoded. If something is unknown, such as the size of an image behind a URL, a
+typical size is assumed.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from toolglot.tokens.text import count_text
 
 Size: TypeAlias = tuple[int, int]
 ImageTokens: TypeAlias = Callable[[int, int, str | None], int]
-"""Tokens of an image by its width and height in pixels and the asked-for detail."""
+"""Tokens of an image by its width and height in pixels and the requested detail."""
 
 USUAL_SIZE: Size = (1024, 1024)
 _MAX_SIDE = 1 << 16
 
 
-def by_area(width: int, height: int, detail: str | None = None) -> int:
-    """Anthropic: pixels / 750, after the longer side was brought down to 1568 and the whole to about 1600 tokens."""
+def tokens_by_area(width: int, height: int, detail: str | None = None) -> int:
+    """Anthropic: pixels / 750, after scaling the longer side down to 1568 and the whole to about 1600 tokens."""
     scale = min(1.0, 1568 / max(width, height))
     return max(min(math.ceil(width * scale * height * scale / 750), 1600), 1)
 
 
-def by_tiles(width: int, height: int, detail: str | None = None) -> int:
-    """OpenAI: 85, and 170 for each square of 512 once it fits 2048 x 2048 and its shorter side has at most 768."""
+def tokens_by_tiles(width: int, height: int, detail: str | None = None) -> int:
+    """OpenAI: 85, and 170 per square of 512 after scaling to fit 2048 x 2048 and a shorter side of at most 768."""
     if detail == "low":
         return 85
     scale = min(1.0, 2048 / max(width, height))
@@ -39,8 +40,8 @@ def by_tiles(width: int, height: int, detail: str | None = None) -> int:
     return 85 + 170 * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
 
 
-def by_crops(width: int, height: int, detail: str | None = None) -> int:
-    """Gemini: 258 for a small image, else for each crop, whose side is two thirds of the shorter one, 256 to 768."""
+def tokens_by_crops(width: int, height: int, detail: str | None = None) -> int:
+    """Gemini: 258 for a small image, else per crop, whose side is two thirds of the shorter one, 256 to 768."""
     if width <= 384 and height <= 384:
         return 258
     side = max(256.0, min(768.0, min(width, height) / 1.5))
@@ -48,10 +49,10 @@ def by_crops(width: int, height: int, detail: str | None = None) -> int:
 
 
 class _Base64:
-    """Bytes at any place of a base64 text, decoding no more than is asked for."""
+    """Random access to the bytes of a base64 text, decoding no more than needed."""
 
     def __init__(self, text: str) -> None:
-        # Some clients break the lines as mail does, which would shift every place.
+        # Some clients break lines as in mail, which would shift every position.
         self._text = "".join(text.split()) if any(mark in text[:200] for mark in "\r\n ") else text
 
     def read(self, start: int, length: int) -> bytes:
@@ -65,7 +66,7 @@ class _Base64:
 
 
 def image_size(text: str) -> Size | None:
-    """Width and height of a PNG, JPEG, GIF or WebP image given as base64; None when the bytes do not tell."""
+    """Return width and height of a PNG, JPEG, GIF or WebP image given as base64; None if the bytes do not say."""
     data = _Base64(text)
     head = data.read(0, 30)
     for magic, read in _FORMATS:
@@ -96,7 +97,7 @@ def _webp(head: bytes, data: _Base64) -> Size | None:
 
 
 _MAX_SEGMENTS = 500
-# Frame headers are C0 to CF but for three that define tables.
+# Frame headers are C0 to CF except for three that define tables.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
@@ -108,7 +109,7 @@ def _jpeg(head: bytes, data: _Base64) -> Size | None:
             return None
         if segment[1] in _FRAMES:
             return int.from_bytes(segment[7:9]), int.from_bytes(segment[5:7])
-        # A marker may be padded with any number of FF; those are skipped one by one.
+        # A marker may be padded with any number of FF bytes, which are skipped one by one.
         place += 1 if segment[1] == 0xFF else 2 + int.from_bytes(segment[2:4])
     return None
 
@@ -121,21 +122,21 @@ _FORMATS: tuple[tuple[bytes, Callable[[bytes, _Base64], Size | None]], ...] = (
 )
 
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_BYTES_OF_A_PAGE = 50_000
-_TOKENS_OF_A_PAGE = 2000
-_USUAL_DOCUMENT = 5 * _TOKENS_OF_A_PAGE
+_BYTES_PER_PAGE = 50_000
+_TOKENS_PER_PAGE = 2000
+_USUAL_DOCUMENT = 5 * _TOKENS_PER_PAGE
 
 _AUDIO_TOKENS = 32
 _VIDEO_TOKENS = 290
-"""A second of sound, and of pictures with sound, as Gemini counts them."""
-_BYTES_OF_A_SECOND = {"audio/wav": 48_000, "audio/x-wav": 48_000, "audio/pcm": 48_000}
+"""Per second of sound, and of video with sound, as Gemini counts them."""
+_BYTES_PER_SECOND = {"audio/wav": 48_000, "audio/x-wav": 48_000, "audio/pcm": 48_000}
 _BYTES_OF_AUDIO = 16_000
 _BYTES_OF_VIDEO = 250_000
 _USUAL_SECONDS = 60
 
 
 def media_tokens(media: Media, image_tokens: ImageTokens, counter: Callable[[str], int] = count_text) -> int:
-    """About how many tokens this image, document, sound or film costs."""
+    """Estimate the tokens of this image, document, sound or video."""
     source = media.source
     if source.kind == "text":
         return counter(source.data)
@@ -146,7 +147,7 @@ def media_tokens(media: Media, image_tokens: ImageTokens, counter: Callable[[str
         case "document":
             return _document(source, counter)
         case "audio":
-            return _seconds(source, _BYTES_OF_A_SECOND.get(source.media_type or "", _BYTES_OF_AUDIO)) * _AUDIO_TOKENS
+            return _seconds(source, _BYTES_PER_SECOND.get(source.media_type or "", _BYTES_OF_AUDIO)) * _AUDIO_TOKENS
         case _:
             return _seconds(source, _BYTES_OF_VIDEO) * _VIDEO_TOKENS
 
@@ -163,6 +164,6 @@ def _document(source: Source, counter: Callable[[str], int]) -> int:
     data = _Base64(source.data).read(0, len(source.data))
     if (source.media_type or "").startswith("text/"):
         return counter(data.decode("utf-8", "replace"))
-    # Newer files keep their pages in compressed objects, where they cannot be counted without unpacking.
-    pages = len(_PAGE.findall(data)) or round(len(data) / _BYTES_OF_A_PAGE)
-    return max(pages, 1) * _TOKENS_OF_A_PAGE
+    # Newer files keep their pages in compressed objects, which cannot be counted without decompression.
+    pages = len(_PAGE.findall(data)) or round(len(data) / _BYTES_PER_PAGE)
+    return max(pages, 1) * _TOKENS_PER_PAGE

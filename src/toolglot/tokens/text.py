@@ -1,19 +1,19 @@
-"""How many tokens a text has, roughly, without a vocabulary.
+"""Estimate how many tokens a text has, without a vocabulary.
 
-Every character becomes one byte that tells its class: a small letter, a capital, a digit, a space, a newline, three
-kinds of punctuation, a script. Byte-pair tokenizers cut where classes change and within long runs, so the weighted
-counts of neighbouring classes and of runs come near to the number of tokens. The weights are fitted to OpenAI's
-`o200k_base`; docs/token-counting.md tells how, and how far off the sum is for which kind of text.
+Every character becomes one byte for its class: a lower case letter, a capital, a digit, a space, a newline, three kinds
+of punctuation, a script. Byte-pair tokenizers split where classes change and within long runs, so the weighted counts
+of adjacent classes and of runs approximate the number of tokens. The weights are fitted to OpenAI's `o200k_base`;
+docs/token-counting.md describes how, and the accuracy for each kind of text.
 
-All the counting is done by `bytes.translate` and `bytes.count`: linear, and some forty passes at memory speed.
+All counting uses `bytes.translate` and `bytes.count`: linear, about forty passes at memory speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-# Small letter l, capital U, digit D, space S, tab T, newline N; punctuation: q encloses and separates, d joins names
-# and paths, p is the rest.
+# Lower case letter l, capital U, digit D, space S, tab T, newline N; punctuation: q encloses and separates, d joins
+# names and paths, p is the rest.
 _ASCII: dict[str, Iterable[int]] = {
     "l": b"abcdefghijklmnopqrstuvwxyz",
     "U": b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -25,7 +25,7 @@ _ASCII: dict[str, Iterable[int]] = {
     "d": b"._-/\\",
 }
 
-# Beyond ASCII the first byte of a character's UTF-8 tells its script well enough; the other bytes are left out.
+# Beyond ASCII the first byte of a character's UTF-8 identifies its script well enough; the other bytes are dropped.
 _SCRIPTS: dict[str, Iterable[int]] = {
     "a": range(0xC3, 0xCC),  # accented Latin
     "g": range(0xCE, 0xD0),  # Greek
@@ -53,11 +53,11 @@ def _table(classes: Mapping[str, Iterable[int]]) -> bytes:
     return bytes(table)
 
 
-# In the first table a letter of any alphabet is a small letter; the second tells the alphabets apart.
+# In the first table a letter of any alphabet is a lower case letter; the second distinguishes the alphabets.
 _CLASSES = _table(_SCRIPTS | {"l": [*_ASCII["l"], *(byte for name in _ALPHABETS for byte in _SCRIPTS[name])]} | _REST)
 _ALPHABET_CLASSES = _table(_ASCII | _SCRIPTS)
 
-# Tokens for each occurrence, not overlapping: `llll` counts the quarters of every word.
+# Tokens per non-overlapping occurrence: `llll` counts the quarters of every word.
 _WEIGHTS = {
     b"lN": 1.3, b"lq": 0.76, b"ld": 0.26, b"lp": 0.52,
     b"Ul": 0.4, b"UU": 0.61, b"UD": 1.3, b"US": 1.3, b"UN": 1.3, b"Uq": 1.3, b"Up": 1.29,
@@ -78,7 +78,7 @@ _ALPHABET_WEIGHTS = {
     b"la": 1.02, b"ggg": 0.68, b"mmmm": 0.81, b"hhhh": 0.58, b"r": 0.07, b"i": 0.06, b"k" * 6: 1.02,
     b"Sc": 0.48, b"Sh": 0.62, b"Sr": 0.35,
 }  # fmt: skip
-# What needs a second look at the bytes: scripts that share their first byte with others.
+# Scripts that share their first byte with others need a second look at the bytes.
 _BYTE_WEIGHTS = {
     **dict.fromkeys((b"\xc4", b"\xc5"), 0.52),  # Latin of central Europe
     **dict.fromkeys((b"\xe0\xa4", b"\xe0\xa5"), 0.07),  # Devanagari
@@ -88,38 +88,38 @@ _BYTE_WEIGHTS = {
 }
 
 SAMPLED_CHARACTERS = 512 * 1024
-"""A longer text is judged by pieces from all over it, so that one request cannot keep a server busy."""
+"""A longer text is estimated from samples of all its parts, so that one request cannot keep a server busy."""
 _SAMPLES = 128
 
 
 def count_text(text: str) -> int:
-    """About how many tokens this text has."""
+    """Return about how many tokens this text has."""
     if not text:
         return 0
     if len(text) <= SAMPLED_CHARACTERS:
-        return max(round(_weigh(text)), 1)
+        return max(round(_estimate_tokens(text)), 1)
     step, size = len(text) // _SAMPLES, SAMPLED_CHARACTERS // _SAMPLES
     sample = "".join(text[start : start + size] for start in range(0, step * _SAMPLES, step))
-    return round(_weigh(sample) * len(text) / len(sample))
+    return round(_estimate_tokens(sample) * len(text) / len(sample))
 
 
-def _weigh(text: str) -> float:
+def _estimate_tokens(text: str) -> float:
     encoded = text.encode("utf-8", "surrogatepass")
     classes = encoded.translate(_CLASSES, _CONTINUATION)
-    total = _DIGITS_WEIGHT * _digit_groups(classes) + _weighted(classes, _WEIGHTS)
+    total = _DIGITS_WEIGHT * _digit_groups(classes) + _weighted_count(classes, _WEIGHTS)
     if text.isascii():
         return total
     alphabets = encoded.translate(_ALPHABET_CLASSES, _CONTINUATION)
-    total += _weighted(classes, _WEIGHTS_BEYOND) + _weighted(alphabets, _ALPHABET_WEIGHTS)
-    return total + _weighted(encoded, _BYTE_WEIGHTS)
+    total += _weighted_count(classes, _WEIGHTS_BEYOND) + _weighted_count(alphabets, _ALPHABET_WEIGHTS)
+    return total + _weighted_count(encoded, _BYTE_WEIGHTS)
 
 
-def _weighted(data: bytes, weights: Mapping[bytes, float]) -> float:
+def _weighted_count(data: bytes, weights: Mapping[bytes, float]) -> float:
     count = data.count
     return sum(weight * count(pattern) for pattern, weight in weights.items())
 
 
 def _digit_groups(classes: bytes) -> int:
-    """Digits stand in tokens of up to three."""
+    """Tokens contain up to three digits."""
     grouped = classes.replace(b"DDD", b"3")
     return grouped.count(b"3") + grouped.count(b"D") - grouped.count(b"DD")

@@ -1,6 +1,6 @@
-"""What the tools take and what they give, as records: the schemas that models read are made of these.
+"""The arguments and results of the tools, as records: the schemas for models are generated from these.
 
-The descriptions are written for models: short, and exact about what a value may be.
+The descriptions are written for models: short, and exact about allowed values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolglot.errors import ToolglotError
 from toolglot.tools.mcp import NAME as MCP
 
 MAX_DOCUMENT = 8 * 1024 * 1024
-"""Bytes of a document, on its way in and on its way out."""
+"""Bytes of a document, in either direction."""
 MAX_NAME = 512
 """Characters of a name: of a dialect, a model, a format."""
 
@@ -27,14 +27,14 @@ _SIDE = {"enum": [*DIALECTS, MCP]}
 
 Name = Annotated[str, Meta(max_length=MAX_NAME)]
 Document = dict[str, Any] | list[Any] | str
-"""A JSON document as it is or as text."""
+"""A JSON document, as JSON or as text."""
 
 
 class CallError(ToolglotError):
-    """The call cannot be done as it is. The message says what is wrong and where, for whoever can mend it."""
+    """The call is invalid. The message says what is wrong and where, for the caller to fix."""
 
 
-class Nothing(Struct, forbid_unknown_fields=True):
+class NoArguments(Struct, forbid_unknown_fields=True):
     """A tool without arguments."""
 
 
@@ -87,7 +87,7 @@ class CountTokens(Struct, forbid_unknown_fields=True, kw_only=True):
     ] = ""
 
 
-class Said(Struct, forbid_unknown_fields=True, kw_only=True):
+class ConversationMessage(Struct, forbid_unknown_fields=True, kw_only=True):
     role: Literal["user", "assistant"]
     content: Annotated[str, Meta(description="Text.")]
 
@@ -100,11 +100,12 @@ class AskModel(Struct, forbid_unknown_fields=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=1_000_000, description="The longest answer, in tokens.")] | UnsetType
     ) = UNSET
     messages: Annotated[
-        list[Said], Meta(max_length=1000, description="A conversation so far, before the prompt; the user begins it.")
+        list[ConversationMessage],
+        Meta(max_length=1000, description="A conversation so far, before the prompt; the user begins it."),
     ] = []
 
 
-class Line(Struct):
+class ReceiptLine(Struct):
     severity: Annotated[
         Literal["note", "loss"], Meta(description="note: the form changed, not the meaning; loss: something is missing")
     ]
@@ -113,44 +114,48 @@ class Line(Struct):
     why: str
 
 
-class Translation(Struct, omit_defaults=True):
+class TranslateResult(Struct, omit_defaults=True):
     document: Annotated[Any, Meta(description="The translated JSON document; a stream, or prose, is a string.")]
-    receipt: Annotated[list[Line], Meta(description="What could not be carried over exactly. Empty: everything was.")]
+    receipt: Annotated[
+        list[ReceiptLine], Meta(description="What could not be carried over exactly. Empty: everything was.")
+    ]
     path: Annotated[str, Meta(description="Of a request: where it is posted, below the API's base URL.")] = ""
     cut_off: Annotated[str, Meta(description="What is missing of this result because it was too long.")] = ""
 
 
-class Broken(Struct):
+class BrokenRule(Struct):
     event: Annotated[int, Meta(description="The number of the event in the stream, from 1.")]
     rule: str
     message: str
     excerpt: Annotated[str, Meta(description="The beginning of that event.")]
 
 
-class Linted(Struct, omit_defaults=True):
+class LintResult(Struct, omit_defaults=True):
     sound: Annotated[bool, Meta(description="No rule is broken.")]
     events: Annotated[int, Meta(description="Events in the stream.")]
-    breaches: list[Broken]
+    breaches: list[BrokenRule]
     cut_off: Annotated[str, Meta(description="What is missing of this result because it was too long.")] = ""
 
 
-class Count(Struct):
+class TokenCount(Struct):
     tokens: Annotated[int, Meta(description="Input tokens of the request, estimated without asking anybody.")]
     images_as: Annotated[str, Meta(description="The dialect whose price for images was used.")]
 
 
-class Known(Struct):
+class NamedItem(Struct):
     name: str
     title: str
 
 
-class Dialects(Struct):
-    dialects: Annotated[list[Known], Meta(description="Names for `from`, `to` and `dialect`.")]
-    tools_only: Annotated[list[Known], Meta(description="Further names for `from` and `to`, with kind `tools` alone.")]
-    text_formats: Annotated[list[Known], Meta(description="Names for `text_format`.")]
+class DialectList(Struct):
+    dialects: Annotated[list[NamedItem], Meta(description="Names for `from`, `to` and `dialect`.")]
+    tools_only: Annotated[
+        list[NamedItem], Meta(description="Further names for `from` and `to`, with kind `tools` alone.")
+    ]
+    text_formats: Annotated[list[NamedItem], Meta(description="Names for `text_format`.")]
 
 
-class Spent(Struct):
+class TokenUsage(Struct):
     """Only the counts that the upstream reported."""
 
     input_tokens: int | UnsetType = UNSET
@@ -159,20 +164,20 @@ class Spent(Struct):
     reasoning_tokens: int | UnsetType = UNSET
 
 
-class Answered(Struct, omit_defaults=True):
+class ModelAnswer(Struct, omit_defaults=True):
     text: str
     stop_reason: Annotated[str, Meta(description="Why the model stopped: end, length, stop_sequence, refusal …")]
     model: Annotated[str, Meta(description="The model that answered, as its API names it.")]
-    usage: Spent | UnsetType = UNSET
+    usage: TokenUsage | UnsetType = UNSET
     cut_off: Annotated[str, Meta(description="What is missing of this result because it was too long.")] = ""
 
 
 T = TypeVar("T", bound=Struct)
 
 
-def read(arguments: Mapping[str, Any] | None, form: type[T]) -> T:
-    """The arguments of a call as their record. Raises `CallError`."""
-    # Many models write null for what they do not want to say.
+def read_arguments(arguments: Mapping[str, Any] | None, form: type[T]) -> T:
+    """Convert the arguments of a call to their record. Raises `CallError`."""
+    # Many models write null for values that they do not want to set.
     given = {name: value for name, value in (arguments or {}).items() if value is not None}
     try:
         return msgspec.convert(given, form)
@@ -181,23 +186,23 @@ def read(arguments: Mapping[str, Any] | None, form: type[T]) -> T:
         raise CallError(f"wrong arguments: {error} (arguments of this tool: {names})") from None
 
 
-def schema_of(form: type[Struct]) -> dict[str, Any]:
-    """The JSON Schema of a record, all in one piece: not every client of MCP follows references."""
+def record_schema(form: type[Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a record without references: not every MCP client resolves them."""
     (schema,), parts = msgspec.json.schema_components((form,), ref_template="{name}")
-    inlined = _inlined(schema, parts)
+    inlined = _inline_references(schema, parts)
     assert isinstance(inlined, dict)
     return inlined
 
 
-def _inlined(value: Any, parts: Mapping[str, Any]) -> Any:
+def _inline_references(value: Any, parts: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_inlined(each, parts) for each in value]
+        return [_inline_references(each, parts) for each in value]
     if not isinstance(value, dict):
         return value
     if "$ref" in value:
         around = {name: each for name, each in value.items() if name != "$ref"}
-        return {**_inlined(parts[value["$ref"]], parts), **around}
-    # The name and docstring of a record say nothing to a model.
+        return {**_inline_references(parts[value["$ref"]], parts), **around}
+    # The name and docstring of a record mean nothing to a model.
     unsaid = ("title", "description") if "properties" in value else ()
-    said = {name: _inlined(each, parts) for name, each in value.items() if name not in unsaid}
+    said = {name: _inline_references(each, parts) for name, each in value.items() if name not in unsaid}
     return {"type": "string", **said} if "enum" in said else said

@@ -18,9 +18,9 @@ from mcp_types import (
 )
 
 from toolglot import __version__
-from toolglot.tool_server.arguments import Answered, AskModel, CallError, schema_of
-from toolglot.tool_server.asking import NAME, Asking
-from toolglot.tool_server.tools import TOOLS, Told, size_of
+from toolglot.tool_server.arguments import AskModel, CallError, ModelAnswer, record_schema
+from toolglot.tool_server.ask_model import NAME, ModelAsker
+from toolglot.tool_server.tools import TOOLS, ToolOutput, work_size
 from toolglot.upstream.offload import offload
 
 INSTRUCTIONS = (
@@ -29,7 +29,7 @@ INSTRUCTIONS = (
 )
 
 
-def make_server(asking: Asking | None = None) -> Server[dict[str, Any]]:
+def make_server(asking: ModelAsker | None = None) -> Server[dict[str, Any]]:
     """A server of the tools; with `ask_model` if there is somebody to ask."""
     tools = _listed(asking)
     names = [tool.name for tool in tools]
@@ -43,7 +43,7 @@ def make_server(asking: Asking | None = None) -> Server[dict[str, Any]]:
         given = params.arguments or {}
         try:
             if params.name in TOOLS:
-                return _result(await offload(size_of(given), TOOLS[params.name].run, given))
+                return _result(await offload(work_size(given), TOOLS[params.name].run, given))
             if params.name == NAME and asking is not None:
                 return _result(await _ask(asking, context, given))
             raise CallError(f"there is no tool {params.name[:200]!r}; there are {', '.join(names)}")
@@ -61,26 +61,28 @@ def make_server(asking: Asking | None = None) -> Server[dict[str, Any]]:
     )
 
 
-async def _ask(asking: Asking, context: ServerRequestContext[dict[str, Any]], given: Mapping[str, Any]) -> Told:
+async def _ask(
+    asking: ModelAsker, context: ServerRequestContext[dict[str, Any]], given: Mapping[str, Any]
+) -> ToolOutput:
     async def progress(done: float, message: str) -> None:
         await context.session.report_progress(done, None, message)
 
     return await asking.ask(given, progress)
 
 
-def _result(told: Told) -> CallToolResult:
+def _result(told: ToolOutput) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text) for text in told.texts], structured_content=told.structured)
 
 
-def _listed(asking: Asking | None) -> list[Tool]:
+def _listed(asking: ModelAsker | None) -> list[Tool]:
     reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     tools = [
         Tool(
             name=tool.name,
             title=tool.title,
             description=tool.description,
-            input_schema=schema_of(tool.takes),
-            output_schema=schema_of(tool.gives),
+            input_schema=record_schema(tool.takes),
+            output_schema=record_schema(tool.gives),
             annotations=reads,
         )
         for tool in TOOLS.values()
@@ -92,8 +94,8 @@ def _listed(asking: Asking | None) -> list[Tool]:
         name=NAME,
         title="Ask a model",
         description=asking.description,
-        input_schema=schema_of(AskModel),
-        output_schema=schema_of(Answered),
+        input_schema=record_schema(AskModel),
+        output_schema=record_schema(ModelAnswer),
         annotations=asks,
     )
     return [*tools, ask]

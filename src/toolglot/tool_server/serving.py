@@ -1,4 +1,4 @@
-"""`toolglot mcp` from its options to its end: a gateway if models may be asked, the server, and a way to reach it."""
+"""`toolglot mcp` from its options to its end: a gateway if models may be asked, the server, and its transport."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.request_log import RequestLog
 from toolglot.server.security import check_bind
 from toolglot.server.starting import Wishes, configured, start
-from toolglot.tool_server.asking import Asking
+from toolglot.tool_server.ask_model import ModelAsker
 from toolglot.tool_server.http import listen, serve_http
 from toolglot.tool_server.server import make_server
 from toolglot.tool_server.stdio import serve_stdio
 from toolglot.upstream.http_client import HttpTransport
 
 
-class Options(Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+class ToolServerOptions(Struct, frozen=True, kw_only=True):
+    """The command line options."""
 
     address: tuple[str, int] | None = None
-    """Where to serve HTTP; None serves standard input and output."""
+    """The HTTP address; None serves standard input and output."""
     keys: tuple[str, ...] = ()
-    """What clients over HTTP must show."""
+    """Keys that HTTP clients must present."""
     asks: Wishes | None = None
-    """The gateway whose models may be asked, if any may."""
+    """The gateway whose models may be asked, if any."""
     ask_timeout: float = 300.0
 
 
-def run(options: Options, environ: Mapping[str, str], on_ready: Callable[[str], None]) -> None:
+def run(options: ToolServerOptions, environ: Mapping[str, str], on_ready: Callable[[str], None]) -> None:
     """Serve until the input ends, or a signal comes.
 
     Raises:
@@ -44,7 +44,7 @@ def run(options: Options, environ: Mapping[str, str], on_ready: Callable[[str], 
     asyncio.run(_run(options, environ, on_ready))
 
 
-async def _run(options: Options, environ: Mapping[str, str], on_ready: Callable[[str], None]) -> None:
+async def _run(options: ToolServerOptions, environ: Mapping[str, str], on_ready: Callable[[str], None]) -> None:
     async with AsyncExitStack() as open_things:
         listener, server = _listener(options)
         if listener is not None:
@@ -56,7 +56,9 @@ async def _run(options: Options, environ: Mapping[str, str], on_ready: Callable[
             return (*options.keys, *(() if gateway is None else gateway.secrets))
 
         _set_up_logs(log, hidden)
-        tools = make_server(None if gateway is None else Asking(gateway, options.ask_timeout, RequestLog(log, hidden)))
+        tools = make_server(
+            None if gateway is None else ModelAsker(gateway, options.ask_timeout, RequestLog(log, hidden))
+        )
         if listener is None:
             await serve_stdio(tools)
         else:
@@ -64,15 +66,15 @@ async def _run(options: Options, environ: Mapping[str, str], on_ready: Callable[
 
 
 async def _gateway(wishes: Wishes, environ: Mapping[str, str], open_things: AsyncExitStack) -> Gateway:
-    """The gateway that `toolglot serve` would run here, without its doors."""
+    """Return the gateway that `toolglot serve` would run here, without listening."""
     config, _, _ = configured(wishes, environ)
     transport = HttpTransport(config.limits.upstream_connections, environ)
     open_things.push_async_callback(transport.close)
     return (await start(wishes, environ, transport)).gateway
 
 
-def _listener(options: Options) -> tuple[socket.socket | None, ServerConfig]:
-    """The socket, bound before anything else: what is wrong with it is told at once."""
+def _listener(options: ToolServerOptions) -> tuple[socket.socket | None, ServerConfig]:
+    """Open the socket first, so that its errors are reported at once."""
     if options.address is None:
         return None, ServerConfig()
     host, port = options.address
@@ -82,8 +84,8 @@ def _listener(options: Options) -> tuple[socket.socket | None, ServerConfig]:
 
 
 def _set_up_logs(config: LogConfig, hidden: Callable[[], tuple[str, ...]]) -> None:
-    """What goes wrong, in this package and in the SDK, on standard error and without secrets. Standard output is the
-    protocol's."""
+    """Log errors of this package and the SDK to standard error, without secrets. Standard output belongs to the
+    protocol."""
     logs.set_up(config, hidden)
     sdk = logging.getLogger("mcp")
     sdk.handlers = list(logging.getLogger("toolglot").handlers)

@@ -1,7 +1,7 @@
-"""The server on standard input and output: one JSON-RPC message a line, and nothing else on standard output.
+"""The server on standard input and output: one JSON-RPC message per line, and nothing else on standard output.
 
-The SDK's own transport reads lines of any length and passes over those that it cannot read, so that whoever sent one
-waits for ever. Here a line is bounded, and one that cannot be read is answered, by its id where that can be found.
+The SDK's own transport reads lines of any length and skips unreadable ones, so that their sender waits forever. Here
+lines are limited, and an unreadable one is answered, by its id if that can be found.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from pydantic import ValidationError
 from toolglot.tool_server.arguments import MAX_DOCUMENT
 
 MAX_MESSAGE = 2 * MAX_DOCUMENT + 64 * 1024
-"""Bytes of a message. In a document that is told as a string every quote is two characters."""
+"""Bytes of a message. In a document inside a string, every quote takes two characters."""
 
 PIECE = 64 * 1024
 DRAIN = 5.0
-"""Seconds for the last answers, once the input has ended."""
-AT_ONCE = 32
-"""Calls that are answered at the same time; the next ones are not read before."""
+"""Seconds for the last answers after the input has ended."""
+MAX_CONCURRENT = 32
+"""Calls that are answered concurrently; further ones are not read yet."""
 HEAD = 1024
-"""Bytes of a line that are searched for its id: everybody writes it before the parameters."""
+"""Bytes of a line that are searched for its id, which is usually before the parameters."""
 _ID = re.compile(rb'"id"\s*:\s*(-?[0-9]{1,15}|"[^"\\]{1,200}")')
 
 Incoming = SessionMessage | Exception
@@ -52,15 +52,15 @@ Incoming = SessionMessage | Exception
 
 async def serve_stdio(server: Server[Any], source: int = 0, target: int = 1) -> None:
     """Serve until the input ends. The file descriptors are those of the peer's pipes."""
-    with _taken(source, target) as (reading, writing):
+    with _redirected(source, target) as (reading, writing):
         async with _streams(reading, writing) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
 @contextmanager
-def _taken(source: int, target: int) -> Iterator[tuple[int, int]]:
-    """Duplicates of both descriptors. Meanwhile the originals lead nowhere and to standard error: whatever else prints
-    something cannot break the protocol."""
+def _redirected(source: int, target: int) -> Iterator[tuple[int, int]]:
+    """Yield duplicates of both descriptors. Meanwhile the originals lead nowhere and to standard error: other output
+    cannot break the protocol."""
     reading, writing = os.dup(source), os.dup(target)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, source)
@@ -74,8 +74,8 @@ def _taken(source: int, target: int) -> Iterator[tuple[int, int]]:
         os.dup2(writing, target)
 
 
-class Pending:
-    """The calls that are not answered yet, by their ids."""
+class PendingCalls:
+    """The unanswered calls, by id."""
 
     def __init__(self) -> None:
         self._calls: Counter[Any] = Counter()
@@ -103,7 +103,7 @@ async def _streams(
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
     came, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, goes = anyio.create_memory_object_stream[SessionMessage](0)
-    pending = Pending()
+    pending = PendingCalls()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_write, goes, writing, pending)
         tasks.start_soon(_read, reading, came, outgoing.clone(), pending)
@@ -111,7 +111,7 @@ async def _streams(
         tasks.cancel_scope.cancel()
 
 
-async def _write(messages: MemoryObjectReceiveStream[SessionMessage], target: int, pending: Pending) -> None:
+async def _write(messages: MemoryObjectReceiveStream[SessionMessage], target: int, pending: PendingCalls) -> None:
     async with messages:
         async for each in messages:
             message = each.message
@@ -132,15 +132,15 @@ async def _read(
     source: int,
     messages: MemoryObjectSendStream[Incoming],
     answers: MemoryObjectSendStream[SessionMessage],
-    pending: Pending,
+    pending: PendingCalls,
 ) -> None:
-    lines = Lines(source)
+    lines = LineReader(source)
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with messages, answers:
             while (line := await _in_thread(lines.next)) is not None:
-                message = _understood(line)
+                message = _parse_line(line)
                 if isinstance(message, SessionMessage):
-                    await pending.fewer_than(AT_ONCE)
+                    await pending.fewer_than(MAX_CONCURRENT)
                     _note(message.message, pending)
                     await messages.send(message)
                 elif message is not None:
@@ -151,7 +151,7 @@ async def _read(
                 await pending.fewer_than(1)
 
 
-def _note(message: JSONRPCMessage, pending: Pending) -> None:
+def _note(message: JSONRPCMessage, pending: PendingCalls) -> None:
     """Count a call that begins, or one that is taken back, which nobody answers."""
     if isinstance(message, JSONRPCRequest):
         pending.begin(message.id)
@@ -161,15 +161,15 @@ def _note(message: JSONRPCMessage, pending: Pending) -> None:
             pending.end(taken_back)
 
 
-class Line(Struct, frozen=True):
-    """A line without its end; `whole` is False where this is only the beginning of one that is too long."""
+class InputLine(Struct, frozen=True):
+    """A line without its end; `whole` is False if it is only the beginning of a line that is too long."""
 
     text: bytes
     whole: bool = True
 
 
-class Lines:
-    """The lines of a descriptor, each up to a limit of bytes. The rest of a longer one is read and thrown away."""
+class LineReader:
+    """The lines of a descriptor, each up to a limit of bytes. The rest of a longer one is skipped."""
 
     def __init__(self, source: int, limit: int = MAX_MESSAGE) -> None:
         self._source = source
@@ -177,8 +177,8 @@ class Lines:
         self._piece = b""
         self._at = 0
 
-    def next(self) -> Line | None:
-        """The next line; None when there is no more."""
+    def next(self) -> InputLine | None:
+        """Return the next line; None at the end."""
         pieces: list[bytes] = []
         size = 0
         while self._at < len(self._piece) or self._more():
@@ -191,8 +191,8 @@ class Lines:
             else:
                 pieces = [(pieces or [part])[0][:HEAD]]
             if end >= 0:
-                return Line(b"".join(pieces), size <= self._limit)
-        return Line(b"".join(pieces), size <= self._limit) if size else None
+                return InputLine(b"".join(pieces), size <= self._limit)
+        return InputLine(b"".join(pieces), size <= self._limit) if size else None
 
     def _more(self) -> bool:
         try:
@@ -203,8 +203,8 @@ class Lines:
         return bool(self._piece)
 
 
-def _understood(line: Line) -> SessionMessage | JSONRPCError | None:
-    """The message in a line, or the answer to what is none; None for an empty line."""
+def _parse_line(line: InputLine) -> SessionMessage | JSONRPCError | None:
+    """Parse the message in a line, or return the error answer for an invalid one; None for an empty line."""
     if not line.whole:
         return _refusal(line.text, INVALID_REQUEST, f"the message has more than {MAX_MESSAGE} bytes, the limit")
     if not line.text.strip():
@@ -227,7 +227,7 @@ def _refusal(line: bytes, code: int, message: str) -> JSONRPCError:
 
 
 async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of work that blocks, in a thread that nobody has to wait for when the program ends."""
+    """Return the result of blocking work, in a thread that does not delay the end of the program."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 

@@ -1,7 +1,7 @@
-"""What each tool does, as a pure function from its arguments to its result, and the table of them.
+"""The tools as pure functions from arguments to results, and their table.
 
-A result is told twice: as structured content, for programs, and as text, for models. The text is cut off where it
-becomes too long to read; the structured content is bounded as well, and says so where something is missing.
+A result has two forms: structured content for programs, and text for models. The text is cut if it is too long to read;
+the structured content is limited as well, and says if something is missing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from toolglot.lint.report import split
 from toolglot.routing import Pattern, bare
 from toolglot.tokens import estimate
 from toolglot.tool_server import arguments as forms
-from toolglot.tool_server.arguments import CallError, CountTokens, LintStream, Nothing, Translate
-from toolglot.tool_server.translating import bytes_of, known_dialect, short, translate
+from toolglot.tool_server.arguments import CallError, CountTokens, LintStream, NoArguments, Translate
+from toolglot.tool_server.translate_tool import bytes_of, known_dialect, shorten, translate
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.upstream.vendors import VENDORS
 from toolglot.wire import json
 
 MAX_TEXT = 100_000
-"""Characters of a text that a model is told."""
+"""Characters of a text for a model."""
 MAX_BREACHES = 200
 
 
-class Told(Struct, frozen=True):
+class ToolOutput(Struct, frozen=True):
     """The result of a call: as a record, and as texts."""
 
     result: Struct
@@ -45,36 +45,36 @@ class Told(Struct, frozen=True):
         return value
 
 
-class OfferedTool(Struct, frozen=True, kw_only=True):
-    """A tool as it is offered: `run` reads the arguments itself and raises `CallError` for those that are wrong."""
+class ServerToolSpec(Struct, frozen=True, kw_only=True):
+    """A tool: `run` reads the arguments itself and raises `CallError` for invalid ones."""
 
     name: str
     title: str
     description: str
     takes: type[Struct]
     gives: type[Struct]
-    run: Callable[[Mapping[str, Any]], Told]
+    run: Callable[[Mapping[str, Any]], ToolOutput]
 
 
-def cut(text: str, rest: str = "structuredContent has all of it") -> str:
-    """The text, or its beginning and a word that there is more."""
+def cut_text(text: str, rest: str = "structuredContent has all of it") -> str:
+    """Return the text, or its beginning with a note that there is more."""
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[:MAX_TEXT]}\n… cut off here: {MAX_TEXT} of {len(text)} characters are shown; {rest}."
 
 
-def translated(arguments: Mapping[str, Any]) -> Told:
-    result = translate(forms.read(arguments, Translate))
+def run_translate(arguments: Mapping[str, Any]) -> ToolOutput:
+    result = translate(forms.read_arguments(arguments, Translate))
     document = result.document if isinstance(result.document, str) else json.encode_text(result.document)
     lines = [f"{line.severity}: {line.where}: {line.what}: {line.why}" for line in result.receipt]
     receipt = "\n".join(["Receipt:", *lines]) if lines else "Receipt: everything was carried over."
     posted = (f"Post it to {result.path} below the base URL.",) if result.path else ()
     missing = (f"Cut off: {result.cut_off}.",) if result.cut_off else ()
-    return Told(result, (cut(document), cut(receipt), *posted, *missing))
+    return ToolOutput(result, (cut_text(document), cut_text(receipt), *posted, *missing))
 
 
-def linted(arguments: Mapping[str, Any]) -> Told:
-    call = forms.read(arguments, LintStream)
+def run_lint(arguments: Mapping[str, Any]) -> ToolOutput:
+    call = forms.read_arguments(arguments, LintStream)
     dialect = known_dialect(call.dialect, "dialect")
     recording = bytes_of(call.recording, "recording")
     if why := not_this_stream(recording.removeprefix(b"\xef\xbb\xbf"), dialect):
@@ -83,38 +83,40 @@ def linted(arguments: Mapping[str, Any]) -> Told:
         breaches = lint(dialect, [recording])
     except MissingExtraError as error:
         raise CallError(str(error)) from None
-    shown = [forms.Broken(each.event, each.rule, short(each.message), each.excerpt) for each in breaches[:MAX_BREACHES]]
+    shown = [
+        forms.BrokenRule(each.event, each.rule, shorten(each.message), each.excerpt) for each in breaches[:MAX_BREACHES]
+    ]
     more = f"{len(breaches)} breaches, of which the first {MAX_BREACHES} are here"
-    result = forms.Linted(
+    result = forms.LintResult(
         not breaches,
         len(split(recording, DIALECTS[dialect].stream.framing)),
         shown,
         more if len(breaches) > MAX_BREACHES else "",
     )
-    lines = [short(str(breach)) for breach in breaches[:MAX_BREACHES]]
+    lines = [shorten(str(breach)) for breach in breaches[:MAX_BREACHES]]
     text = "\n".join(lines) if lines else f"no breach in {result.events} events"
     missing = (f"Cut off: {result.cut_off}.",) if result.cut_off else ()
-    return Told(result, (cut(text), *missing))
+    return ToolOutput(result, (cut_text(text), *missing))
 
 
-def counted(arguments: Mapping[str, Any]) -> Told:
-    call = forms.read(arguments, CountTokens)
+def run_count_tokens(arguments: Mapping[str, Any]) -> ToolOutput:
+    call = forms.read_arguments(arguments, CountTokens)
     name = known_dialect(call.dialect, "dialect")
     data = bytes_of(call.document)
     try:
         request = _request(data, name)
     except DecodeError as error:
-        raise CallError(f"document: {short(str(error))}") from None
+        raise CallError(f"document: {shorten(str(error))}") from None
     except MissingExtraError as error:
         raise CallError(str(error)) from None
     owner = _owner(call.model or request.model) or name
     tokens = estimate(request, image_tokens=DIALECTS[owner].request.image_tokens)
     text = f"about {tokens} input tokens (an estimate; the model's own count may differ by some percent)"
-    return Told(forms.Count(tokens, owner), (text,))
+    return ToolOutput(forms.TokenCount(tokens, owner), (text,))
 
 
 def _request(data: bytes, name: str) -> Request:
-    """A request; or the body of a request to count, in which less is required."""
+    """Decode a request; or the body of a request to count, which requires less."""
     dialect = find(name)
     try:
         return dialect.decode_request(data)
@@ -131,7 +133,7 @@ def _request(data: bytes, name: str) -> Request:
 
 
 def _owner(model: str) -> str | None:
-    """The dialect of the vendor who gives his models such names."""
+    """Return the dialect of the vendor with such model names."""
     name = bare(model)
     for vendor in VENDORS.values():
         if any(Pattern(pattern).match(name) is not None for pattern in vendor.models):
@@ -139,67 +141,67 @@ def _owner(model: str) -> str | None:
     return None
 
 
-def listed(arguments: Mapping[str, Any]) -> Told:
-    forms.read(arguments, Nothing)
+def run_list_dialects(arguments: Mapping[str, Any]) -> ToolOutput:
+    forms.read_arguments(arguments, NoArguments)
     from toolglot.textcalls import FORMATS
     from toolglot.textcalls.prompts.render import PROMPTS
 
-    result = forms.Dialects(
-        [forms.Known(name, dialect.title) for name, dialect in DIALECTS.items()],
-        [forms.Known(MCP, "Model Context Protocol: tool definitions")],
-        [forms.Known(each.name, each.title) for each in FORMATS.values() if each.name in PROMPTS],
+    result = forms.DialectList(
+        [forms.NamedItem(name, dialect.title) for name, dialect in DIALECTS.items()],
+        [forms.NamedItem(MCP, "Model Context Protocol: tool definitions")],
+        [forms.NamedItem(each.name, each.title) for each in FORMATS.values() if each.name in PROMPTS],
     )
     lines = [f"{known.name}: {known.title}" for known in (*result.dialects, *result.tools_only)]
     formats = [f"{known.name}: {known.title}" for known in result.text_formats]
-    return Told(result, ("\n".join(["Dialects:", *lines, "", "Text formats:", *formats]),))
+    return ToolOutput(result, ("\n".join(["Dialects:", *lines, "", "Text formats:", *formats]),))
 
 
-TOOLS: dict[str, OfferedTool] = {
+TOOLS: dict[str, ServerToolSpec] = {
     tool.name: tool
     for tool in (
-        OfferedTool(
+        ServerToolSpec(
             name="translate",
             title="Translate between LLM APIs",
             description="Translates a request, a response, a recorded stream, tool definitions or messages from one "
             "LLM API's format (dialect) to another's. Returns the document and a receipt of what could not be carried "
             "over exactly. Nothing is sent anywhere.",
             takes=Translate,
-            gives=forms.Translation,
-            run=translated,
+            gives=forms.TranslateResult,
+            run=run_translate,
         ),
-        OfferedTool(
+        ServerToolSpec(
             name="lint_stream",
             title="Check a recorded stream",
             description="Checks a recorded streamed answer of an LLM API against the rules of its protocol. Returns "
             "each breach with the number of the event, the rule and an excerpt; none if the stream is sound.",
             takes=LintStream,
-            gives=forms.Linted,
-            run=linted,
+            gives=forms.LintResult,
+            run=run_lint,
         ),
-        OfferedTool(
+        ServerToolSpec(
             name="count_tokens",
             title="Estimate input tokens",
             description="Estimates how many input tokens a request to an LLM API has: system text, messages, tools, "
             "calls, results, images and documents. Works offline.",
             takes=CountTokens,
-            gives=forms.Count,
-            run=counted,
+            gives=forms.TokenCount,
+            run=run_count_tokens,
         ),
-        OfferedTool(
+        ServerToolSpec(
             name="list_dialects",
             title="List dialects and text formats",
             description="Lists the dialects and the text formats that the other tools know, by the names they take.",
-            takes=Nothing,
-            gives=forms.Dialects,
-            run=listed,
+            takes=NoArguments,
+            gives=forms.DialectList,
+            run=run_list_dialects,
         ),
     )
 }
-"""The tools that only read what they are given."""
+"""The tools that only read their arguments."""
 
 
-def size_of(arguments: Mapping[str, Any] | None) -> int:
-    """About how much there is to do: the characters of the longest text, or of what is no text, all of it."""
+def work_size(arguments: Mapping[str, Any] | None) -> int:
+    """Return the approximate amount of work: characters of the longest text, or the size of other values."""
     given = list((arguments or {}).values())
     return max((len(each) if isinstance(each, str) else _weight(each) for each in given), default=0)
 

@@ -1,1 +1,1 @@
-"""Tools as others define them: MCP definitions and results <-> the IR."""
+"""Tools as others define them: conversion between MCP definitions and results and the IR."""

@@ -1,9 +1,9 @@
-"""Tools of recent requests, found by the bytes of their declarations, and what was made of them.
+"""Cache the tools of recent requests, by the bytes of their declarations, and what was derived from them.
 
-An agent declares the same tools with every request of a conversation. To read them, to fit them to a target and to
-write them again costs more than all the rest of a usual request. So the member `tools` is kept as it came, with what
-was read of it: the same bytes give the same tools. What a pass or an encoder makes of such tools is kept beside them
-(`derive`). Values of the IR are never changed in place, so requests may share them.
+An agent declares the same tools with every request of a conversation. Reading them, fitting them to a target and
+writing them again costs more than the rest of a typical request. So the member `tools` is kept as received, with its
+decoded form: the same bytes give the same tools. What a pass or an encoder derives from such tools is cached with them
+(`derive`). IR values are never changed in place, so requests may share them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from toolglot.ir import Json, Opaque, Tool
 from toolglot.receipt import Loss, Receipt
 from toolglot.wire import json
 
-ROOM = 2 * 1024 * 1024
-"""Bytes of declarations, and of what was written of them, in each of two generations."""
+CACHE_BYTES = 2 * 1024 * 1024
+"""Bytes of declarations, and of their encoded forms, in each of two generations."""
 _OVERHEAD = 1024
-"""Bytes that count for each declaration beside its text: its objects, which outweigh the text of a small one."""
-_TAIL = 64
-"""Bytes that the key has: to compare 50 KB costs a fifth of what it costs to hash them."""
-_MOST_DERIVED = 16
-"""Things that are kept of the same tools: the targets that they are sent to."""
+"""Bytes to count per declaration in addition to its text: its objects, which outweigh the text of a small one."""
+_KEY_BYTES = 64
+"""Bytes of the key: comparing 50 KB costs a fifth of hashing them."""
+_MAX_DERIVED = 16
+"""Maximum derived values per tools: the targets that they are sent to."""
 
 Tools: TypeAlias = tuple[Tool | Opaque, ...]
 T = TypeVar("T")
@@ -33,20 +33,20 @@ P = ParamSpec("P")
 _Key = tuple[str, int, bytes]
 
 
-class _Known:
-    """Tools that are remembered, and what was made of them: by what it is and for whom, both kept alive."""
+class _KnownTools:
+    """Cached tools, and the values derived from them by purpose and owner; both are kept alive."""
 
     __slots__ = ("declared", "derived", "tools")
 
-    def __init__(self, tools: Tools, declared: _Declared) -> None:
+    def __init__(self, tools: Tools, declared: _Declaration) -> None:
         self.tools = tools
         self.declared = declared
         self.derived: dict[tuple[str, int], tuple[object, Any]] = {}
 
 
-class _Declared:
-    """Declarations and what was read of them. By their identity: the tools in it and those made of them; their schemas,
-    and what was made of those."""
+class _Declaration:
+    """A declaration and its decoded form. By identity: its tools and those derived from them; their schemas, and what
+    was derived from those."""
 
     __slots__ = ("data", "key", "known", "of_schemas", "read", "schemas", "size")
 
@@ -55,7 +55,7 @@ class _Declared:
         self.data = data
         self.size = size + _OVERHEAD
         self.read = read
-        self.known = {id(tools): _Known(tools, self)} if tools else {}
+        self.known = {id(tools): _KnownTools(tools, self)} if tools else {}
         self.schemas = {
             id(tool.parameters): tool.parameters
             for tool in tools
@@ -68,21 +68,21 @@ class _Generation:
     __slots__ = ("by_key", "by_schema", "by_tools", "size")
 
     def __init__(self) -> None:
-        self.by_key: dict[_Key, _Declared] = {}
-        self.by_schema: dict[int, _Declared] = {}
-        self.by_tools: dict[int, _Known] = {}
+        self.by_key: dict[_Key, _Declaration] = {}
+        self.by_schema: dict[int, _Declaration] = {}
+        self.by_tools: dict[int, _KnownTools] = {}
         self.size = 0
 
 
 class DeclaredTools:
-    """Two generations of declarations. What is used moves to the young one; when that is full, it becomes the old one.
-    Threads may use it at any time: what one of them does not find for a moment it makes anew."""
+    """Two generations of declarations. A used one moves to the young generation; when that is full, it becomes the old
+    one. Thread-safe: what a thread does not find for a moment it computes again."""
 
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self, room: int = CACHE_BYTES) -> None:
         self._room = room
         self._young = _Generation()
         self._old = _Generation()
-        self._latest: _Known | None = None  # passes and the encoder ask for the same tools one after the other
+        self._latest: _KnownTools | None = None  # passes and the encoder ask for the same tools one after the other
         self._lock = Lock()
 
     def read(
@@ -92,9 +92,10 @@ class DeclaredTools:
         decode: Callable[[bytes], T],
         tools_of: Callable[[T], Iterable[Tool | Opaque]],
     ) -> T:
-        """What `decode` reads of these declarations, which depends on nothing else. `tools_of` finds its tools."""
+        """Return what `decode` reads from these declarations, which depends on nothing else. `tools_of` returns its
+        tools."""
         data = bytes(raw)
-        key = (dialect, len(data), data[-_TAIL:])
+        key = (dialect, len(data), data[-_KEY_BYTES:])
         declared = self._young.by_key.get(key)
         if declared is None or declared.data != data:
             declared = self._old.by_key.get(key)
@@ -102,16 +103,16 @@ class DeclaredTools:
                 read = decode(data)
                 if len(data) > self._room:
                     return read
-                declared = _Declared(key, data, read, tuple(tools_of(read)), len(data))
+                declared = _Declaration(key, data, read, tuple(tools_of(read)), len(data))
             self._add(declared)
         return declared.read  # type: ignore[no-any-return]
 
     def adopt(self, tools: Tools, size: int) -> None:
-        """Remember tools that came back without their declarations, which had about this size."""
+        """Cache tools that came back without their declarations, which had about this size."""
         if tools and size <= self._room and self._find(tools) is None:
-            self._add(_Declared(("", id(tools), b""), b"", None, tools, size))
+            self._add(_Declaration(("", id(tools), b""), b"", None, tools, size))
 
-    def _add(self, declared: _Declared) -> None:
+    def _add(self, declared: _Declaration) -> None:
         key = declared.key
         with self._lock:
             if self._young.size + declared.size > self._room:
@@ -132,15 +133,15 @@ class DeclaredTools:
     def derive(
         self, tools: Tools, what: str, owner: object, make: Callable[P, T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """What `make` makes of tools, which depends on nothing but them, `what` and `owner`. It is made anew unless
-        the tools are remembered."""
+        """Return what `make` derives from tools, which depends only on them, `what` and `owner`. Computed again unless
+        the tools are cached."""
         known = self._find(tools)
         if known is None:
             return make(*args, **more)
         entry = known.derived.get((what, id(owner)))
         if entry is None or entry[0] is not owner:
             entry = owner, make(*args, **more)
-            if len(known.derived) >= _MOST_DERIVED:
+            if len(known.derived) >= _MAX_DERIVED:
                 known.derived.clear()
             known.derived[what, id(owner)] = entry
         value: T = entry[1]
@@ -149,7 +150,7 @@ class DeclaredTools:
     def rewrite(
         self, tools: Tools, what: str, owner: object, make: Callable[[Receipt], Tools], receipt: Receipt
     ) -> Tools:
-        """The tools that a pass makes of others, and its lines on them in the receipt. They are remembered as well."""
+        """Return the tools that a pass derives from others, and add its receipt lines. They are cached as well."""
         known = self._find(tools)
         if known is None:
             return make(receipt)
@@ -165,7 +166,7 @@ class DeclaredTools:
             self._register(made, known.declared)
         return made
 
-    def _find(self, tools: Tools) -> _Known | None:
+    def _find(self, tools: Tools) -> _KnownTools | None:
         known = self._latest
         if known is not None and known.tools is tools:
             return known
@@ -179,16 +180,16 @@ class DeclaredTools:
         self._add(known.declared)
         return known
 
-    def _register(self, tools: Tools, declared: _Declared) -> None:
+    def _register(self, tools: Tools, declared: _Declaration) -> None:
         with self._lock:
-            if len(declared.known) > _MOST_DERIVED:
+            if len(declared.known) > _MAX_DERIVED:
                 return
-            known = declared.known[id(tools)] = _Known(tools, declared)
+            known = declared.known[id(tools)] = _KnownTools(tools, declared)
             self._young.by_tools[id(tools)] = known
 
     def write(self, tools: Tools, what: str, make: Callable[[Receipt], T], receipt: Receipt) -> T | Raw | None:
-        """The JSON value that `make` makes of tools, as its text if they are remembered; None if it is empty. Its lines
-        on the tools go to the receipt."""
+        """Return the JSON value that `make` writes for tools, as text if they are cached; None if it is empty. Adds its
+        receipt lines."""
         known = self._find(tools) if tools else None
         if known is None:
             return make(receipt) or None
@@ -197,7 +198,7 @@ class DeclaredTools:
             receipt.add(lines)
         return text
 
-    def _encode(self, known: _Known, make: Callable[[Receipt], T]) -> tuple[Raw | None, tuple[Loss, ...]]:
+    def _encode(self, known: _KnownTools, make: Callable[[Receipt], T]) -> tuple[Raw | None, tuple[Loss, ...]]:
         lines = Receipt()
         made = make(lines)
         text = json.encode(made) if made else b""
@@ -206,8 +207,8 @@ class DeclaredTools:
         return Raw(text) if made else None, tuple(lines)
 
     def derive_from_schema(self, schema: Json, what: str, make: Callable[[], T]) -> T | None:
-        """What `make` makes of a schema, which depends on nothing else; None if the schema is not of a tool that is
-        remembered."""
+        """Return what `make` derives from a schema, which depends on nothing else; None if the schema is not of a
+        cached tool."""
         declared = self._young.by_schema.get(id(schema)) or self._old.by_schema.get(id(schema))
         if declared is None or declared.schemas[id(schema)] is not schema:
             return None
@@ -223,7 +224,7 @@ class DeclaredTools:
 DECLARED = DeclaredTools()
 
 
-def written(schema: Json) -> Json:
-    """The schema for an encoder of JSON: as the text that it is, if that is known."""
+def schema_json(schema: Json) -> Json:
+    """Return the schema for a JSON encoder: as its original text if that is known."""
     known = DECLARED.derive_from_schema(schema, "json", lambda: Raw(json.encode(schema)))
     return schema if known is None else known

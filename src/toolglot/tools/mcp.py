@@ -1,6 +1,6 @@
-"""MCP tool definitions and tool results <-> the IR.
+"""Convert MCP tool definitions and tool results from and to the IR.
 
-MCP is not a dialect of a model's API: it has no conversation, only tools and what they return. So it has no entry in
+MCP is not a dialect of a model's API: it has no conversation, only tools and their results. So it has no entry in
 `DIALECTS`; `fragments.translate_tools` takes it as a source and a target by the name `mcp`, and a host that runs MCP
 tools reads their results with `decode_result`.
 
@@ -42,10 +42,10 @@ from toolglot.tools.mcp_wire import (
     ContentBlock,
     EmbeddedResource,
     ImageContent,
+    McpTextContent,
+    McpToolDefinition,
     MediaContent,
     ResourceLink,
-    TextContent,
-    ToolDefinition,
 )
 from toolglot.wire import json
 from toolglot.wire.native import keep_members, kept
@@ -77,7 +77,7 @@ _COSMETIC = {
 }
 UNFINISHED = "input_required"
 OUTPUT_SCHEMAS: Mapping[str, str] = ByDialect(lambda manifest: manifest.output_schema)
-"""What APIs that have one call the schema of a tool's output."""
+"""Names of the output schema in APIs that have one."""
 
 
 def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Tool, ...]:
@@ -92,7 +92,7 @@ def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Too
 
 
 def read_tools(value: Json, receipt: Receipt | None = None) -> tuple[Tool, ...]:
-    """The same for parsed JSON, which is used up."""
+    """Same, for parsed JSON, which is consumed."""
     where = "$"
     if isinstance(value, dict) and isinstance(value.get("result"), dict):
         value, where = value["result"], "$.result"
@@ -107,7 +107,7 @@ def read_tools(value: Json, receipt: Receipt | None = None) -> tuple[Tool, ...]:
     return tuple(_read_tool(tool) for tool in TOOLS.read_value(value, where))
 
 
-def _read_tool(tool: ToolDefinition) -> Tool:
+def _read_tool(tool: McpToolDefinition) -> Tool:
     has_schema = tool.input_schema is not UNSET
     others = members_without(tool, "name", "description", "inputSchema")
     return Tool(
@@ -119,7 +119,7 @@ def _read_tool(tool: ToolDefinition) -> Tool:
 
 
 def note_cosmetic(tools: Iterable[Tool | Opaque], receipt: Receipt) -> None:
-    """Tells what a host shows to people or needs itself, and no model's API has a place for."""
+    """Note what a host shows to people or needs itself, and no model's API has a place for."""
     for index, tool in enumerate(tools):
         own = native_of(tool, NAME) if isinstance(tool, Tool) else {}
         for key in sorted(key for key in _COSMETIC if own.get(key)):
@@ -127,7 +127,7 @@ def note_cosmetic(tools: Iterable[Tool | Opaque], receipt: Receipt) -> None:
 
 
 def note_meta(result: ToolResult, receipt: Receipt) -> None:
-    """The same of a result and its blocks."""
+    """Same, for a result and its blocks."""
     places = {"": result, **{f"content[{index}].": block for index, block in enumerate(result.content)}}
     for place, node in places.items():
         if native_of(node, NAME).get("_meta"):
@@ -135,23 +135,23 @@ def note_meta(result: ToolResult, receipt: Receipt) -> None:
 
 
 def is_read_only(tool: Tool) -> bool:
-    """Does the tool say that it changes nothing? Servers can say what they like: it is a hint."""
+    """Tell whether the tool declares itself read-only. This is a hint: servers can claim anything."""
     return _hints(tool).get("readOnlyHint") is True
 
 
 def is_destructive(tool: Tool) -> bool:
-    """May the tool destroy something? So it is with every tool that changes things and does not deny it."""
+    """Tell whether the tool may be destructive: every tool that changes things and does not deny it."""
     return not is_read_only(tool) and _hints(tool).get("destructiveHint") is not False
 
 
 def title_of(tool: Tool) -> str:
-    """The tool's name for people."""
+    """Return the tool's display name."""
     named = (native_of(tool, NAME).get("title"), _hints(tool).get("title"))
     return next((title for title in named if isinstance(title, str) and title), tool.name)
 
 
 def output_schema_of(tool: Tool) -> Json:
-    """The schema of what the tool returns as structured content; None when it has none."""
+    """Return the schema of the tool's structured content; None if it has none."""
     return native_of(tool, NAME).get("outputSchema")
 
 
@@ -161,7 +161,7 @@ def _hints(tool: Tool) -> Mapping[str, Any]:
 
 
 def carry_output_schemas(tools: Iterable[Tool | Opaque], target: str) -> tuple[Tool | Opaque, ...]:
-    """The tools with their output schemas where the target, a dialect or MCP, looks for them, if it does at all."""
+    """Put the tools' output schemas where the target, a dialect or MCP, expects them, if it has a place."""
     places = {NAME: "outputSchema", **OUTPUT_SCHEMAS}
     return tuple(_with_output_schema(tool, target, places) if isinstance(tool, Tool) else tool for tool in tools)
 
@@ -176,7 +176,7 @@ def _with_output_schema(tool: Tool, target: str, places: Mapping[str, str]) -> T
 
 
 def encode_tools(tools: Iterable[Tool | Opaque], receipt: Receipt) -> list[dict[str, Any]]:
-    """Tool definitions as the `tools` member of a `tools/list` result holds them."""
+    """Encode tool definitions for the `tools` member of a `tools/list` result."""
     written: list[dict[str, Any]] = []
     for index, tool in enumerate(tools):
         if isinstance(tool, Tool):
@@ -216,7 +216,7 @@ def decode_result(data: bytes | str, call_id: str, name: str | None = None) -> T
 
 
 def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResult:
-    """The same for parsed JSON, which is used up."""
+    """Same, for parsed JSON, which is consumed."""
     where = "$"
     if isinstance(value, dict) and isinstance(value.get("error"), dict) and "content" not in value:
         message = value["error"].get("message")
@@ -234,15 +234,16 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
     if structured is not None and not content:
         content = (Text(text=json.encode_text(structured)),)
         shape["structured_only"] = rest.pop("structuredContent")
-    elif structured is not None and _is_told(structured, content):
+    elif structured is not None and _is_in_content(structured, content):
         shape["structured"] = rest.pop("structuredContent")
     is_error = None if result.is_error is UNSET else result.is_error
     native = keep_members(NAME, rest, **shape)
     return ToolResult(call_id=call_id, name=name, content=content, is_error=is_error, native=native)
 
 
-def _is_told(structured: Json, content: tuple[Block, ...]) -> bool:
-    """Does a text of the content say the same? "A tool SHOULD also return the serialized JSON in a text block"."""
+def _is_in_content(structured: Json, content: tuple[Block, ...]) -> bool:
+    """Tell whether a text of the content says the same. "A tool SHOULD also return the serialized JSON in a text
+    block"."""
     for block in content:
         if isinstance(block, Text):
             try:
@@ -255,7 +256,7 @@ def _is_told(structured: Json, content: tuple[Block, ...]) -> bool:
 
 def _read_block(block: ContentBlock) -> Block:
     match block:
-        case TextContent(text=text):
+        case McpTextContent(text=text):
             return Text(text=text, native=keep_members(NAME, members_without(block, "text")))
         case ImageContent():
             return _read_media(block, "image")
@@ -294,7 +295,7 @@ def _read_resource(block: EmbeddedResource) -> Media:
 
 
 def _read_link(link: dict[str, Any]) -> Text:
-    """A link as text: no model's API has such a block, and the model needs the address to ask for the resource."""
+    """Read a link as text: no model's API has such a block, and the model needs the address to request the resource."""
     title = link.get("title") or link.get("name")
     described = [str(title)] if title else []
     described += [link["uri"] + (f" ({link['mimeType']})" if link.get("mimeType") else "")]
@@ -303,7 +304,7 @@ def _read_link(link: dict[str, Any]) -> Text:
 
 
 def encode_result(result: ToolResult, receipt: Receipt) -> dict[str, Any]:
-    """A tool result as `tools/call` returns it."""
+    """Encode a tool result as `tools/call` returns it."""
     own = native_of(result, NAME)
     fields: dict[str, Any] = {}
     structured = own.get("$structured_only")
@@ -360,7 +361,7 @@ _HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:\S+")
 
 
 def _uri(name: str | None, index: int) -> str:
-    """A resource has an address: its name, where that is one, else a name that leads nowhere."""
+    """Return a resource's address: its name, if that is one, else a made-up name."""
     if name is not None and _HAS_SCHEME.fullmatch(name):
         return name
     return f"attachment:///{quote(name or str(index))}"

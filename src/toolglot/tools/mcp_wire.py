@@ -1,4 +1,4 @@
-"""The JSON of MCP as types: tool definitions, and what `tools/call` returns. What only hosts need is not typed."""
+"""The JSON of MCP as types: tool definitions, and results of `tools/call`. What only hosts need is not typed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolglot.wire.structs import OR_UNKNOWN, UNLESS_INEXACT, Unknown, Wire
 from toolglot.wire.typed import ValueReader
 
 
-class ToolDefinition(Wire):
+class McpToolDefinition(Wire):
     name: str
     description: str | UnsetType = UNSET
     input_schema: dict[str, Any] | UnsetType = field(default=UNSET, name="inputSchema")
 
 
-class TextContent(Wire, tag="text", tag_field="type"):
+class McpTextContent(Wire, tag="text", tag_field="type"):
     text: Annotated[str, OR_UNKNOWN]
 
 
@@ -48,7 +48,7 @@ class ResourceLink(Wire, tag="resource_link", tag_field="type"):
     uri: Annotated[str, OR_UNKNOWN]
 
 
-ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink | Unknown
+ContentBlock: TypeAlias = McpTextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink | Unknown
 
 
 class CallResult(Wire):
@@ -58,5 +58,5 @@ class CallResult(Wire):
     result_type: Any = field(default=UNSET, name="resultType")
 
 
-TOOLS = ValueReader(list[ToolDefinition])
+TOOLS = ValueReader(list[McpToolDefinition])
 RESULTS = ValueReader(CallResult)

@@ -17,7 +17,7 @@ from toolglot.errors import ApiError, error_status
 from toolglot.ir import Request, ToolCall, ToolResult
 from toolglot.routing import AUTO, NATIVE, Pattern, Target
 from toolglot.textcalls import ALIASES
-from toolglot.textcalls.families import family_format
+from toolglot.textcalls.model_families import family_format
 from toolglot.textcalls.settings import TextCalls
 from toolglot.upstream.demo.models import demo_format
 from toolglot.upstream.upstream import Upstream

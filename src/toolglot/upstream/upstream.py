@@ -15,7 +15,7 @@ from toolglot.errors import ApiError
 from toolglot.ir import replace
 from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import Layer
-from toolglot.recordings.redact import without
+from toolglot.recordings.redact import replace_secrets
 from toolglot.upstream.bearer_tokens import RefreshingToken
 from toolglot.upstream.transport import Timeouts, Transport, UpstreamCall
 
@@ -86,15 +86,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
             said, encoding = body.decode(), "utf-8"
         except UnicodeDecodeError:
             said, encoding = body.decode("latin-1"), "latin-1"
-        return without(said, self.secrets, HIDDEN).encode(encoding)
+        return replace_secrets(said, self.secrets, HIDDEN).encode(encoding)
 
     def redact_error(self, error: ApiError) -> ApiError:
         """Remove the credential from an error; returns the same error if it does not contain it."""
         secrets = self.secrets
         said = {name: getattr(error, name) or "" for name in ("message", "code", "param", "request_id")}
-        hidden = {name: without(text, secrets, HIDDEN) for name, text in said.items()}
+        hidden = {name: replace_secrets(text, secrets, HIDDEN) for name, text in said.items()}
         own = repr(error.native)
-        if hidden == said and without(own, secrets, HIDDEN) == own:
+        if hidden == said and replace_secrets(own, secrets, HIDDEN) == own:
             return error
         return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
@@ -102,9 +102,9 @@ class Upstream(Struct, frozen=True, kw_only=True):
         """Return the upstream's headers except those that repeat the credential."""
         secrets = self.secrets
         whole = " ".join(headers.values())
-        if without(whole, secrets, HIDDEN) == whole:
+        if replace_secrets(whole, secrets, HIDDEN) == whole:
             return dict(headers)
-        return {name: value for name, value in headers.items() if without(value, secrets, HIDDEN) == value}
+        return {name: value for name, value in headers.items() if replace_secrets(value, secrets, HIDDEN) == value}
 
     def credential(self) -> dict[str, str]:
         if not self.key:

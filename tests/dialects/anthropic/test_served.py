@@ -25,7 +25,7 @@ from toolglot.dialects.anthropic.served import SERVED
 from toolglot.errors import DecodeError
 from toolglot.events import Open
 from toolglot.ir import Cache, Media, Message, Opaque, Request, Source, Text, Thinking, Tool, ToolCall, ToolResult
-from toolglot.tools.served import Asked, AskedServer, Chosen, Restored, ServedCall
+from toolglot.tools.served import AskedServer, RestoredHistory, ServedCall, ServedRequest, ToolSelection
 
 USER = {"role": "user", "content": "Hi"}
 
@@ -34,7 +34,7 @@ def decoded(**fields: Any) -> Request:
     return ANTHROPIC.decode_request(json.dumps({"model": "m", "max_tokens": 1, "messages": [USER], **fields}).encode())
 
 
-def asked(**fields: Any) -> Asked:
+def asked(**fields: Any) -> ServedRequest:
     return SERVED.asked(decoded(**fields))
 
 
@@ -52,8 +52,8 @@ OFF, ON = {"enabled": False}, {"enabled": True}
 SERVERS: list[tuple[str, dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = [
     ("the older version: no toolset", {}, [], {}),
     ("credentials", {"authorization_token": "secret"}, [], {"credentials": True}),
-    ("some tools", {"tool_configuration": {"allowed_tools": ["a"]}}, [], {"allowed": Chosen(names=("a",))}),
-    ("switched off", {"tool_configuration": OFF | {"allowed_tools": ["a"]}}, [], {"allowed": Chosen(names=())}),
+    ("some tools", {"tool_configuration": {"allowed_tools": ["a"]}}, [], {"allowed": ToolSelection(names=("a",))}),
+    ("switched off", {"tool_configuration": OFF | {"allowed_tools": ["a"]}}, [], {"allowed": ToolSelection(names=())}),
     ("all tools", {"tool_configuration": ON}, [], {}),
     ("a toolset", {}, [toolset()], {}),
     ("a toolset with nulls", {"tool_configuration": None}, [toolset(default_config=None, configs=None)], {}),
@@ -63,13 +63,18 @@ SERVERS: list[tuple[str, dict[str, Any], list[dict[str, Any]], dict[str, Any]]] 
         [toolset(default_config={"defer_loading": True}, configs={"a": OFF, "b": ON, "c": {"defer_loading": True}})],
         {"refused": ("a",)},
     ),
-    ("none but one", {}, [toolset(default_config=OFF, configs={"a": OFF, "b": ON})], {"allowed": Chosen(names=("b",))}),
-    ("none", {}, [toolset(default_config=OFF)], {"allowed": Chosen(names=())}),
+    (
+        "none but one",
+        {},
+        [toolset(default_config=OFF, configs={"a": OFF, "b": ON})],
+        {"allowed": ToolSelection(names=("b",))},
+    ),
+    ("none", {}, [toolset(default_config=OFF)], {"allowed": ToolSelection(names=())}),
     (
         "both versions",
         {"tool_configuration": {"allowed_tools": ["b", "c"]}},
         [toolset(default_config=OFF, configs={"a": ON, "b": ON})],
-        {"allowed": Chosen(names=("b",))},
+        {"allowed": ToolSelection(names=("b",))},
     ),
 ]
 
@@ -241,7 +246,7 @@ def user(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(blocks)}
 
 
-def restored(*messages: dict[str, Any]) -> Restored:
+def restored(*messages: dict[str, Any]) -> RestoredHistory:
     return SERVED.restored(decoded(messages=list(messages)), known_as)
 
 

@@ -26,7 +26,7 @@ from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
 from toolglot.ir import Media, Message, Opaque, Request, Source, Text, Tool, ToolCall, ToolChoice, ToolResult
 from toolglot.receipt import Receipt
-from toolglot.tools.served import Asked, AskedServer, Chosen, Restored, ServedCall
+from toolglot.tools.served import AskedServer, RestoredHistory, ServedCall, ServedRequest, ToolSelection
 
 NAME = "openai_responses"
 USER = {"role": "user", "content": "Hi"}
@@ -36,7 +36,7 @@ def decoded(**fields: Any) -> Request:
     return OPENAI_RESPONSES.decode_request(json.dumps({"model": "m", "input": "Hi", **fields}).encode())
 
 
-def asked(**fields: Any) -> Asked:
+def asked(**fields: Any) -> ServedRequest:
     return SERVED.asked(decoded(**fields))
 
 
@@ -46,7 +46,7 @@ def server(**fields: Any) -> dict[str, Any]:
 
 # ── What a request asks for ──────────────────────────────────────────────────────────────────────────────────────────
 
-ALL = Chosen()
+ALL = ToolSelection()
 SERVERS: list[tuple[str, dict[str, Any], AskedServer]] = [
     ("nothing is said: every call is asked about", {}, AskedServer(label="files", where="tools[0]", asks=ALL)),
     (
@@ -62,27 +62,27 @@ SERVERS: list[tuple[str, dict[str, Any], AskedServer]] = [
     (
         "some tools by name",
         {"allowed_tools": ["a", "b"]},
-        AskedServer(label="files", where="tools[0]", allowed=Chosen(names=("a", "b")), asks=ALL),
+        AskedServer(label="files", where="tools[0]", allowed=ToolSelection(names=("a", "b")), asks=ALL),
     ),
     (
         "no tools at all",
         {"allowed_tools": []},
-        AskedServer(label="files", where="tools[0]", allowed=Chosen(names=()), asks=ALL),
+        AskedServer(label="files", where="tools[0]", allowed=ToolSelection(names=()), asks=ALL),
     ),
     (
         "a filter of tools",
         {"allowed_tools": {"tool_names": ["a"], "read_only": True}},
-        AskedServer(label="files", where="tools[0]", allowed=Chosen(names=("a",), read_only=True), asks=ALL),
+        AskedServer(label="files", where="tools[0]", allowed=ToolSelection(names=("a",), read_only=True), asks=ALL),
     ),
     (
         "some ask, and nothing is said of the others",
         {"require_approval": {"always": {"tool_names": ["a"]}}},
-        AskedServer(label="files", where="tools[0]", asks=Chosen(names=("a",))),
+        AskedServer(label="files", where="tools[0]", asks=ToolSelection(names=("a",))),
     ),
     (
         "some never ask, so the others do",
         {"require_approval": {"never": {"read_only": True}}},
-        AskedServer(label="files", where="tools[0]", never_asks=Chosen(read_only=True), others_ask=True),
+        AskedServer(label="files", where="tools[0]", never_asks=ToolSelection(read_only=True), others_ask=True),
     ),
     (
         "both are named",
@@ -90,8 +90,8 @@ SERVERS: list[tuple[str, dict[str, Any], AskedServer]] = [
         AskedServer(
             label="files",
             where="tools[0]",
-            asks=Chosen(names=("a",)),
-            never_asks=Chosen(names=("b",)),
+            asks=ToolSelection(names=("a",)),
+            never_asks=ToolSelection(names=("b",)),
             others_ask=True,
         ),
     ),
@@ -396,7 +396,7 @@ def spoken(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": text}
 
 
-def restored(*items: dict[str, Any]) -> Restored:
+def restored(*items: dict[str, Any]) -> RestoredHistory:
     return SERVED.restored(decoded(input=list(items)), known_as)
 
 

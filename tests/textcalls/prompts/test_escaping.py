@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from toolglot.ir import Tool, ToolCall
 from toolglot.textcalls import parser
-from toolglot.textcalls.escapes import DOT
-from toolglot.textcalls.prompts import PROMPTS, Result, calls_text, escaped, results_text
-from toolglot.textcalls.prompts.escaping import is_word, marks_of_prompt
+from toolglot.textcalls.prompts import PROMPTS, Result, calls_text, escape_marks, results_text
+from toolglot.textcalls.prompts.escaping import is_word, sure_marks
+from toolglot.textcalls.unescape import DOT
 
 TOOLS = (
     Tool(name="write_file", parameters={"type": "object", "properties": {"path": {"type": "string"}}}),
@@ -20,7 +20,7 @@ TOOLS = (
 )
 CALLS = (ToolCall(id="abcDEF123", name="write_file", arguments='{"path": "a.txt"}'), ToolCall(id="2", name="now"))
 
-PIECES = sorted({mark for name in PROMPTS for mark in marks_of_prompt(PROMPTS[name])} | {tool.name for tool in TOOLS})
+PIECES = sorted({mark for name in PROMPTS for mark in sure_marks(PROMPTS[name])} | {tool.name for tool in TOOLS})
 texts = st.lists(
     st.one_of(
         st.sampled_from(PIECES),
@@ -42,8 +42,8 @@ def called(name: str, text: str) -> list[str]:
 def test_a_call_that_somebody_wrote_into_a_text_is_none(name: str) -> None:
     forged = f"Look:\n{calls_text(name, CALLS)}\n"
     assert called(name, calls_text(name, CALLS)) == ["write_file", "now"]
-    assert called(name, escaped(name, forged, TOOLS)) == []
-    assert called(name, escaped(name, calls_text(name, CALLS), TOOLS)) == []
+    assert called(name, escape_marks(name, forged, TOOLS)) == []
+    assert called(name, escape_marks(name, calls_text(name, CALLS), TOOLS)) == []
 
 
 FORGED = [
@@ -75,14 +75,14 @@ FORGED = [
 @pytest.mark.parametrize("name", PROMPTS)
 def test_what_a_lenient_reader_takes_for_a_call_is_none(name: str) -> None:
     for text in FORGED:
-        assert called(name, escaped(name, text, TOOLS)) == []
-        assert called(name, escaped(name, f"Look:\n\n{text}", TOOLS)) == []
+        assert called(name, escape_marks(name, text, TOOLS)) == []
+        assert called(name, escape_marks(name, f"Look:\n\n{text}", TOOLS)) == []
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_a_result_that_somebody_wrote_into_a_text_is_none(name: str) -> None:
     forged = results_text(name, [Result(name="now", text="all is well", id="2", index=1)])
-    safe = escaped(name, forged, TOOLS)
+    safe = escape_marks(name, forged, TOOLS)
     if PROMPTS[name].results.marks:
         assert forged not in safe
         assert forged not in results_text(name, [Result(name="write_file", text=f"x\n{forged}\ny")], tools=TOOLS)
@@ -92,16 +92,16 @@ def test_a_result_that_somebody_wrote_into_a_text_is_none(name: str) -> None:
 @pytest.mark.parametrize("name", PROMPTS)
 @given(texts)
 def test_an_escaped_text_holds_no_call(name: str, text: str) -> None:
-    safe = escaped(name, text, TOOLS)
+    safe = escape_marks(name, text, TOOLS)
     assert called(name, safe) == []
     assert safe.replace(DOT, "") == text.replace(DOT, "")
-    assert not any(mark in safe for mark in marks_of_prompt(PROMPTS[name]) if not is_word(mark))
+    assert not any(mark in safe for mark in sure_marks(PROMPTS[name]) if not is_word(mark))
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 @given(st.text("abc xyz.,!?äß日\n0123456789-+*/=()'\"", max_size=80))
 def test_a_text_without_marks_stays_as_it_is(name: str, text: str) -> None:
-    assert escaped(name, text, TOOLS) == text
+    assert escape_marks(name, text, TOOLS) == text
 
 
 LEFT = {
@@ -117,7 +117,7 @@ LEFT = {
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_people_write_all_the_time_is_no_mark(name: str) -> None:
-    assert escaped(name, LEFT[name], TOOLS) == LEFT[name]
+    assert escape_marks(name, LEFT[name], TOOLS) == LEFT[name]
 
 
 BROKEN = {
@@ -136,17 +136,17 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_marks_are_broken_behind_their_first_character(name: str) -> None:
     text, safe = BROKEN[name]
-    assert escaped(name, text, TOOLS) == safe
+    assert escape_marks(name, text, TOOLS) == safe
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_no_mark_has_the_dot(name: str) -> None:
-    assert not any(DOT in mark for mark in marks_of_prompt(PROMPTS[name]))
+    assert not any(DOT in mark for mark in sure_marks(PROMPTS[name]))
 
 
 @pytest.mark.parametrize("text", ["<" * 200_000, "`" * 200_000, '"write_file' * 20_000, "[ " * 100_000, " " * 200_000])
 @pytest.mark.parametrize("name", PROMPTS)
 def test_long_texts_are_escaped_in_linear_time(name: str, text: str) -> None:
     start = time.process_time()
-    escaped(name, text, TOOLS)
+    escape_marks(name, text, TOOLS)
     assert time.process_time() - start < 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolglot.ir import Tool, ToolCall, ToolChoice
-from toolglot.textcalls.prompts import PROMPTS, calls_text, instructions, results_text
+from toolglot.textcalls.prompts import PROMPTS, calls_text, results_text, tool_instructions
 from toolglot.textcalls.prompts.records import Result
 
 SCHEMA: dict[str, Any] = {
@@ -42,7 +42,7 @@ CHOICES = {
 
 def test_the_whole_text_for_hermes() -> None:
     assert (
-        instructions("hermes_json", TOOLS[1:], None, None)
+        tool_instructions("hermes_json", TOOLS[1:], None, None)
         == """\
 # Tools
 
@@ -98,12 +98,12 @@ size?: number, // {"minimum": 17}
 type now = () => any;
 
 } // namespace functions
-""" in instructions("harmony", TOOLS, None, None)
+""" in tool_instructions("harmony", TOOLS, None, None)
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_every_format_tells_all_there_is_to_know(name: str) -> None:
-    text = instructions(name, TOOLS, None, None)
+    text = tool_instructions(name, TOOLS, None, None)
     for part in ("write_file", "Writes a file.", "path", "Where it goes", "append", "replace", "17", "now"):
         assert part in text
 
@@ -111,7 +111,7 @@ def test_every_format_tells_all_there_is_to_know(name: str) -> None:
 @pytest.mark.parametrize("name", PROMPTS)
 def test_the_example_is_what_a_call_looks_like(name: str) -> None:
     call = ToolCall(id="example01", name="example_tool", arguments='{"first": "some text", "second": 2}')
-    text = instructions(name, TOOLS, None, None)
+    text = tool_instructions(name, TOOLS, None, None)
     assert calls_text(name, [call]) in text or calls_text(name, [call]).strip("\n") in text
     result = Result(name="example_tool", text="what the tool returned", id="example01")
     assert results_text(name, [result]).strip("\n") in text
@@ -122,8 +122,8 @@ def test_two_calls_are_shown_where_several_may_be_made(name: str) -> None:
     arguments = '{"first": "some text", "second": 2}'
     calls = [ToolCall(id=f"example0{number}", name="example_tool", arguments=arguments) for number in (1, 2)]
     shown = calls_text(name, calls).strip("\n")
-    assert (shown in instructions(name, TOOLS, None, None)) == PROMPTS[name].several
-    assert shown not in instructions(name, TOOLS, None, False)
+    assert (shown in tool_instructions(name, TOOLS, None, None)) == PROMPTS[name].several
+    assert shown not in tool_instructions(name, TOOLS, None, False)
 
 
 @pytest.mark.parametrize(
@@ -136,38 +136,38 @@ def test_two_calls_are_shown_where_several_may_be_made(name: str) -> None:
     ],
 )
 def test_where_several_calls_stand_is_said(name: str, how: str) -> None:
-    assert f"when they do not depend on each other, {how}:" in instructions(name, TOOLS, None, True)
+    assert f"when they do not depend on each other, {how}:" in tool_instructions(name, TOOLS, None, True)
 
 
 def test_the_example_has_no_declared_name() -> None:
     tools = (Tool(name="example_tool"), Tool(name="example_tool_"))
-    assert '"name": "example_tool__"' in instructions("hermes_json", tools, None, None)
+    assert '"name": "example_tool__"' in tool_instructions("hermes_json", tools, None, None)
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 @pytest.mark.parametrize("which", CHOICES)
 def test_the_choice_comes_last(name: str, which: str) -> None:
     choice, told = CHOICES[which]
-    text = instructions(name, TOOLS, choice, None)
+    text = tool_instructions(name, TOOLS, choice, None)
     assert text.endswith(told)
-    assert text.removesuffix(told) == instructions(name, TOOLS, None, None).removesuffix(CHOICES["nothing"][1])
+    assert text.removesuffix(told) == tool_instructions(name, TOOLS, None, None).removesuffix(CHOICES["nothing"][1])
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_one_call_at_a_time_where_that_is_wanted(name: str) -> None:
-    assert "at most one call" in instructions(name, TOOLS, None, False)
-    assert ("several calls" in instructions(name, TOOLS, None, True)) == PROMPTS[name].several
+    assert "at most one call" in tool_instructions(name, TOOLS, None, False)
+    assert ("several calls" in tool_instructions(name, TOOLS, None, True)) == PROMPTS[name].several
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_no_tools_need_no_instructions(name: str) -> None:
-    assert instructions(name, (), ToolChoice(mode="auto"), True) == ""
+    assert tool_instructions(name, (), ToolChoice(mode="auto"), True) == ""
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_one_more_tool_leaves_the_others_as_they_were(name: str) -> None:
     """A tool is written alone, so that the text up to the end of the list stays what it was."""
-    fewer, more = (instructions(name, tools, None, None) for tools in (TOOLS[:1], TOOLS))
+    fewer, more = (tool_instructions(name, tools, None, None) for tools in (TOOLS[:1], TOOLS))
     same = next(at for at, (one, other) in enumerate(zip(fewer, more, strict=False)) if one != other)
     assert same > fewer.index("Writes a file.") + len("Writes a file.")
     assert "size" in fewer[:same]
@@ -190,13 +190,13 @@ SHAPES: dict[str, tuple[Any, str]] = {
 def test_types_of_schemas(shape: str) -> None:
     schema, told = SHAPES[shape]
     tool = Tool(name="f", parameters={"type": "object", "properties": {"p": schema}})
-    assert f"p?: {told}" in instructions("harmony", [tool], None, None)
+    assert f"p?: {told}" in tool_instructions("harmony", [tool], None, None)
 
 
 @pytest.mark.parametrize("name", PROMPTS)
 @pytest.mark.parametrize("parameters", [None, {}, {"type": "object"}, True, {"properties": None, "required": 3}])
 def test_any_schema_can_be_told(name: str, parameters: Any) -> None:
-    assert "odd" in instructions(name, [Tool(name="odd", parameters=parameters)], None, None)
+    assert "odd" in tool_instructions(name, [Tool(name="odd", parameters=parameters)], None, None)
 
 
 @pytest.mark.parametrize("name", PROMPTS)
@@ -206,7 +206,7 @@ def test_a_schema_with_references_is_told_whole(name: str) -> None:
         "properties": {"p": {"$ref": "#/$defs/color"}},
         "$defs": {"color": {"enum": ["red", "green"]}},
     }
-    text = instructions(name, [Tool(name="paint", parameters=schema)], None, None)
+    text = tool_instructions(name, [Tool(name="paint", parameters=schema)], None, None)
     assert "red" in text
     assert "green" in text
 
@@ -215,5 +215,5 @@ def test_a_deep_schema_ends_somewhere() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(200):
         schema = {"type": "object", "properties": {"p": schema}}
-    assert "any" in instructions("harmony", [Tool(name="deep", parameters=schema)], None, None)
-    assert json.dumps(schema) in instructions("hermes_json", [Tool(name="deep", parameters=schema)], None, None)
+    assert "any" in tool_instructions("harmony", [Tool(name="deep", parameters=schema)], None, None)
+    assert json.dumps(schema) in tool_instructions("hermes_json", [Tool(name="deep", parameters=schema)], None, None)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from toolglot.ir import Tool, ToolCall
-from toolglot.textcalls.prompts import PROMPTS, Result, calls_text, escaped, instructions, results_text
+from toolglot.textcalls.prompts import PROMPTS, Result, calls_text, escape_marks, results_text, tool_instructions
 
 TOOLS = (
     Tool(name="b", description="x", parameters={"type": "object", "properties": {"z": {"type": "string"}, "a": {}}}),
@@ -22,7 +22,7 @@ TURNS = 4
 
 def conversation(name: str, turns: int) -> str:
     """The text of so many turns: what the user says, two calls, their results."""
-    text = instructions(name, TOOLS, None, True)
+    text = tool_instructions(name, TOOLS, None, True)
     for turn in range(turns):
         calls = [
             ToolCall(id=f"call_{turn}_{place}", name=tool.name, arguments=f'{{"z": "{turn}", "a": {place}}}')
@@ -32,7 +32,7 @@ def conversation(name: str, turns: int) -> str:
             Result(name=call.name, id=call.id, text=f"<tool_call> {turn}", index=2 * turn + place)
             for place, call in enumerate(calls)
         ]
-        text += "\n" + escaped(name, f"Go on with {turn}: </think> b", TOOLS)
+        text += "\n" + escape_marks(name, f"Go on with {turn}: </think> b", TOOLS)
         text += "\n" + calls_text(name, calls, 2 * turn)
         text += "\n" + results_text(name, results, TOOLS)
     return text

@@ -11,13 +11,13 @@ from toolglot.textcalls import FORMATS
 from toolglot.textcalls.prompts import (
     PROMPTS,
     Result,
-    calls_described,
     calls_text,
     find_prompt,
     results_text,
     stop_strings,
+    write_calls_with_notes,
 )
-from toolglot.textcalls.prompts.values import members
+from toolglot.textcalls.prompts.values import object_members
 
 WRITE = ToolCall(id="call_1", name="write_file", arguments='{"path": "a.txt", "n": 1.50, "tags": ["x"]}')
 NOW = ToolCall(id="abcDEF123", name="now", arguments="{}")
@@ -158,7 +158,7 @@ def test_an_error_reads_unlike_a_result(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_every_format_writes_every_part_of_a_call(name: str) -> None:
-    text, notes = calls_described(name, [WRITE, NOW])
+    text, notes = write_calls_with_notes(name, [WRITE, NOW])
     assert not notes
     for part in ("write_file", "path", "a.txt", "1.50", "tags", "now"):
         assert part in text
@@ -166,7 +166,7 @@ def test_every_format_writes_every_part_of_a_call(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_broken_arguments_stay_as_they_are_and_are_told(name: str) -> None:
-    text, notes = calls_described(name, [ToolCall(id="1", name="now", arguments='{"a": "b')])
+    text, notes = write_calls_with_notes(name, [ToolCall(id="1", name="now", arguments='{"a": "b')])
     assert '{"a": "b' in text
     assert len(notes) == 1
     assert "now" in notes[0]
@@ -203,7 +203,7 @@ MISREAD = {
 @pytest.mark.parametrize("name", MISREAD)
 def test_what_a_format_cannot_hold_is_told(name: str) -> None:
     arguments, why = MISREAD[name]
-    _, notes = calls_described(name, [ToolCall(id="1", name="now", arguments=arguments)])
+    _, notes = write_calls_with_notes(name, [ToolCall(id="1", name="now", arguments=arguments)])
     assert notes
     assert why in " ".join(notes)
     assert all(note.startswith("a of now ") for note in notes)
@@ -211,13 +211,13 @@ def test_what_a_format_cannot_hold_is_told(name: str) -> None:
 
 def test_a_name_that_no_tag_can_have_is_told() -> None:
     call = ToolCall(id="1", name='say "hi"')
-    assert calls_described("anthropic_xml", [call])[1]
-    assert not calls_described("hermes_json", [call])[1]
+    assert write_calls_with_notes("anthropic_xml", [call])[1]
+    assert not write_calls_with_notes("hermes_json", [call])[1]
 
 
 def test_arguments_too_deep_for_a_format_are_json() -> None:
     deep = '{"a": ' + "[" * 600 + "]" * 600 + "}"
-    text, notes = calls_described("pythonic", [ToolCall(id="1", name="now", arguments=deep)])
+    text, notes = write_calls_with_notes("pythonic", [ToolCall(id="1", name="now", arguments=deep)])
     assert deep in text
     assert len(notes) == 1
 
@@ -227,11 +227,11 @@ def test_arguments_too_deep_for_a_format_are_json() -> None:
     ["", "{", '{"a"', '{"a":', '{"a": 1', '{"a": 1,}', '{"a": 1} x', "[1]", "1", '{"a": NaN}', "{'a': 1}", '{a": 1}'],
 )
 def test_members_of_what_is_no_object(text: str) -> None:
-    assert members(text) is None
+    assert object_members(text) is None
 
 
 def test_members_keep_their_text() -> None:
-    found = members(' {"a" : 1.50 , "b":{"x": [1e3]},"c":"\\ud800" }\n')
+    found = object_members(' {"a" : 1.50 , "b":{"x": [1e3]},"c":"\\ud800" }\n')
     assert found is not None
     assert [(key, raw) for key, raw, _ in found] == [("a", "1.50"), ("b", '{"x": [1e3]}'), ("c", '"\\ud800"')]
 

@@ -14,7 +14,7 @@ from toolglot.dialects import find
 from toolglot.ir import Message, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.receipt import Receipt
 from toolglot.textcalls import FORMATS, parser
-from toolglot.textcalls.prompts.render import PROMPTS, find_prompt, instructions
+from toolglot.textcalls.prompts.render import PROMPTS, find_prompt, tool_instructions
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.demo.models import demo_format
@@ -42,7 +42,7 @@ def text_of(request: Request, text_format: str) -> str:
 
 @EVERY_FORMAT
 def test_the_tools_of_a_prompt_are_read_whatever_the_format(text_format: str) -> None:
-    found = parse_prompt_tools("You are a helpful agent.\n\n" + instructions(text_format, TOOLS))
+    found = parse_prompt_tools("You are a helpful agent.\n\n" + tool_instructions(text_format, TOOLS))
     assert [tool.name for tool in found] == [tool.name for tool in TOOLS]
     for tool, original in zip(found, TOOLS, strict=True):
         assert set(tool.parameters["properties"]) == set(original.parameters["properties"])
@@ -70,7 +70,7 @@ HARD = Tool(
 @EVERY_FORMAT
 def test_a_description_may_look_like_a_list_of_tools(text_format: str) -> None:
     system = "# Rules\n\n## Style\nBe short: no more than a line.\n\n"
-    found = parse_prompt_tools(system + instructions(text_format, (HARD, WEATHER)))
+    found = parse_prompt_tools(system + tool_instructions(text_format, (HARD, WEATHER)))
     assert [tool.name for tool in found] == ["Bash", WEATHER.name]
     assert list(found[0].parameters["properties"]) == ["command", "timeout", "mode"]
     assert found[0].parameters["required"] == ["command"]
@@ -78,7 +78,7 @@ def test_a_description_may_look_like_a_list_of_tools(text_format: str) -> None:
 
 @EVERY_FORMAT
 def test_calls_are_written_so_that_the_reader_of_the_format_finds_them(text_format: str) -> None:
-    system = instructions(text_format, TOOLS)
+    system = tool_instructions(text_format, TOOLS)
     written = text_of(asked("What is the weather in Paris and in Oslo?", system=system), text_format)
     schemas = [{"name": tool.name, "parameters": tool.parameters} for tool in TOOLS]
     reader = parser(text_format, schemas)
@@ -103,7 +103,7 @@ def test_native_tools_calls_and_results_are_ignored() -> None:
 
 @pytest.mark.parametrize("line", ["Do not call any tool; answer in text.", "You may make at most one call."])
 def test_what_a_prompt_forbids_is_not_done(line: str) -> None:
-    system = instructions("hermes_json", TOOLS, None, parallel="most" not in line)
+    system = tool_instructions("hermes_json", TOOLS, None, parallel="most" not in line)
     written = text_of(asked(f"What is the weather in Paris and in Oslo?\n\n{line}", system=system), "hermes_json")
     assert written.count("<tool_call>") == (1 if "most" in line else 0)
 

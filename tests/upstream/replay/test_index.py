@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.recordings.made import exchange, lines_of
-from toolglot.recordings.format import PARTIAL, SUFFIX
+from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
 from toolglot.upstream.replay.index import MAX_HOLE_CANDIDATES, RecordedCallEntry, RecordingIndex, read_entry
 from toolglot.upstream.replay.matching import fingerprint_request, request_parts
 from toolglot.upstream.replay.unmatched import no_recording_error
@@ -93,7 +93,7 @@ def test_files_that_are_not_finished_or_no_recordings_are_left_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = record(tmp_path, "a", "Hi", "one")
-    file.rename(tmp_path / f"a{SUFFIX}{PARTIAL}")
+    file.rename(tmp_path / f"a{SUFFIX}{PARTIAL_SUFFIX}")
     (tmp_path / f"b{SUFFIX}").write_bytes(b"\xff\x00 nothing of the kind\n")
     (tmp_path / f"c{SUFFIX}").mkdir()
     index = RecordingIndex(tmp_path)

@@ -10,9 +10,9 @@ import pytest
 from tests.exchanges import JSON_NAMES
 from tests.server.gateway import Answer, at, gateway
 from toolglot.config.schema import RecordConfig
-from toolglot.recordings.holes import with_holes
-from toolglot.recordings.patterns import Pattern
+from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.redact import Redactor
+from toolglot.recordings.redacted_spans import mark_numbers
 
 COORDINATES = r"-?[0-9]+\.[0-9]+, ?-?[0-9]+\.[0-9]+"
 TOOLS = [{"name": "geo", "input_schema": {"type": "object"}}]
@@ -143,8 +143,8 @@ def test_a_number_is_no_list_and_no_object(tmp_path: Path) -> None:
 
 
 def holed(text: str, pattern: str) -> str:
-    redacted = Redactor(finders=[Pattern(pattern).find]).redacted(text.encode())
-    return with_holes(redacted.data.decode(), redacted.numbers)
+    redacted = Redactor(finders=[LinearPattern(pattern).find]).redact_body(text.encode())
+    return mark_numbers(redacted.data.decode(), redacted.numbers)
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_places_are_right_in_a_body_of_many_pieces() -> None:
 
 @pytest.mark.parametrize("numbers", [[0, 2], [6, 2], [100, 4], [-5, 3], [5], [8, 1, 2, 3]])
 def test_places_that_are_not_of_nines_are_no_holes(numbers: list[int]) -> None:
-    assert with_holes('{"a": 12, "b": 3}', numbers) == '{"a": 12, "b": 3}'
+    assert mark_numbers('{"a": 12, "b": 3}', numbers) == '{"a": 12, "b": 3}'

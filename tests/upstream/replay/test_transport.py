@@ -16,7 +16,7 @@ from toolglot.dialects import find
 from toolglot.recordings.format import (
     SUFFIX,
     AnyLine,
-    Head,
+    RecordingHead,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
@@ -74,7 +74,7 @@ def test_the_pieces_come_as_they_were_recorded(tmp_path: Path) -> None:
 def test_the_client_may_have_spoken_what_nobody_knows_here(tmp_path: Path) -> None:
     async def ask() -> None:
         head, *rest = recorded()
-        assert isinstance(head, Head)
+        assert isinstance(head, RecordingHead)
         reply = await transport(tmp_path, [replace(head, client="klingon"), *rest]).send(call())
         assert await collected(reply) == [CHUNK, b"data: [DONE]\n\n"]
 

@@ -6,7 +6,7 @@ from toolglot.dialect import Counting
 from toolglot.dialects.anthropic import request as messages
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
-from toolglot.tokens.media import by_area as image_tokens
+from toolglot.tokens.media import tokens_by_area as image_tokens
 from toolglot.wire import json
 from toolglot.wire.counts import keep_members, read_count
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.lint.report import Frame, LintRules, Report, is_object, plain
+from toolglot.lint.report import LintFrame, LintReport, LintRules, is_object, plain
 
 RULES = {
     "event-line": "an `event:` line must name the type of the data (the SDKs drop events without one in silence)",
@@ -48,17 +48,17 @@ class _Block:
 
 
 class _Linter:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: LintReport) -> None:
         self._report = report
         self._started = self._delta = self._ended = False
         self._next = 0
         self._open: dict[int | str | None, _Block] = {}
-        self._broken: list[tuple[Frame, str]] = []
+        self._broken: list[tuple[LintFrame, str]] = []
         self._told_input = False
         self._reason: Any = None
         self._last = ""
 
-    def add(self, frame: Frame) -> None:
+    def add(self, frame: LintFrame) -> None:
         if frame.data is None:
             return
         report, kind = self._report, frame.fields.get("type")
@@ -67,7 +67,7 @@ class _Linter:
             return
         if frame.value is None:
             return
-        report.need(frame.event is not None and frame.event == kind, "event-line", frame, f"event: {frame.event}")
+        report.require(frame.event is not None and frame.event == kind, "event-line", frame, f"event: {frame.event}")
         handle = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if kind == "ping":
             return
@@ -81,78 +81,78 @@ class _Linter:
     def close(self) -> None:
         if self._last == "error":
             return
-        self._report.need(self._last == "message_stop" and self._delta, "stop-last", None)
+        self._report.require(self._last == "message_stop" and self._delta, "stop-last", None)
         if self._delta:
-            self._report.need(isinstance(self._reason, str), "stop-reason", None)
+            self._report.require(isinstance(self._reason, str), "stop-reason", None)
         if self._reason not in _CUT:
             for frame, text in self._broken:
                 self._report.breach("input-json", frame, text[-60:])
 
-    def _start(self, frame: Frame) -> None:
+    def _start(self, frame: LintFrame) -> None:
         if self._started:
             self._report.breach("start-once", frame)
         self._started = True
         message = frame.fields.get("message")
         message = message if isinstance(message, dict) else {}
         content = message.get("content")
-        self._report.need(isinstance(content, list), "start-message", frame)
+        self._report.require(isinstance(content, list), "start-message", frame)
         if isinstance(content, list) and content:
             # Programmatic tool calling: the message may be whole, and then no message_delta tells its stop reason.
             self._next = len(content)
             self._reason = message.get("stop_reason")
             self._delta = isinstance(self._reason, str)
         usage = message.get("usage")
-        self._report.need(isinstance(usage, dict), "start-usage", frame)
+        self._report.require(isinstance(usage, dict), "start-usage", frame)
         self._told_input = isinstance(usage, dict) and bool(usage.get("input_tokens"))
 
-    def _open_block(self, frame: Frame) -> None:
+    def _open_block(self, frame: LintFrame) -> None:
         index, block = plain(frame.fields.get("index")), frame.fields.get("content_block")
         fields = block if isinstance(block, dict) else {}
-        self._report.need(index == self._next, "index-dense", frame, f"expected {self._next}, got {index}")
-        self._report.need(not self._open, "one-open", frame, f"open: {list(self._open)}")
+        self._report.require(index == self._next, "index-dense", frame, f"expected {self._next}, got {index}")
+        self._report.require(not self._open, "one-open", frame, f"open: {list(self._open)}")
         self._next += 1
         self._open[index] = _Block(str(fields.get("type")))
         if fields.get("type") == "tool_use":
-            self._report.need(not fields.get("input"), "input-delta", frame)
+            self._report.require(not fields.get("input"), "input-delta", frame)
 
-    def _delta_block(self, frame: Frame) -> None:
+    def _delta_block(self, frame: LintFrame) -> None:
         index, delta = plain(frame.fields.get("index")), frame.fields.get("delta")
         block = self._open.get(index)
-        if not self._report.need(block is not None, "delta-open", frame, f"index {index}") or block is None:
+        if not self._report.require(block is not None, "delta-open", frame, f"index {index}") or block is None:
             return
         fields = delta if isinstance(delta, dict) else {}
         kind = plain(fields.get("type"))
         if kind in _KNOWN_DELTAS and block.kind in _DELTAS:
-            self._report.need(kind in _DELTAS[block.kind], "delta-type", frame, f"{kind} in {block.kind}")
+            self._report.require(kind in _DELTAS[block.kind], "delta-type", frame, f"{kind} in {block.kind}")
         if kind == "input_json_delta" and isinstance(fields.get("partial_json"), str):
             block.input.append(fields["partial_json"])
         if kind == "signature_delta":
             block.signatures += 1
-            self._report.need(block.signatures == 1, "signature-once", frame)
+            self._report.require(block.signatures == 1, "signature-once", frame)
 
-    def _stop_block(self, frame: Frame) -> None:
+    def _stop_block(self, frame: LintFrame) -> None:
         index = plain(frame.fields.get("index"))
         block = self._open.pop(index, None)
-        if not self._report.need(block is not None, "delta-open", frame, f"index {index}") or block is None:
+        if not self._report.require(block is not None, "delta-open", frame, f"index {index}") or block is None:
             return
         text = "".join(block.input)
         if block.kind in _WITH_INPUT and not is_object(text):
             self._broken.append((frame, text))
 
-    def _delta_message(self, frame: Frame) -> None:
+    def _delta_message(self, frame: LintFrame) -> None:
         self._delta = True
-        self._report.need(not self._open, "blocks-stopped", frame, f"open: {list(self._open)}")
+        self._report.require(not self._open, "blocks-stopped", frame, f"open: {list(self._open)}")
         self._open.clear()
         usage, delta = frame.fields.get("usage"), frame.fields.get("delta")
         tokens = usage if isinstance(usage, dict) else {}
-        self._report.need(isinstance(tokens.get("output_tokens"), int), "delta-usage", frame)
-        self._report.need(tokens.get("input_tokens") != 0 or not self._told_input, "usage-kept", frame)
+        self._report.require(isinstance(tokens.get("output_tokens"), int), "delta-usage", frame)
+        self._report.require(tokens.get("input_tokens") != 0 or not self._told_input, "usage-kept", frame)
         self._reason = delta.get("stop_reason") if isinstance(delta, dict) else None
 
-    def _stop(self, frame: Frame) -> None:
+    def _stop(self, frame: LintFrame) -> None:
         self._ended = True
 
-    def _error(self, frame: Frame) -> None:
+    def _error(self, frame: LintFrame) -> None:
         self._ended = True
 
 
@@ -167,7 +167,7 @@ _HANDLERS = {
 }
 
 
-def check(frames: list[Frame], report: Report) -> None:
+def check(frames: list[LintFrame], report: LintReport) -> None:
     linter = _Linter(report)
     for frame in frames:
         linter.add(frame)

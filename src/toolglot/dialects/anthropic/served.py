@@ -25,8 +25,16 @@ from toolglot.dialects.anthropic.wire import (
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
 from toolglot.ir import Block, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, native_of, replace
-from toolglot.tools.served import Asked, AskedServer, Chosen, Piece, Restored, ServedCall, ServedForms
-from toolglot.tools.told import CallIds, interrupted, texts_of, told_id
+from toolglot.tools.served import (
+    AskedServer,
+    ReportPiece,
+    RestoredHistory,
+    ServedCall,
+    ServedForms,
+    ServedRequest,
+    ToolSelection,
+)
+from toolglot.tools.served_history import HistoryCallIds, client_call_id, interrupted_result, result_texts
 from toolglot.wire import json
 from toolglot.wire.structs import Unknown
 from toolglot.wire.typed import ValueReader
@@ -37,7 +45,7 @@ _PREFIX = "mcptoolu_"
 _BLOCKS = ("mcp_tool_use", "mcp_tool_result", "mcp_tool_listing")
 
 
-def asked(request: Request) -> Asked:
+def asked(request: Request) -> ServedRequest:
     """A server without a toolset is one as the older version knows them: all of its tools, or those that its own
     configuration allows."""
     listed = native_of(request, NAME).get("mcp_servers")
@@ -47,7 +55,7 @@ def asked(request: Request) -> Asked:
         if isinstance(tool, Opaque) and _type_of(tool) == "mcp_toolset"
     ]
     if listed is None and not toolsets:
-        return Asked(request=request)
+        return ServedRequest(request=request)
     servers: dict[str, AskedServer] = {}
     for index, given in enumerate(_SERVERS.read_value([] if listed is None else listed, "$.mcp_servers")):
         server = _server(given, f"mcp_servers[{index}]")
@@ -70,7 +78,7 @@ def asked(request: Request) -> Asked:
         **({NAME: own} if own else {}),
     }
     tools = tuple(tool for index, tool in enumerate(request.tools) if index not in taken)
-    return Asked(request=replace(request, tools=tools, native=native), servers=tuple(servers.values()))
+    return ServedRequest(request=replace(request, tools=tools, native=native), servers=tuple(servers.values()))
 
 
 def _type_of(block: Block | Tool) -> str | None:
@@ -92,7 +100,7 @@ def _server(server: McpServer, where: str) -> AskedServer:
         label=server.name,
         where=where,
         url=server.url,
-        allowed=Chosen(names=None if names is UNSET else tuple(names)),
+        allowed=ToolSelection(names=None if names is UNSET else tuple(names)),
         credentials=server.authorization_token not in (UNSET, None),
     )
 
@@ -108,7 +116,7 @@ def _narrowed(server: AskedServer, toolset: McpToolset, where: str) -> AskedServ
         return replace(server, refused=tuple(name for name, flag in said.items() if not flag))
     before = server.allowed.names
     names = tuple(name for name, flag in said.items() if flag and (before is None or name in before))
-    return replace(server, allowed=Chosen(names=names))
+    return replace(server, allowed=ToolSelection(names=names))
 
 
 class BlockTeller:
@@ -118,25 +126,25 @@ class BlockTeller:
         self._waiting: deque[str] = deque()
         self._next = 0
 
-    def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
+    def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
         uses = [_use(call) for call in calls]
         self._waiting.extend(use["id"] for use in uses)
         return [piece for use in uses for piece in self._whole(use)]
 
-    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+    def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
         return []
 
-    def done(self, result: ToolResult) -> list[Piece]:
+    def done(self, result: ToolResult) -> list[ReportPiece]:
         return self._whole(
             {
                 "type": "mcp_tool_result",
                 "tool_use_id": self._waiting.popleft(),
                 "is_error": bool(result.is_error),
-                "content": [{"type": "text", "text": text} for text in texts_of(result.content)],
+                "content": [{"type": "text", "text": text} for text in result_texts(result.content)],
             }
         )
 
-    def _whole(self, block: dict[str, Any]) -> list[Piece]:
+    def _whole(self, block: dict[str, Any]) -> list[ReportPiece]:
         index, self._next = self._next, self._next + 1
         return [Open(index, Opaque(NAME, block)), Close(index=index)]
 
@@ -145,14 +153,14 @@ def _use(call: ServedCall) -> dict[str, Any]:
     """Arguments that are no object cannot stand as one: they are wrapped as they are."""
     arguments = json.object_of(call.arguments)
     given = {"_raw": call.arguments} if arguments is None else json.decode_frame(bytes(arguments))
-    called = {"id": told_id(_PREFIX, call.id), "name": call.name, "server_name": call.server}
+    called = {"id": client_call_id(_PREFIX, call.id), "name": call.name, "server_name": call.server}
     return {"type": "mcp_tool_use", **called, "input": given}
 
 
-def restored(request: Request, name: Callable[[str, str], str]) -> Restored:
+def restored(request: Request, name: Callable[[str, str], str]) -> RestoredHistory:
     listed: dict[str, None] = {}
     if not any(_type_of(block) in _BLOCKS for message in request.messages for block in message.content):
-        return Restored(request=request)
+        return RestoredHistory(request=request)
     history = _History(request, name)
     leading = sum(1 for message in request.messages[:1] if _is_leading(message))
     for index, message in enumerate(request.messages):
@@ -163,7 +171,7 @@ def restored(request: Request, name: Callable[[str, str], str]) -> Restored:
         is_last = not follows or follows[0].role != "assistant"
         history.add(message, f"$.messages[{index - leading}]", is_last=is_last)
     history.close()
-    return Restored(request=replace(request, messages=tuple(history.messages)), listed=tuple(listed))
+    return RestoredHistory(request=replace(request, messages=tuple(history.messages)), listed=tuple(listed))
 
 
 def _is_leading(message: Message) -> bool:
@@ -175,7 +183,7 @@ class _History:
 
     def __init__(self, request: Request, name: Callable[[str, str], str]) -> None:
         self._name = name
-        self._ids = CallIds(request, (_PREFIX,))
+        self._ids = HistoryCallIds(request, (_PREFIX,))
         self._message = Message(role="assistant")  # the one that is being written
         self._said: list[Block] = []
         self._calls: dict[str, ToolCall] = {}  # of this round, by the id that the client knows
@@ -252,7 +260,7 @@ class _History:
             self.messages.append(replace(self._message, content=tuple(self._said)))
             # What was kept of the message is said once.
             self._message = Message(role="assistant")
-        results = tuple(self._results.get(told) or interrupted(call) for told, call in self._calls.items())
+        results = tuple(self._results.get(told) or interrupted_result(call) for told, call in self._calls.items())
         known = {call.id for call in self._calls.values()}
         owned = any(isinstance(block, ToolCall) and block.id not in known for block in self._said)
         self._held = results

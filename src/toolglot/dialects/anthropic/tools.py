@@ -13,7 +13,7 @@ from toolglot.dialects.anthropic.wire import NamedChoice, ToolChoiceObject, read
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED, Tools, written
+from toolglot.tools.declared import DECLARED, Tools, schema_json
 from toolglot.wire import json
 from toolglot.wire.typed import UnsoundError
 
@@ -112,7 +112,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         "type": notes.get("$type"),
         "name": tool.name,
         "description": tool.description,
-        "input_schema": written(parameters),
+        "input_schema": schema_json(parameters),
         "strict": tool.strict,
         "defer_loading": tool.deferred or notes.get("$deferred"),
     }

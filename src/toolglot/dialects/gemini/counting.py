@@ -13,7 +13,7 @@ from toolglot.dialects.gemini.native import NAME
 from toolglot.errors import DecodeError
 from toolglot.ir import Request, native_of, replace
 from toolglot.receipt import Receipt
-from toolglot.tokens.media import by_crops as image_tokens
+from toolglot.tokens.media import tokens_by_crops as image_tokens
 from toolglot.wire import json
 from toolglot.wire.counts import members, read_count
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolglot.lint.report import Frame, LintRules, Report, is_bare_error, is_field, plain
+from toolglot.lint.report import LintFrame, LintReport, LintRules, is_bare_error, is_field, plain
 
 RULES = {
     "data-only": "every line must be `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails); "
@@ -27,7 +27,7 @@ _SNAKE = re.compile(r"[a-z0-9]_[a-z]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
 
-def check(frames: list[Frame], report: Report) -> None:
+def check(frames: list[LintFrame], report: LintReport) -> None:
     finished: dict[Any, bool] = {}
     failed = blocked = False
     for frame in frames:
@@ -58,10 +58,10 @@ def _is_plain_data(line: bytes) -> bool:
     return line.startswith(b"data: ") and not line.startswith(b"data:  ")
 
 
-def _check_error(frame: Frame, report: Report) -> None:
+def _check_error(frame: LintFrame, report: LintReport) -> None:
     error = frame.fields["error"]
     sound = next(iter(frame.fields)) == "error" and isinstance(error, dict) and type(error.get("code")) is int
-    report.need(sound, "error-first", frame)
+    report.require(sound, "error-first", frame)
 
 
 def _snake_keys(value: Any) -> Iterator[str]:
@@ -75,28 +75,30 @@ def _snake_keys(value: Any) -> Iterator[str]:
             waiting.extend(node)
 
 
-def _check_candidate(candidate: dict[str, Any], finished: dict[Any, bool], frame: Frame, report: Report) -> None:
+def _check_candidate(
+    candidate: dict[str, Any], finished: dict[Any, bool], frame: LintFrame, report: LintReport
+) -> None:
     index = plain(candidate.get("index", 0))
     content = candidate.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
     parts = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    report.need(not (finished.get(index) and parts), "finish-last", frame)
+    report.require(not (finished.get(index) and parts), "finish-last", frame)
     finished[index] = finished.get(index, False) or bool(candidate.get("finishReason"))
     for part in parts:
         _check_part(part, frame, report)
 
 
-def _check_part(part: dict[str, Any], frame: Frame, report: Report) -> None:
+def _check_part(part: dict[str, Any], frame: LintFrame, report: LintReport) -> None:
     signature = part.get("thoughtSignature")
     if signature is not None:
-        report.need(isinstance(signature, str) and bool(_BASE64.fullmatch(signature)), "signature", frame)
+        report.require(isinstance(signature, str) and bool(_BASE64.fullmatch(signature)), "signature", frame)
     call = part.get("functionCall")
     if isinstance(call, dict):
         arguments = call.get("args")
-        report.need(arguments is None or isinstance(arguments, dict), "args-object", frame)
+        report.require(arguments is None or isinstance(arguments, dict), "args-object", frame)
         # Arguments that are streamed (Vertex) have the name in their first part alone.
         streamed = "partialArgs" in call or "willContinue" in call or not call
-        report.need(bool(call.get("name")) or streamed, "call-name", frame)
+        report.require(bool(call.get("name")) or streamed, "call-name", frame)
 
 
 LINT = LintRules(rules=RULES, check=check)

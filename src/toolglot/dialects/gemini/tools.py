@@ -19,7 +19,7 @@ from toolglot.dialects.gemini.wire import TOOLS, FunctionCallingConfig, Function
 from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED, written
+from toolglot.tools.declared import DECLARED, schema_json
 from toolglot.wire.split import is_null
 from toolglot.wire.structs import members_without
 
@@ -184,7 +184,7 @@ def encode_schema(
     if schema is None:
         return {}
     if not wants_openapi:
-        return {plain: written(schema)}
+        return {plain: schema_json(schema)}
     reduced = openapi_schema(schema, where, receipt)
     if openapi == "parameters" and reduced.get("type") == "OBJECT" and not reduced.get("properties"):
         return {}  # older endpoints refuse an object without properties; no parameters say the same

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.lint.report import Frame, LintRules, Report
+from toolglot.lint.report import LintFrame, LintReport, LintRules
 
 RULES = {
     "object": "a line must be a JSON object",
@@ -19,14 +19,14 @@ RULES = {
 }
 
 
-def check(frames: list[Frame], report: Report) -> None:
+def check(frames: list[LintFrame], report: LintReport) -> None:
     ended = False
     for frame in frames:
         if not (frame.data or b"").strip():
             report.breach("no-blank-line", frame)
             continue
-        report.need(not ended, "nothing-after", frame)
-        if not report.need(isinstance(frame.value, dict), "object", frame):
+        report.require(not ended, "nothing-after", frame)
+        if not report.require(isinstance(frame.value, dict), "object", frame):
             continue
         if "error" in frame.fields:
             ended = True
@@ -34,24 +34,24 @@ def check(frames: list[Frame], report: Report) -> None:
         _check_line(frame, report)
         ended = ended or frame.fields.get("done") is True
     if frames:
-        report.need(ended, "done-last", None)
+        report.require(ended, "done-last", None)
 
 
-def _check_line(frame: Frame, report: Report) -> None:
+def _check_line(frame: LintFrame, report: LintReport) -> None:
     fields = frame.fields
     message = fields.get("message")
     is_chat = isinstance(message, dict) and isinstance(message.get("role"), str)
-    report.need(is_chat or "response" in fields, "message", frame)
-    report.need(isinstance(fields.get("done"), bool), "done-flag", frame)
+    report.require(is_chat or "response" in fields, "message", frame)
+    report.require(isinstance(fields.get("done"), bool), "done-flag", frame)
     members: dict[str, Any] = message if isinstance(message, dict) else dict(fields)
     texts = [members[name] for name in ("content", "thinking", "response") if name in members]
-    report.need(all(isinstance(text, str) for text in texts), "content-text", frame)
+    report.require(all(isinstance(text, str) for text in texts), "content-text", frame)
     calls = members.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
-        if report.need(isinstance(function, dict) and isinstance(function.get("name"), str), "call-function", frame):
+        if report.require(isinstance(function, dict) and isinstance(function.get("name"), str), "call-function", frame):
             assert isinstance(function, dict)
-            report.need(isinstance(function.get("arguments"), dict), "call-arguments", frame)
+            report.require(isinstance(function.get("arguments"), dict), "call-arguments", frame)
 
 
 LINT = LintRules(rules=RULES, check=check, is_lines=True)

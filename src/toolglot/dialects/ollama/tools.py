@@ -8,7 +8,7 @@ from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.wire import TOOLS, ToolEntry
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED, Tools, written
+from toolglot.tools.declared import DECLARED, Tools, schema_json
 from toolglot.wire.native import keep_members, kept
 from toolglot.wire.structs import members_without
 
@@ -58,6 +58,6 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
     notes = native_of(tool, NAME)
     inside = kept(notes)
     beside = inside.pop("beside", {})
-    fields = {"description": tool.description, "parameters": written(tool.parameters)}
+    fields = {"description": tool.description, "parameters": schema_json(tool.parameters)}
     function = {"name": tool.name, **{key: value for key, value in fields.items() if value is not None}, **inside}
     return {**({} if notes.get("$typeless") else {"type": "function"}), "function": function, **beside}

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from toolglot.tokens.media import by_tiles as image_tokens
+from toolglot.tokens.media import tokens_by_tiles as image_tokens
 
 __all__ = ["image_tokens"]

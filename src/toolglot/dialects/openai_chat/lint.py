@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.lint.report import Frame, LintRules, Report, is_object
+from toolglot.lint.report import LintFrame, LintReport, LintRules, is_object
 
 RULES = {
     "has-data": "an event must have data (the SDKs read an `event:` line alone as broken JSON)",
@@ -41,16 +41,16 @@ class _Choice:
 
 
 class _Linter:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: LintReport) -> None:
         self._report = report
         self._choices: dict[Any, _Choice] = {}
-        self._usage: Frame | None = None
+        self._usage: LintFrame | None = None
         self._failed = self._done = self._usage_told = False
 
-    def add(self, frame: Frame) -> None:
+    def add(self, frame: LintFrame) -> None:
         report = self._report
         if frame.data is None:
-            report.need(all(line.startswith(b":") for line in frame.lines), "has-data", frame)
+            report.require(all(line.startswith(b":") for line in frame.lines), "has-data", frame)
             return
         if self._done or self._failed:
             if not (self._failed and frame.data == b"[DONE]"):
@@ -64,10 +64,10 @@ class _Linter:
         if frame.fields.get("error"):
             self._failed = True
             return
-        report.need(frame.fields.get("object") == "chat.completion.chunk", "object", frame)
+        report.require(frame.fields.get("object") == "chat.completion.chunk", "object", frame)
         choices = frame.fields.get("choices")
         listed = choices if isinstance(choices, list) else []
-        if report.need(isinstance(choices, list), "choices", frame):
+        if report.require(isinstance(choices, list), "choices", frame):
             for choice in listed:
                 self._add_choice(choice, frame)
         if self._usage is not None and not self._usage_told:
@@ -80,21 +80,21 @@ class _Linter:
         if self._failed:
             return
         report = self._report
-        report.need(self._done, "done-last", None)
+        report.require(self._done, "done-last", None)
         if not self._choices:
             report.breach("finish-once", None, "there is no choice")
         for index, choice in self._choices.items():
-            report.need(choice.finish is not None, "finish-once", None, f"choice {index} has none")
+            report.require(choice.finish is not None, "finish-once", None, f"choice {index} has none")
             for number, call in enumerate(choice.calls):
                 text = "".join(call.pieces)
                 if call.kind == "function" and choice.finish != "length" and not is_object(text):
                     report.breach("arguments", None, f"call {number}: {text[-60:]}")
 
-    def _add_choice(self, choice: Any, frame: Frame) -> None:
+    def _add_choice(self, choice: Any, frame: LintFrame) -> None:
         fields = choice if isinstance(choice, dict) else {}
         index, delta = fields.get("index"), fields.get("delta")
         sound = isinstance(index, int) and isinstance(delta, dict)
-        if not self._report.need(sound, "choices", frame) or not isinstance(delta, dict):
+        if not self._report.require(sound, "choices", frame) or not isinstance(delta, dict):
             return
         state = self._choices.setdefault(index, _Choice())
         self._check_role(state, delta, frame)
@@ -104,41 +104,41 @@ class _Linter:
         for part in parts if isinstance(parts, list) else ():
             self._add_call(state, part if isinstance(part, dict) else {}, frame)
         if fields.get("finish_reason"):
-            self._report.need(state.finish is None, "finish-once", frame)
+            self._report.require(state.finish is None, "finish-once", frame)
             state.finish = fields["finish_reason"]
 
-    def _check_role(self, state: _Choice, delta: dict[str, Any], frame: Frame) -> None:
+    def _check_role(self, state: _Choice, delta: dict[str, Any], frame: LintFrame) -> None:
         if state.role:
-            self._report.need(not delta.get("role"), "role-once", frame)
+            self._report.require(not delta.get("role"), "role-once", frame)
         else:
-            self._report.need(bool(delta.get("role")), "role-first", frame)
+            self._report.require(bool(delta.get("role")), "role-first", frame)
             state.role = True
 
-    def _add_call(self, state: _Choice, part: dict[str, Any], frame: Frame) -> None:
+    def _add_call(self, state: _Choice, part: dict[str, Any], frame: LintFrame) -> None:
         report, index = self._report, part.get("index")
-        if not report.need(type(index) is int, "call-index", frame) or type(index) is not int:
+        if not report.require(type(index) is int, "call-index", frame) or type(index) is not int:
             return
         count = len(state.calls)
         if index >= count:
-            report.need(index == count, "call-dense", frame, f"expected {count}, got {index}")
+            report.require(index == count, "call-dense", frame, f"expected {count}, got {index}")
             state.calls.append(_Call())
             self._check_head(state.calls[-1], part, frame)
             return
-        report.need(index == count - 1, "call-order", frame, f"call {index} goes on after call {count - 1} began")
+        report.require(index == count - 1, "call-order", frame, f"call {index} goes on after call {count - 1} began")
         call = state.calls[index]
         inner = part.get(call.kind)
         inner = inner if isinstance(inner, dict) else {}
         repeated = [key for key in ("id", "name") if (part if key == "id" else inner).get(key)]
         repeated += ["type"] if "type" in part else []
-        report.need(not repeated, "call-once", frame, ", ".join(repeated))
+        report.require(not repeated, "call-once", frame, ", ".join(repeated))
         self._add_arguments(call, inner)
 
-    def _check_head(self, call: _Call, part: dict[str, Any], frame: Frame) -> None:
+    def _check_head(self, call: _Call, part: dict[str, Any], frame: LintFrame) -> None:
         call.kind = "custom" if part.get("type") == "custom" else "function"
         inner = part.get(call.kind)
         inner = inner if isinstance(inner, dict) else {}
         missing = [key for key in ("id", "type") if not part.get(key)] + ([] if inner.get("name") else ["name"])
-        self._report.need(not missing, "call-head", frame, f"without {', '.join(missing)}")
+        self._report.require(not missing, "call-head", frame, f"without {', '.join(missing)}")
         self._add_arguments(call, inner)
 
     @staticmethod
@@ -148,7 +148,7 @@ class _Linter:
             call.pieces.append(text)
 
 
-def check(frames: list[Frame], report: Report) -> None:
+def check(frames: list[LintFrame], report: LintReport) -> None:
     linter = _Linter(report)
     for frame in frames:
         linter.add(frame)

@@ -19,7 +19,7 @@ from toolglot.dialects.openai_chat.wire import (
 from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Loss, Receipt
-from toolglot.tools.declared import DECLARED, Tools, written
+from toolglot.tools.declared import DECLARED, Tools, schema_json
 from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
 from toolglot.wire.structs import Unknown, members_without
@@ -178,7 +178,7 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
-    schema = schema_as_text(tool.parameters, native_of(tool, NAME)) or written(tool.parameters)
+    schema = schema_as_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)
     fields = _present(description=tool.description, parameters=schema, strict=tool.strict)
     control = native_of(tool, NAME).get("$control_inside")
     return {"name": tool.name, **fields, **_inside(tool), **({"cache_control": control} if control else {})}

@@ -9,7 +9,7 @@ from toolglot.dialects.openai_responses.request import decode_request as decode_
 from toolglot.dialects.openai_responses.request import request_fields
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
-from toolglot.tokens.media import by_tiles as image_tokens
+from toolglot.tokens.media import tokens_by_tiles as image_tokens
 from toolglot.wire import json
 from toolglot.wire.counts import read_count
 

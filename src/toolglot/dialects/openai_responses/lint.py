@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolglot.lint.report import Frame, LintRules, Report, is_object, plain
+from toolglot.lint.report import LintFrame, LintReport, LintRules, is_object, plain
 
 RULES = {
     "event-line": "an `event:` line, where there is one, must name the type of the data",
@@ -60,17 +60,17 @@ class _Item:
 
 
 class _Linter:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: LintReport) -> None:
         self._report = report
         self._items: dict[int | str | None, _Item] = {}
         self._calls: set[str] = set()
         self._id: Any = None
         self._sequence: int | None = None
         self._started = self._ended = self._failed = False
-        self._broken: list[tuple[Frame, str]] = []
+        self._broken: list[tuple[LintFrame, str]] = []
         self._final: str = ""
 
-    def add(self, frame: Frame) -> None:
+    def add(self, frame: LintFrame) -> None:
         report = self._report
         if frame.data is None:
             return
@@ -81,19 +81,19 @@ class _Linter:
             return
         kind = frame.fields.get("type")
         kind = kind if isinstance(kind, str) else ""
-        report.need(frame.event is None or frame.event == kind, "event-line", frame, f"event: {frame.event}")
+        report.require(frame.event is None or frame.event == kind, "event-line", frame, f"event: {frame.event}")
         if not self._started:
-            report.need(kind in ("response.created", "error"), "created-first", frame)
+            report.require(kind in ("response.created", "error"), "created-first", frame)
         elif kind == "response.created":
             report.breach("created-first", frame)
         self._started = True
         self._check_sequence(frame)
         if isinstance(response := frame.fields.get("response"), dict):
             self._id = self._id or response.get("id")
-            report.need(response.get("id") == self._id, "response-id", frame, f"first {self._id}")
+            report.require(response.get("id") == self._id, "response-id", frame, f"first {self._id}")
         self._handle(kind, frame)
 
-    def _handle(self, kind: str, frame: Frame) -> None:
+    def _handle(self, kind: str, frame: LintFrame) -> None:
         stem, _, verb = kind.rpartition(".")
         if kind == "response.output_item.added":
             self._add_item(frame)
@@ -109,78 +109,78 @@ class _Linter:
         elif stem in _STREAMS and verb in ("delta", "done"):
             self._text(stem, verb, frame)
 
-    def _check_sequence(self, frame: Frame) -> None:
+    def _check_sequence(self, frame: LintFrame) -> None:
         number = frame.fields.get("sequence_number")
         expected = number if self._sequence is None else self._sequence + 1
         sound = type(number) is int and number == expected
-        self._report.need(sound, "sequence", frame, f"expected {expected}, got {number}")
+        self._report.require(sound, "sequence", frame, f"expected {expected}, got {number}")
         if type(number) is int:
             self._sequence = number
         elif self._sequence is not None:
             self._sequence += 1
 
-    def _item(self, frame: Frame) -> _Item | None:
+    def _item(self, frame: LintFrame) -> _Item | None:
         item = self._items.get(plain(frame.fields.get("output_index")))
         item_id = frame.fields.get("item_id")
         known = item is not None and item.done is None and item_id == item.added.get("id")
-        self._report.need(known, "item-known", frame)
+        self._report.require(known, "item-known", frame)
         return item
 
-    def _add_item(self, frame: Frame) -> None:
+    def _add_item(self, frame: LintFrame) -> None:
         index, item = plain(frame.fields.get("output_index")), frame.fields.get("item")
         fields = item if isinstance(item, dict) else {}
         sound = index == len(self._items) and bool(fields.get("id")) and bool(fields.get("type"))
-        self._report.need(sound, "item-added", frame, f"index {index}, expected {len(self._items)}")
+        self._report.require(sound, "item-added", frame, f"index {index}, expected {len(self._items)}")
         self._items[index] = _Item(fields)
         if "call_id" in fields and not str(fields.get("type")).endswith("_output"):
             call_id = str(fields["call_id"])
-            self._report.need(call_id not in self._calls, "call-id", frame, call_id)
+            self._report.require(call_id not in self._calls, "call-id", frame, call_id)
             self._calls.add(call_id)
 
-    def _text(self, stem: str, verb: str, frame: Frame) -> None:
+    def _text(self, stem: str, verb: str, frame: LintFrame) -> None:
         item, stream = self._item(frame), _STREAMS[stem]
         if item is None:
             return
         part = plain(frame.fields.get(stream.part)) if stream.part else None
         if stem in _IN_PARTS:
-            self._report.need(part in item.parts, "part-added", frame, f"{stream.part} {part}")
+            self._report.require(part in item.parts, "part-added", frame, f"{stream.part} {part}")
         pieces = item.pieces.setdefault((stem, part), [])
         if verb == "delta":
             if isinstance(delta := frame.fields.get("delta"), str):
                 pieces.append(delta)
         elif pieces or frame.fields.get(stream.done):
-            self._report.need("".join(pieces) == frame.fields.get(stream.done), "agree", frame)
+            self._report.require("".join(pieces) == frame.fields.get(stream.done), "agree", frame)
 
-    def _end_item(self, frame: Frame) -> None:
+    def _end_item(self, frame: LintFrame) -> None:
         index, wire = plain(frame.fields.get("output_index")), frame.fields.get("item")
         item, fields = self._items.get(index), wire if isinstance(wire, dict) else {}
-        if not self._report.need(item is not None, "item-known", frame) or item is None:
+        if not self._report.require(item is not None, "item-known", frame) or item is None:
             return
-        self._report.need(item.done is None, "item-done", frame, "done twice")
+        self._report.require(item.done is None, "item-done", frame, "done twice")
         item.done = fields
         changed = [key for key in _KEPT if item.added.get(key) not in (None, fields.get(key))]
-        self._report.need(not changed, "item-same", frame, ", ".join(changed))
+        self._report.require(not changed, "item-same", frame, ", ".join(changed))
         said = _texts(fields)
         for key, pieces in item.pieces.items():
             if pieces and key in said:
-                self._report.need("".join(pieces) == said[key], "agree", frame, key[0])
+                self._report.require("".join(pieces) == said[key], "agree", frame, key[0])
         arguments = fields.get("arguments")
         if fields.get("type") == "function_call" and isinstance(arguments, str) and not is_object(arguments):
             self._broken.append((frame, arguments))
 
-    def _end(self, kind: str, frame: Frame) -> None:
+    def _end(self, kind: str, frame: LintFrame) -> None:
         self._ended, self._final = True, kind
         if kind == "response.failed":
             return
         for index, item in self._items.items():
-            self._report.need(item.done is not None, "item-done", frame, f"item {index}")
+            self._report.require(item.done is not None, "item-done", frame, f"item {index}")
         response = frame.fields.get("response")
         output = response.get("output") if isinstance(response, dict) else None
         done = [item.done for item in self._items.values() if item.done is not None]
-        self._report.need(output == done, "output", frame)
+        self._report.require(output == done, "output", frame)
 
     def close(self) -> None:
-        self._report.need(self._ended or self._failed, "terminal", None)
+        self._report.require(self._ended or self._failed, "terminal", None)
         if self._final == "response.completed":
             for frame, text in self._broken:
                 self._report.breach("arguments", frame, text[-60:])
@@ -207,7 +207,7 @@ def _texts(item: dict[str, Any]) -> dict[tuple[str, Any], Any]:
     return texts
 
 
-def check(frames: list[Frame], report: Report) -> None:
+def check(frames: list[LintFrame], report: LintReport) -> None:
     linter = _Linter(report)
     for frame in frames:
         linter.add(frame)

@@ -21,8 +21,8 @@ from toolglot.dialects.openai_responses.wire import ApprovalFilters, McpChoice, 
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, ToolResult, native_of, replace
-from toolglot.tools.served import Asked, AskedServer, Chosen, Piece, ServedCall, ServedForms
-from toolglot.tools.told import texts_of, told_id
+from toolglot.tools.served import AskedServer, ReportPiece, ServedCall, ServedForms, ServedRequest, ToolSelection
+from toolglot.tools.served_history import client_call_id, result_texts
 from toolglot.wire.typed import ValueReader
 
 # What a request says that is for the server alone.
@@ -30,7 +30,7 @@ _CREDENTIALS = ("authorization", "headers")
 _TOOLS, _CHOICES = ValueReader(McpTool), ValueReader(McpChoice)
 
 
-def asked(request: Request) -> Asked:
+def asked(request: Request) -> ServedRequest:
     servers: list[AskedServer] = []
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
@@ -45,8 +45,8 @@ def asked(request: Request) -> Asked:
         labels.add(server.label)
     choice, chosen = _choice(request.tool_choice, labels)
     if not servers and choice is request.tool_choice:
-        return Asked(request=request)
-    return Asked(
+        return ServedRequest(request=request)
+    return ServedRequest(
         request=replace(request, tools=tuple(tools), tool_choice=choice), servers=tuple(servers), chosen=chosen
     )
 
@@ -59,7 +59,9 @@ def _server(tool: McpTool, where: str) -> AskedServer:
         label=tool.server_label,
         where=where,
         url=given(tool.server_url),
-        allowed=Chosen(names=tuple(allowed)) if isinstance(allowed, list) else _filter(allowed) or Chosen(),
+        allowed=ToolSelection(names=tuple(allowed))
+        if isinstance(allowed, list)
+        else _filter(allowed) or ToolSelection(),
         credentials=any(getattr(tool, name) not in (UNSET, None) for name in _CREDENTIALS),
         **_approval(tool.require_approval, f"$.{where}.require_approval"),
     )
@@ -68,22 +70,22 @@ def _server(tool: McpTool, where: str) -> AskedServer:
 def _approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, Any]:
     """Who has to be asked. What is not said means that the client is asked about every call."""
     if rule == "never":
-        return {"never_asks": Chosen()}
+        return {"never_asks": ToolSelection()}
     if not isinstance(rule, ApprovalFilters):
-        return {"asks": Chosen()}
+        return {"asks": ToolSelection()}
     for name in rule.rest or ():
         if name not in ("always", "never"):
             raise DecodeError(f"{where}.{name}", "the filters are `always` and `never`")
     always, never = _filter(rule.always), _filter(rule.never)
     if always is never is None:
-        return {"asks": Chosen()}
+        return {"asks": ToolSelection()}
     return {"asks": always, "never_asks": never, "others_ask": never is not None}
 
 
-def _filter(tools: ToolFilter | UnsetType) -> Chosen | None:
+def _filter(tools: ToolFilter | UnsetType) -> ToolSelection | None:
     if tools is UNSET:
         return None
-    return Chosen(
+    return ToolSelection(
         names=None if tools.tool_names is UNSET else tuple(tools.tool_names), read_only=given(tools.read_only)
     )
 
@@ -129,20 +131,20 @@ class ItemTeller:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, ServedCall]] = deque()
 
-    def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
+    def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
         self._waiting.extend((index, _joined(call, index)) for index, call in enumerate(calls))
         return self._next()
 
-    def _next(self) -> list[Piece]:
+    def _next(self) -> list[ReportPiece]:
         if not self._waiting:
             return []
         index, call = self._waiting[0]
         return [Open(index, call_item(call))]
 
-    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+    def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
         return []
 
-    def done(self, result: ToolResult) -> list[Piece]:
+    def done(self, result: ToolResult) -> list[ReportPiece]:
         index, _ = self._waiting.popleft()
         return [Close(index=index, native={NAME: outcome(result)}), *self._next()]
 
@@ -156,7 +158,7 @@ def call_item(call: ServedCall) -> Opaque:
     return Opaque(
         NAME,
         {
-            "id": told_id(f"mcp_{AND}" if call.joins else "mcp_", call.id),
+            "id": client_call_id(f"mcp_{AND}" if call.joins else "mcp_", call.id),
             "type": "mcp_call",
             "status": "in_progress",
             "approval_request_id": call.approval,
@@ -175,7 +177,7 @@ def arguments_of(call: ServedCall) -> str:
 
 def outcome(result: ToolResult) -> dict[str, Any]:
     """What the end of a call tells: its output, or what went wrong."""
-    texts = texts_of(result.content)
+    texts = result_texts(result.content)
     if not result.is_error:
         return {"status": "completed", "output": "\n".join(texts)}
     content = [{"type": "text", "text": text} for text in texts]
@@ -186,7 +188,7 @@ def approval(call: ServedCall) -> Opaque:
     return Opaque(
         NAME,
         {
-            "id": told_id(f"mcpr_{AND}" if call.joins else "mcpr_", call.id),
+            "id": client_call_id(f"mcpr_{AND}" if call.joins else "mcpr_", call.id),
             "type": "mcp_approval_request",
             "arguments": arguments_of(call),
             "name": call.name,

@@ -15,8 +15,8 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import ApprovalRequest, ApprovalResponse, McpCall, McpItem, McpListing
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Opaque, Request, Text, ToolCall, ToolResult, native_of, replace
-from toolglot.tools.served import Restored, ServedCall
-from toolglot.tools.told import CallIds, failed, interrupted
+from toolglot.tools.served import RestoredHistory, ServedCall
+from toolglot.tools.served_history import HistoryCallIds, failed_result, interrupted_result
 from toolglot.wire import json
 from toolglot.wire.typed import ValueReader
 
@@ -44,20 +44,20 @@ class _Request:
         self.call: McpCall | None = None  # once it was run
 
 
-def restored(request: Request, name: Named) -> Restored:
+def restored(request: Request, name: Named) -> RestoredHistory:
     items = {
         index: _ITEMS.read_value(value, _place(request, index))
         for index, message in enumerate(request.messages)
         if (value := _item(message)) is not None
     }
     if not items:
-        return Restored(request=request)
+        return RestoredHistory(request=request)
     history = _History(request, name, items, _asked(request, items))
     for index, message in enumerate(request.messages):
         history.add(index, message)
     history.end_round()
     labels = (item.server_label for item in items.values() if isinstance(item, McpListing))
-    return Restored(
+    return RestoredHistory(
         request=replace(request, messages=tuple(history.messages)),
         approved=tuple(history.approved),
         listed=tuple(dict.fromkeys(label for label in labels if isinstance(label, str))),
@@ -106,7 +106,7 @@ class _History:
         self._items = items
         self._asked = asked
         self._ran = {id(each.call) for each in asked.values() if each.call is not None}
-        self._ids = CallIds(request, _PREFIXES)
+        self._ids = HistoryCallIds(request, _PREFIXES)
         self._calls: list[ToolCall] = []
         self._results: list[ToolResult] = []
         self._open = False  # the round has a call whose result comes later, so that the next call is of this round too
@@ -155,11 +155,11 @@ class _History:
             self._results.append(_result(asked.call, call))
         elif not asked.answer:
             why = f": {asked.reason}" if asked.reason else "."
-            self._results.append(failed(call, f"The user did not allow this tool call{why}"))
+            self._results.append(failed_result(call, f"The user did not allow this tool call{why}"))
         elif asked.is_last:
             self.approved.append(replace(served, approval=item.id))
         else:
-            self._results.append(interrupted(call))
+            self._results.append(interrupted_result(call))
 
     def _write_calls(self) -> None:
         if self._calls:
@@ -175,9 +175,9 @@ class _History:
 def _result(item: McpCall, call: ToolCall) -> ToolResult:
     output, error = given(item.output), given(item.error)
     if error is not None:
-        return failed(call, _failure(error))
+        return failed_result(call, _failure(error))
     if output is None and item.status in _UNFINISHED:
-        return interrupted(call)
+        return interrupted_result(call)
     text = output if isinstance(output, str) else "" if output is None else json.encode_text(output)
     content = (Text(text=text),) if text else ()
     return ToolResult(call_id=call.id, name=call.name, content=content, is_error=False)

@@ -18,7 +18,7 @@ from toolglot.dialects.openai_responses.wire import AdditionalTools, AnyTool, Cu
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED, Tools, written
+from toolglot.tools.declared import DECLARED, Tools, schema_json
 from toolglot.wire import json
 from toolglot.wire.native import keep_members
 from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
@@ -257,7 +257,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     # (CLIProxyAPI #4497); everywhere else its absence means false.
     strict = {"strict": tool.strict} if tool.strict is not None else filled(tool, strict=False)
     parameters = (
-        {"parameters": schema_as_text(tool.parameters, native_of(tool, NAME)) or written(tool.parameters)}
+        {"parameters": schema_as_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)}
         if tool.parameters is not None
         else filled(tool, parameters=NO_PARAMETERS)
     )

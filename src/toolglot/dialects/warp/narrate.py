@@ -13,7 +13,7 @@ from toolglot.dialects.warp.queries import system_text
 from toolglot.dialects.warp.transcript import SYSTEM_ROLES
 from toolglot.ir import Block, Media, Message, Refusal, Request, Text, Thinking, ToolCall, ToolResult
 from toolglot.receipt import Receipt, describe_block
-from toolglot.tools.words import ANALYSE
+from toolglot.tools.inserted_text import ANALYZE_RESULTS
 
 GO_ON = "Please continue."
 _LABELS = re.compile(r"^(?=\\*(?:User|Assistant|Tool calls|Tool result \(.*\)|Tool error \(.*\)):)", re.MULTILINE)
@@ -42,7 +42,7 @@ def narrate(request: Request, receipt: Receipt) -> Story:
     if len(said) == 1 and said[0].role == "user" and not _results(said[0]):
         return Story(_text(said[0].content, "messages", images[:0], receipt, plain=True), prompt, tuple(images))
     if said and _ends_in_results(said):
-        turns.append(f"User: {ANALYSE}")
+        turns.append(f"User: {ANALYZE_RESULTS}")
     elif said and said[-1].role == "assistant":
         turns.append(f"User: {GO_ON}")
     if said:

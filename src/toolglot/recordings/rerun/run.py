@@ -1,8 +1,8 @@
-"""A recorded exchange, run again through today's code, for its own client or for one of another dialect.
+"""Run a recorded exchange through today's code, for its own client or for one of another dialect.
 
-The recording tells the dialects, the models, how they were set and what was said, by tools and by the store, too. An
-older one does not tell how models were set. That is found by trying: the settings with which today's requests are the
-recorded ones, or the nearest to them.
+The recording has the dialects, the models, their settings and everything that was said, also by tools and by the store.
+An older recording does not have the models' settings. They are found by trying: those with which today's requests equal
+the recorded ones, or come closest.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from toolglot.dialects import DIALECTS, STORED, find
 from toolglot.errors import DecodeError, LossError, RefusedError, ToolglotError, UnknownDialectError
-from toolglot.recordings.comparison import Comparison, Outcome, compared
+from toolglot.recordings.comparison import Comparison, RerunOutcome, compare_rerun
 from toolglot.recordings.read import Recording
-from toolglot.recordings.rerun.scene import Question, Settings, play, rounds_of
-from toolglot.recordings.rerun.stored import RecordedStore
-from toolglot.recordings.settings import why_not_again
-from toolglot.recordings.wording import decoded
+from toolglot.recordings.recorded_settings import missing_content
+from toolglot.recordings.rerun.recorded_store import RecordedStore
+from toolglot.recordings.rerun.replay_setup import ReplayQuestion, ReplaySettings, call_rounds, replay_question
+from toolglot.recordings.summaries import decode_request
 from toolglot.server.responses_state import expand
 from toolglot.textcalls import FORMATS
 from toolglot.translate import Exchange
@@ -31,7 +31,7 @@ _PROTOBUF = "application/x-protobuf"
 
 
 class Rerun(Struct, frozen=True):
-    outcome: Outcome
+    outcome: RerunOutcome
     comparison: Comparison
 
 
@@ -40,33 +40,33 @@ class NotRerunError(ToolglotError):
 
 
 class NothingToRerunError(NotRerunError):
-    """The gateway refused the request by itself, for reasons that are not in the recording: its configuration, or what
-    it had stored."""
+    """The gateway itself refused the request, for reasons that are not in the recording: its configuration, or what it
+    had stored."""
 
     def __init__(self) -> None:
         super().__init__("refused before any upstream was asked: nothing to replay")
 
 
 async def rerun(recording: Recording, client: str | None = None) -> Rerun:
-    """The exchange today. `client` is the dialect of whoever asks, the recorded one unless it is told.
+    """Run the exchange today. `client` is the dialect of the caller; by default the recorded one.
 
     Raises:
-        NothingToRerunError: no upstream was asked, and today's code would ask one.
+        NothingToRerunError: no upstream was called, and today's code would call one.
         NotRerunError: it cannot be run again by itself.
     """
-    _refuse(recording)
+    _check_rerunnable(recording)
     if _was_refused(recording) and client not in (None, recording.head.client):
         raise NothingToRerunError
-    question = await question_of(recording, client or recording.head.client)
+    question = await make_question(recording, client or recording.head.client)
     best: Rerun | None = None
-    for settings in _candidates(recording):
-        outcome = await play(recording, question, settings)
+    for settings in _candidate_settings(recording):
+        outcome = await replay_question(recording, question, settings)
         if outcome.sent and _was_refused(recording):
             raise NothingToRerunError
         if outcome.sent and not recording.attempts:
             raise NotRerunError("no upstream was asked, and which there were the recording does not tell")
-        made = Rerun(outcome, compared(recording, outcome, request_document))
-        if best is None or _distance(made) < _distance(best):
+        made = Rerun(outcome, compare_rerun(recording, outcome, request_document))
+        if best is None or _difference_count(made) < _difference_count(best):
             best = made
         if not made.comparison.differs:
             break
@@ -78,12 +78,12 @@ def _was_refused(recording: Recording) -> bool:
     return not recording.attempts and recording.response is not None and recording.response.status >= 400
 
 
-def _distance(made: Rerun) -> tuple[int, int]:
+def _difference_count(made: Rerun) -> tuple[int, int]:
     requests = made.comparison.requests
     return sum(map(len, requests)), len(made.comparison.answer) + len(made.comparison.receipt)
 
 
-def _refuse(recording: Recording) -> None:
+def _check_rerunnable(recording: Recording) -> None:
     for dialect in (recording.head.client, *(attempt.request.dialect for attempt in recording.attempts)):
         if dialect not in DIALECTS:
             raise NotRerunError(str(UnknownDialectError(dialect, tuple(DIALECTS))))
@@ -92,7 +92,7 @@ def _refuse(recording: Recording) -> None:
     if not recording.attempts and recording.response is None:
         cut = None if recording.end is None else recording.end.cut
         raise NotRerunError(f"the recording is cut: {cut}" if cut else "the recording ends before anything was sent")
-    if why := why_not_again(recording):
+    if why := missing_content(recording):
         raise NotRerunError(why)
     if recording.head.client != STORED or any(line.what == "history" for line in recording.reads):
         return
@@ -113,28 +113,27 @@ def _members(data: bytes) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-async def question_of(recording: Recording, client: str) -> Question:
-    """What the client asked, or what one of another dialect would have asked for the same: that one sends all of the
-    conversation itself.
+async def make_question(recording: Recording, client: str) -> ReplayQuestion:
+    """Return the client's request, or the equivalent request of another dialect, which contains the whole conversation.
 
     Raises:
-        NotRerunError: another dialect cannot ask for that.
+        NotRerunError: another dialect cannot express it.
     """
     request = recording.request
     if client == recording.head.client:
-        return Question(client=client, path=request.path, headers=request.headers, body=request.data)
+        return ReplayQuestion(client=client, path=request.path, headers=request.headers, body=request.data)
     exchange = Exchange(recording.head.client, client, verbatim=False)
     try:
-        body = await _with_history(recording)
+        body = await _request_with_history(recording)
         body = exchange.request(body, model=recording.head.model, stream=recording.head.stream)
     except (DecodeError, LossError, RefusedError) as error:
         raise NotRerunError(f"a client of {client} cannot ask this: {error}") from None
     headers = {"content-type": find(client).headers.sent.get("content-type", _JSON)}
-    return Question(client=client, path=exchange.path, headers=headers, body=body)
+    return ReplayQuestion(client=client, path=exchange.path, headers=headers, body=body)
 
 
-async def _with_history(recording: Recording) -> bytes:
-    """The request with what it goes on from. Raises `RefusedError`."""
+async def _request_with_history(recording: Recording) -> bytes:
+    """Return the request with the conversation that it continues. Raises `RefusedError`."""
     if recording.head.client != STORED or not recording.reads:
         return recording.request.data
     store = RecordedStore(recording)
@@ -144,31 +143,31 @@ async def _with_history(recording: Recording) -> bytes:
         await store.close()
 
 
-def _candidates(recording: Recording) -> Iterator[Settings]:
-    """Settings that the recorded model may have had, the likeliest first. Those that are told need not be tried."""
-    yield Settings()
+def _candidate_settings(recording: Recording) -> Iterator[ReplaySettings]:
+    """Yield settings that the recorded model may have had, the most likely first. Recorded settings need no trying."""
+    yield ReplaySettings()
     if recording.results:
-        # Whether there was time for another round no recording tells.
-        yield Settings(rounds=len(rounds_of(recording)))
+        # No recording says whether there was time for another round.
+        yield ReplaySettings(rounds=len(call_rounds(recording)))
     if recording.attempts and all(attempt.request.settings is not None for attempt in recording.attempts):
         return
-    yield Settings(verbatim=False)
-    request = decoded(recording.head.client, recording.request.data)
+    yield ReplaySettings(verbatim=False)
+    request = decode_request(recording.head.client, recording.request.data)
     if request is None or not uses_tools(request):
         return
     several = len(recording.attempts) > 1
-    if not _has_tools(recording):
+    if not _sent_native_tools(recording):
         for text_format in FORMATS:
-            yield Settings(tools=text_format)
+            yield ReplaySettings(tools=text_format)
             if several:
-                yield Settings(tools=text_format, bad_calls="ask")
-    yield Settings(rescue=True)
+                yield ReplaySettings(tools=text_format, bad_calls="ask")
+    yield ReplaySettings(rescue=True)
     if several:
-        yield Settings(rescue=True, bad_calls="ask")
+        yield ReplaySettings(rescue=True, bad_calls="ask")
 
 
-def _has_tools(recording: Recording) -> bool:
-    """Were tools sent natively, or calls?"""
+def _sent_native_tools(recording: Recording) -> bool:
+    """Tell whether tools or calls were sent natively."""
     first = recording.attempts[0].request if recording.attempts else None
     if first is None:
         return True

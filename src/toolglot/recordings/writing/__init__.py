@@ -1,1 +1,1 @@
-"""Recordings on their way to the disk: `recorder.py` is the thread that writes them, `folder.py` the place."""
+"""Write recordings to disk: `recorder.py` is the thread that writes them, `folder.py` manages the files."""

@@ -1,8 +1,7 @@
-"""Writing recordings: one thread, which redacts, encodes and appends to the files of all exchanges.
+"""The thread that writes recordings: it redacts, encodes and appends to the files of all exchanges.
 
-Whoever records hands over what happened and goes on at once. What is handed over waits in memory, up to `WAITING`
-bytes: when the disk is slower than that, recordings are cut, and exchanges are not. Nothing is written anywhere before
-it is redacted.
+Recording code enqueues what happened and continues at once. Up to `MAX_PENDING` bytes wait in memory: if the disk is
+slower than that, recordings are cut, and exchanges are not affected. Nothing is written before it is redacted.
 """
 
 from __future__ import annotations
@@ -19,83 +18,83 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from toolglot.config.schema import RecordConfig
-from toolglot.recordings.clean import clean
+from toolglot.recordings.declared_tools import declared_tool_names
 from toolglot.recordings.format import (
     SUFFIX,
     ClientData,
-    ClientRequest,
-    Data,
-    End,
-    Head,
-    Line,
+    RecordedClientRequest,
+    RecordedData,
+    RecordingEnd,
+    RecordingHead,
+    RecordingLine,
     ServedTools,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
-    body_of,
-    written,
+    body_members,
+    encode_line,
 )
-from toolglot.recordings.patterns import Pattern
-from toolglot.recordings.redact import Finder, Redactor, Stream
-from toolglot.recordings.tools import declared
-from toolglot.recordings.writing.folder import Folder
+from toolglot.recordings.linear_regex import LinearPattern
+from toolglot.recordings.redact import BodyRedactor, Finder, Redactor
+from toolglot.recordings.redact_lines import redact_line
+from toolglot.recordings.writing.folder import RecordingFolder
 from toolglot.wire.large import joined
 
 log = logging.getLogger("toolglot.recordings")
 
-WAITING = 128 * 1024 * 1024
+MAX_PENDING = 128 * 1024 * 1024
 """Bytes that wait to be written, of all exchanges together."""
-OVERHEAD = 512
-"""Bytes that anything takes in memory while it waits, about."""
-KEPT_OF_LARGEST = 64 * 1024
-"""Bytes of a request that are recorded when it alone is larger than a recording may be."""
-REST = 0.02
-"""Seconds between two times that something is written."""
-TOGETHER = 256 * 1024
-"""Bytes of one recording that are written at once at the most."""
-PATIENCE = 10.0
-"""Seconds that the end of the process waits for what is not written yet."""
+ITEM_OVERHEAD = 512
+"""Approximate memory in bytes of a queued item."""
+KEPT_OF_OVERSIZED = 64 * 1024
+"""Bytes of a request to record if it alone is larger than a recording may be."""
+WRITE_INTERVAL = 0.02
+"""Seconds between two writes."""
+MAX_WRITE = 256 * 1024
+"""Maximum bytes of one recording to write at once."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that the end of the process waits for unwritten data."""
 
-Outcome: TypeAlias = Literal["written", "cut", "dropped"]
-OUTCOMES: tuple[Outcome, ...] = ("written", "cut", "dropped")
+RecordingOutcome: TypeAlias = Literal["written", "cut", "dropped"]
+OUTCOMES: tuple[RecordingOutcome, ...] = ("written", "cut", "dropped")
 
 _TOO_SLOW = "the disk was too slow"
 _FAULT = "a fault in toolglot itself, which the log tells"
-_TOO_HARD = "a pattern of record.redact took too much work"
-_DECLARING = (ClientRequest, ServedTools, UpstreamRequest)
-"""Lines whose bodies tell which tools there are."""
+_TOO_MUCH_WORK = "a pattern of record.redact took too much work"
+_TOOL_LINES = (RecordedClientRequest, ServedTools, UpstreamRequest)
+"""Lines whose bodies declare tools."""
 _BINARY = ("protobuf", "octet-stream", "grpc")
 
 
 class Recorder:
-    """`count` is told, in the recorder's own thread, what became of each recording. `shares` is how many processes
-    record in the folder."""
+    """`count` is called in the recorder's own thread with the outcome of each recording. `shares` is the number of
+    processes that record to the folder."""
 
     def __init__(
-        self, config: RecordConfig, count: Callable[[Outcome], None] = lambda outcome: None, shares: int = 1
+        self, config: RecordConfig, count: Callable[[RecordingOutcome], None] = lambda outcome: None, shares: int = 1
     ) -> None:
         assert config.directory is not None
-        self.folder = Folder(Path(config.directory).expanduser(), config.max_bytes, config.max_files, shares)
+        self.folder = RecordingFolder(Path(config.directory).expanduser(), config.max_bytes, config.max_files, shares)
         self.limit = min(config.max_exchange_bytes, config.max_bytes)
         self.finders: tuple[Finder, ...] = tuple(
-            Pattern(text, partial(self._give_up, text)).find for text in config.redact
+            LinearPattern(text, partial(self._give_up, text)).find for text in config.redact
         )
         self.given_up = 0
-        """How often a pattern took too much work."""
+        """How often a pattern exceeded its budget."""
         self._hard: set[str] = set()
         self.count = count
-        self.waiting_limit = WAITING
+        self.waiting_limit = MAX_PENDING
         self._queue: SimpleQueue[tuple[int, Callable[..., object], tuple[Any, ...]] | None] = SimpleQueue()
-        self._begun = self._ended = 0  # recordings, as below
-        self._handed = 0  # written by whoever records, all in one thread; and
+        self._begun = self._ended = 0  # number of recordings, see below
+        self._handed = 0  # written by the recording code, all in one thread; and
         self._done = 0  # by the recorder's thread alone: so neither takes a lock
         self._warned = False
-        self.unwritten: dict[Writing, None] = {}
+        self.unwritten: dict[RecordingWriter, None] = {}
         self._closing = Event()
         self._thread = Thread(target=self._run, name="toolglot-recorder", daemon=True)
 
     def start(self) -> None:
-        """A folder that cannot be used is told, and tried again with every exchange."""
+        """A folder that cannot be used is reported, and tried again with every exchange."""
         try:
             unfinished = self.folder.open()
         except OSError as error:
@@ -106,41 +105,41 @@ class Recorder:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what waits, within some seconds."""
+        """Write what is pending, within some seconds."""
         self._closing.set()
         self._queue.put(None)
-        self._thread.join(PATIENCE)
+        self._thread.join(CLOSE_TIMEOUT)
         if self._thread.is_alive():
             log.warning(
                 "%d recordings were not finished in %g seconds: what is missing of them is lost",
                 self._begun - self._ended,
-                PATIENCE,
+                CLOSE_TIMEOUT,
             )
 
-    def begin(self, request_id: str, secrets: Iterable[str]) -> Writing:
-        """The recording of an exchange that begins now."""
+    def begin(self, request_id: str, secrets: Iterable[str]) -> RecordingWriter:
+        """Return the recording of an exchange that begins now."""
         self._begun += 1
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{request_id}{SUFFIX}"
-        return Writing(self, name, secrets)
+        return RecordingWriter(self, name, secrets)
 
-    def hand_over(self, size: int, work: Callable[..., object], *args: Any) -> bool:
-        """Have this done in the recorder's thread; False when too much waits there already."""
+    def enqueue(self, size: int, work: Callable[..., object], *args: Any) -> bool:
+        """Run this in the recorder's thread; False if too much is pending."""
         if self._handed - self._done > self.waiting_limit:
             return False
-        self.hand_over_in_any_case(size, work, *args)
+        self.enqueue_always(size, work, *args)
         return True
 
-    def hand_over_in_any_case(self, size: int, work: Callable[..., object], *args: Any) -> None:
-        self._handed += size + OVERHEAD
-        self._queue.put((size + OVERHEAD, work, args))
+    def enqueue_always(self, size: int, work: Callable[..., object], *args: Any) -> None:
+        self._handed += size + ITEM_OVERHEAD
+        self._queue.put((size + ITEM_OVERHEAD, work, args))
 
     def warn(self, error: OSError) -> None:
-        """Once, until a recording is written again."""
+        """Warn once, until a recording is written again."""
         if not self._warned:
             self._warned = True
             log.warning("recordings cannot be written to %s: %s", self.folder.path, error.strerror or error)
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: RecordingOutcome) -> None:
         self._ended += 1
         self.count(outcome)
 
@@ -154,16 +153,16 @@ class Recorder:
         self._warned = False
 
     def _run(self) -> None:
-        """Do what was handed over, write it, and rest for a moment: being woken for every piece of every stream would
-        cost those who hand over more than all of the work."""
+        """Process the queue, write, and sleep for a moment: waking up for every piece of every stream would cost the
+        producers more than all of the work."""
         while (item := self._queue.get()) is not None:
             size, work, args = item
-            self._guarded(work, *args)
+            self._run_safely(work, *args)
             self._done += size
-            del item, args  # not to keep a body in memory while there is nothing to do
+            del item, args  # frees the body while there is nothing to do
             if self._queue.empty():
                 self._write_all()
-                self._closing.wait(REST)
+                self._closing.wait(WRITE_INTERVAL)
         self._write_all()
 
     def _write_all(self) -> None:
@@ -171,23 +170,23 @@ class Recorder:
         for writing in unwritten:
             writing.safely(writing.write_out)
 
-    def _guarded(self, work: Callable[..., object], *args: Any) -> None:
+    def _run_safely(self, work: Callable[..., object], *args: Any) -> None:
         try:
             work(*args)
-        except Exception:  # a fault in here must not end the recording of all other exchanges
+        except Exception:  # an error in here must not end the recording of all other exchanges
             log.exception("something failed while recordings were written")
 
 
-class Writing:
-    """One recording. Its public methods are for whoever records, the others run in the recorder's thread."""
+class RecordingWriter:
+    """One recording. Its public methods are for the recording code, the others run in the recorder's thread."""
 
     def __init__(self, recorder: Recorder, name: str, secrets: Iterable[str]) -> None:
         self._recorder = recorder
         self._name = name
-        self._over = False  # nothing more is handed over
-        # From here on: of the recorder's thread.
+        self._over = False  # nothing more is enqueued
+        # From here on: used by the recorder's thread.
         self._redactor = Redactor((), recorder.finders)
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, BodyRedactor] = {}
         self._size = 0  # of all lines
         self._waiting = 0  # of those that are not written
         self._cut: str | None = None
@@ -197,40 +196,41 @@ class Writing:
         self._unwritten: list[bytes] = []
         self.hide(secrets)
 
-    def begin(self, head: Head, request: ClientRequest, body: bytes, content_type: str = "") -> None:
-        """What came. Without it there is no recording."""
+    def begin(self, head: RecordingHead, request: RecordedClientRequest, body: bytes, content_type: str = "") -> None:
+        """Record what arrived. Without it there is no recording."""
         self._hand_over(len(body), self._begin, head, request, body, _is_binary(content_type))
 
-    def line(self, line: Line, body: bytes = b"", content_type: str = "") -> None:
-        """Anything that is whole."""
+    def line(self, line: RecordingLine, body: bytes = b"", content_type: str = "") -> None:
+        """Record something complete."""
         self._hand_over(len(body), self._line, line, body, _is_binary(content_type))
 
-    def made(self, line: Line, size: int, make: Callable[[], bytes]) -> None:
-        """The same for a body of about this size that nobody has made yet: the recorder's thread does."""
-        self._hand_over(size, self._made, line, make)
+    def deferred_line(self, line: RecordingLine, size: int, make: Callable[[], bytes]) -> None:
+        """Same, for a body of about this size that does not exist yet: the recorder's thread makes it."""
+        self._hand_over(size, self._deferred_line, line, make)
 
     def piece(self, stream: int, at: float, data: bytes, content_type: str = "") -> None:
-        """A part of a body: of the client's (0), or of the upstream's answer to this attempt."""
+        """Record a part of a body: of the client's (0), or of the upstream's answer to this attempt."""
         self._hand_over(len(data), self._piece, stream, at, data, _is_binary(content_type))
 
     def over(self, stream: int, at: float) -> None:
-        """There is no more of a body."""
+        """A body has ended."""
         self._hand_over(0, self._flush, stream, at)
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """More that no line may have in it."""
+        """Add secrets that no line may contain."""
         self._hand_over(0, self._hide, tuple(secrets))
 
-    def end(self, line: End) -> None:
-        """The exchange is over. That is told even where all else had to be left out."""
-        self._recorder.hand_over_in_any_case(0, self._end, line, self._over)
+    def end(self, line: RecordingEnd) -> None:
+        """The exchange is over. This is recorded even if everything else had to be omitted."""
+        self._recorder.enqueue_always(0, self._end, line, self._over)
 
     def _hand_over(self, size: int, work: Callable[..., object], *args: Any) -> None:
-        if not self._over and not self._recorder.hand_over(size, self.safely, work, *args):
+        if not self._over and not self._recorder.enqueue(size, self.safely, work, *args):
             self._over = True
 
     def safely(self, work: Callable[..., object], *args: Any, **options: Any) -> None:
-        """A fault of our own ends this recording and no other: it has what was there by then, and is told to be cut."""
+        """Run `work`; an error of ours ends this recording and no other. It contains what was there by then, and is
+        marked as cut."""
         try:
             work(*args, **options)
         except Exception:
@@ -242,42 +242,42 @@ class Writing:
     def _hide(self, secrets: Sequence[str]) -> None:
         self._redactor.hide(secrets)
 
-    def _begin(self, head: Head, request: ClientRequest, body: bytes, binary: bool) -> None:
+    def _begin(self, head: RecordingHead, request: RecordedClientRequest, body: bytes, binary: bool) -> None:
         self._line(head, b"", False)
         self._line(request, body, binary)
 
-    def _line(self, line: Line, body: bytes, binary: bool) -> None:
+    def _line(self, line: RecordingLine, body: bytes, binary: bool) -> None:
         if isinstance(line, UpstreamEnd):
             self._flush(line.attempt, line.at)
         if self._cut is not None:
             return
         given_up = self._recorder.given_up
-        if isinstance(line, _DECLARING) and self._recorder.finders:
-            self._redactor.keep(declared(body))
-        if isinstance(line, Data) and body:
-            redacted, numbers = self._redactor.redacted(body, binary=binary)
+        if isinstance(line, _TOOL_LINES) and self._recorder.finders:
+            self._redactor.keep_tool_names(declared_tool_names(body))
+        if isinstance(line, RecordedData) and body:
+            redacted, numbers = self._redactor.redact_body(body, binary=binary)
             if self._recorder.given_up > given_up:
                 redacted, numbers = b"", []
-            line = replace(line, **body_of(redacted))
+            line = replace(line, **body_members(redacted))
             if isinstance(line, UpstreamRequest) and numbers:
                 line = replace(line, numbers=numbers)
-        line = clean(line, self._redactor)
-        data = written(line)
-        if isinstance(line, ClientRequest) and len(data) > self._recorder.limit:
-            kept = self._redactor.body(body, binary=binary)[:KEPT_OF_LARGEST]
-            self._write(written(replace(line, **{**_NOTHING, **body_of(kept)})))
+        line = redact_line(line, self._redactor)
+        data = encode_line(line)
+        if isinstance(line, RecordedClientRequest) and len(data) > self._recorder.limit:
+            kept = self._redactor.body(body, binary=binary)[:KEPT_OF_OVERSIZED]
+            self._write(encode_line(replace(line, **{**_NOTHING, **body_members(kept)})))
             self._cut = "the request is larger than a recording may be"
             return
         self._write(data)
         self._cut_if(given_up)
 
-    def _made(self, line: Line, make: Callable[[], bytes]) -> None:
+    def _deferred_line(self, line: RecordingLine, make: Callable[[], bytes]) -> None:
         self._line(line, make(), False)
 
     def _cut_if(self, given_up: int) -> None:
-        """What is left of a text when all of it was redacted is not worth the room, nor the rest the work."""
+        """A text that was redacted completely is not worth the room, nor the rest the work."""
         if self._recorder.given_up > given_up:
-            self._cut = self._cut or _TOO_HARD
+            self._cut = self._cut or _TOO_MUCH_WORK
 
     def _piece(self, stream: int, at: float, data: bytes, binary: bool) -> None:
         if self._cut is not None:
@@ -298,8 +298,8 @@ class Writing:
             self._write_piece(stream, at, piece)
 
     def _write_piece(self, stream: int, at: float, piece: bytes) -> None:
-        body = body_of(piece)
-        self._write(written(UpstreamData(at=at, attempt=stream, **body) if stream else ClientData(at=at, **body)))
+        body = body_members(piece)
+        self._write(encode_line(UpstreamData(at=at, attempt=stream, **body) if stream else ClientData(at=at, **body)))
 
     def _write(self, data: bytes) -> None:
         if self._lost or self._cut is not None:
@@ -311,7 +311,7 @@ class Writing:
         self._unwritten.append(data)
         self._waiting += len(data)
         self._recorder.unwritten[self] = None
-        if self._waiting > TOGETHER:
+        if self._waiting > MAX_WRITE:
             self.write_out()
 
     def write_out(self, *, last: bool = False) -> None:
@@ -329,9 +329,9 @@ class Writing:
         except OSError as error:
             self._recorder.warn(error)
             self._lost = True
-            self._begun = folder.give_up(self._name)
+            self._begun = folder.abandon(self._name)
 
-    def _end(self, line: End, over: bool) -> None:
+    def _end(self, line: RecordingEnd, over: bool) -> None:
         for stream in sorted(self._streams):
             self.safely(self._flush, stream, line.at)
         self.safely(self.write_out)
@@ -345,21 +345,23 @@ class Writing:
         whole = self._begun and not self._lost and self._cut is None
         self._recorder.ended("written" if whole else "cut" if self._begun else "dropped")
 
-    def _write_last(self, line: End) -> None:
+    def _write_last(self, line: RecordingEnd) -> None:
         if not self._failed:
-            self.safely(lambda: self._unwritten.append(written(clean(replace(line, cut=self._cut), self._redactor))))
-        if self._failed:  # our own words alone: nobody knows whether anything else can be redacted
-            self._unwritten = [written(End(at=line.at, cut=self._cut))]
+            self.safely(
+                lambda: self._unwritten.append(encode_line(redact_line(replace(line, cut=self._cut), self._redactor)))
+            )
+        if self._failed:  # our own words only: it is unknown whether anything else can be redacted
+            self._unwritten = [encode_line(RecordingEnd(at=line.at, cut=self._cut))]
         self.safely(self.write_out, last=True)
 
     def _finish(self) -> None:
-        """Give the file the name of one that is written to no more."""
+        """Rename the file to that of a finished one."""
         try:
             self._recorder.folder.finish(self._name)
         except OSError as error:
             self._recorder.warn(error)
             self._lost = True
-            self._recorder.folder.give_up(self._name)
+            self._recorder.folder.abandon(self._name)
         else:
             self._recorder.worked()
 

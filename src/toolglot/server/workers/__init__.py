@@ -1,1 +1,1 @@
-"""Several processes behind one address: a parent that serves nothing itself, and workers that do nothing else."""
+"""Several processes behind one address: a parent that supervises, and workers that serve."""

@@ -1,4 +1,4 @@
-"""What a parent fails with."""
+"""Errors of the parent process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the same for all workers is done here, once and before them; then their supervisor takes over."""
+"""Everything that is common to all workers is done here once, before they start; then their supervisor takes over."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from toolglot.server import logs
 from toolglot.server import run as server
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.starting import Start, Wishes, configured, start
-from toolglot.server.workers.seat import Seat
-from toolglot.server.workers.supervisor import WRONG, Supervisor
+from toolglot.server.workers.supervisor import WRONG_STATUS, WorkerSupervisor
+from toolglot.server.workers.worker_slot import WorkerSlot
 from toolglot.upstream.discovery import Discovery, probe_local
 from toolglot.upstream.http_client import HttpTransport
 
 log = logging.getLogger("toolglot.server")
 
 
-class Plan(Struct, frozen=True):
-    """What workers that are started now are started with."""
+class WorkerPlan(Struct, frozen=True):
+    """What new workers are started with."""
 
     start: Start
     local: Discovery | None
@@ -44,11 +44,11 @@ def supervise(
 ) -> None:
     """Serve with the workers of this configuration until a signal ends it."""
     workers = config.server.workers
-    _refuse_what_cannot_be_shared(config, workers)
-    Parent(replace(wishes, shares=workers), environ, log_format, quiet).run(listen(config, workers), on_ready)
+    _refuse_unshareable(config, workers)
+    WorkerParent(replace(wishes, shares=workers), environ, log_format, quiet).run(listen(config, workers), on_ready)
 
 
-class Parent:
+class WorkerParent:
     def __init__(self, wishes: Wishes, environ: Mapping[str, str], log_format: str | None, quiet: bool) -> None:
         self._wishes = wishes
         self._environ = environ
@@ -57,26 +57,26 @@ class Parent:
 
     def run(self, listeners: list[socket.socket], on_ready: Callable[[str, Start], None]) -> None:
         url, self._port = server.address_of(listeners[0]), listeners[0].getsockname()[1]
-        plan = self._plan = asyncio.run(self._rehearse())
+        plan = self._plan = asyncio.run(self._dry_run())
         config = plan.start.gateway.config
         logs.set_up(server.log_config(config.log, self._log_format, self._quiet), lambda: plan.start.gateway.secrets)
-        supervisor = Supervisor(
+        supervisor = WorkerSupervisor(
             listeners,
-            self._work,
+            self._run_worker,
             prepare=self._prepare,
             on_ready=lambda: on_ready(url, plan.start),
             drain=config.limits.drain,
             patience=config.limits.worker_silence,
         )
-        # What is here stays, and the collector need not look through it, which writes to memory that is shared: after
-        # 8,400 requests a worker has 16 MB of its own, and would have 25.
+        # Existing objects stay, and freezing them keeps the collector from writing to shared memory: after 8,400
+        # requests a worker has 16 MB of its own, and would have 25.
         gc.collect()
         gc.freeze()
         supervisor.run()
 
-    async def _rehearse(self) -> Plan:
-        """What each worker will do for itself, but for discovery: what is wrong is told before there are any, and all
-        of them find the same servers on this machine."""
+    async def _dry_run(self) -> WorkerPlan:
+        """Do what each worker will do, except discovery: problems are reported before there are workers, and all of
+        them find the same local servers."""
         config, _, _ = configured(self._wishes, self._environ)
         local = await probe_local(self._environ, own_port=self._port) if config.discover else None
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
@@ -84,20 +84,20 @@ class Parent:
             begun = await start(self._wishes, self._environ, transport, own_port=self._port, local=local)
         finally:
             await transport.close()
-        server.event_loop()  # loaded, for the workers to share
-        return Plan(begun, local)
+        server.event_loop()  # loaded here, for the workers to share
+        return WorkerPlan(begun, local)
 
     def _prepare(self) -> bool:
-        """Read everything again for new workers; False when it is wrong."""
+        """Read everything again for new workers; False if it is invalid."""
         before = self._plan.start.gateway.config
         try:
-            plan = asyncio.run(self._rehearse())
-            _refuse_what_cannot_be_shared(plan.start.gateway.config, self._wishes.shares)
+            plan = asyncio.run(self._dry_run())
+            _refuse_unshareable(plan.start.gateway.config, self._wishes.shares)
         except (ConfigError, UnsafeServerError) as error:
             log.error("the configuration is wrong, and the workers stay as they are:\n%s", error)
             return False
         except Exception:
-            # Whatever it is, it must not end those that serve.
+            # No error may end the workers that serve.
             log.exception("the configuration could not be loaded, and the workers stay as they are")
             return False
         for field in ("host", "port", "workers"):
@@ -106,29 +106,29 @@ class Parent:
         self._plan = plan
         return True
 
-    def _work(self, listener: socket.socket, line: socket.socket) -> int:
-        """In a process of its own."""
-        seat = Seat(listener, line, self._plan.local)
+    def _run_worker(self, listener: socket.socket, line: socket.socket) -> int:
+        """Runs in a separate process."""
+        seat = WorkerSlot(listener, line, self._plan.local)
         try:
             server.run(self._wishes, self._environ, log_format=self._log_format, quiet=self._quiet, seat=seat)
         except (ConfigError, UnsafeServerError) as error:
             log.error("the configuration is wrong:\n%s", error)
-            return WRONG
+            return WRONG_STATUS
         return 0
 
 
 def listen(config: Config, workers: int) -> list[socket.socket]:
-    """A socket for each worker, all of one address. The kernel of Linux shares connections out among them; other ones
-    do not, and there all workers have the same."""
+    """Open a socket for each worker, all at one address. Linux distributes connections among them; other kernels do
+    not, and there all workers share one socket."""
     if sys.platform != "linux":
         return [server.listen(config)] * workers
-    # Whoever listens there already, and lets others do so, would be joined: without a word they cannot be.
+    # If another process listens there with port sharing, we would join it: without this check, silently.
     server.bound(config).close()
     first = server.listen(config, shared=True)
     same = replace(config, server=replace(config.server, port=first.getsockname()[1]))
     return [first, *(server.listen(same, shared=True) for _ in range(workers - 1))]
 
 
-def _refuse_what_cannot_be_shared(config: Config, workers: int) -> None:
+def _refuse_unshareable(config: Config, workers: int) -> None:
     if problem := store_problem(config, workers):
         raise ConfigError([Problem(file="--workers", message=problem)])

@@ -1,14 +1,13 @@
-"""The parent: starts workers, starts those again that die or hang, replaces them one after the other, and ends with
-them.
+"""The parent: starts workers, restarts those that die or hang, replaces them one by one, and ends with them.
 
 A worker that is stopped, or whose event loop hangs, still has its listening socket, and the kernel gives it connections
-that nobody serves. So the parent pings the workers that serve, and kills one that does not answer: its successor takes
-over the socket, with all who wait there.
+that nobody serves. So the parent pings the serving workers, and kills one that does not answer: its successor takes
+over the socket, with all waiting connections.
 
-The listening sockets are the parent's, one for each worker where the kernel shares connections out among several. A
-successor takes over the very socket, with all who wait to be taken: none is refused or reset while workers change.
+The listening sockets belong to the parent, one per worker if the kernel distributes connections. A successor takes over
+the same socket with its backlog: no connection is refused or reset while workers change.
 
-The parent has no event loop and no thread, because workers are forks of it: whatever is loaded stays shared memory.
+The parent has no event loop and no thread, because workers are forks of it: everything loaded stays shared memory.
 """
 
 from __future__ import annotations
@@ -25,48 +24,59 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from toolglot.server.reload import ends_with_terminal, has_terminal
-from toolglot.server.workers.child import Child
+from toolglot.server.workers.broadcast import QuestionBroadcast
 from toolglot.server.workers.errors import GaveUpError
-from toolglot.server.workers.hub import Hub
-from toolglot.server.workers.line import Answer, Ask, Go, Last, Leave, Leaving, Message, Ping, Pong, Ready
+from toolglot.server.workers.ipc import (
+    AskOthers,
+    FinalCounts,
+    IpcMessage,
+    Ping,
+    Pong,
+    StartServing,
+    StopServing,
+    WorkerAnswer,
+    WorkerLeaving,
+    WorkerReady,
+)
+from toolglot.server.workers.worker_process import WorkerProcess
 
 log = logging.getLogger("toolglot.server")
 
 BACK_OFF = (0.0, 0.1, 0.4, 1.0, 2.0)
-"""Seconds until a worker that died soon after its start is started again: the first time, the second ... At last it is
-given up."""
-STEADY = 10.0
-"""Seconds after which a worker's end has nothing to do with its start."""
-STARTING = 60.0
-"""Seconds that a worker has to get ready."""
-GRACE = 20.0
-"""Seconds that a worker has to tidy up, beside those for its running requests, before it is killed."""
-PINGS = 3
-"""Pings in the time that a worker may be silent."""
-LATE = 1.0
-"""Seconds by which the parent may wake too late before it no longer blames its workers: it was stopped itself, with all
-of them maybe, as by Ctrl-Z."""
-WRONG = 2
-"""The exit status of a worker that could never serve: another try would end the same."""
+"""Seconds until a worker that died soon after its start is restarted: the first time, the second … Then it is given
+up."""
+STEADY_AFTER = 10.0
+"""Seconds after which a worker's end is unrelated to its start."""
+START_TIMEOUT = 60.0
+"""Seconds for a worker to become ready."""
+KILL_GRACE = 20.0
+"""Seconds for a worker to clean up, in addition to those for its running requests, before it is killed."""
+PINGS_PER_LIMIT = 3
+"""Pings within the time that a worker may be silent."""
+LATE_WAKEUP = 1.0
+"""If the parent wakes up this many seconds late, it does not blame its workers: it was stopped itself, perhaps with all
+of them, as by Ctrl-Z."""
+WRONG_STATUS = 2
+"""Exit status of a worker that can never serve: a restart would end the same way."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
-_AT_FIRST = {signal.SIGINT: signal.SIG_IGN, signal.SIGUSR2: signal.SIG_IGN}
-"""What a worker does on a signal until it serves. SIGINT comes from a terminal, which sends it to the parent too."""
+_INITIAL_HANDLERS = {signal.SIGINT: signal.SIG_IGN, signal.SIGUSR2: signal.SIG_IGN}
+"""Signal handlers of a worker until it serves. A terminal sends SIGINT to the parent as well."""
 
 
-class _Slot:
-    """A worker's place. `before` serves on while its successor, `child`, gets ready."""
+class _SupervisedSlot:
+    """A worker's slot. `before` keeps serving while its successor, `child`, becomes ready."""
 
     def __init__(self, number: int, listener: socket.socket) -> None:
         self.number = number
         self.listener = listener
-        self.child: Child | None = None
-        self.before: Child | None = None
+        self.child: WorkerProcess | None = None
+        self.before: WorkerProcess | None = None
         self.deaths = 0
         self.start_at: float | None = None
 
 
-class Supervisor:
+class WorkerSupervisor:
     """
     Args:
         listeners: the sockets, one for each worker.
@@ -87,26 +97,26 @@ class Supervisor:
         drain: float,
         patience: float,
     ) -> None:
-        self._slots = [_Slot(number, listener) for number, listener in enumerate(listeners, 1)]
+        self._slots = [_SupervisedSlot(number, listener) for number, listener in enumerate(listeners, 1)]
         self._work = work
         self._prepare = prepare
         self._on_ready = on_ready
         self._drain = drain
         self._silence = patience
-        self._hub = Hub()
-        self._children: dict[int, Child] = {}
-        self._waiting: deque[_Slot] = deque()  # to be replaced, after
-        self._replacing: _Slot | None = None
+        self._hub = QuestionBroadcast()
+        self._children: dict[int, WorkerProcess] = {}
+        self._waiting: deque[_SupervisedSlot] = deque()  # to be replaced, after
+        self._replacing: _SupervisedSlot | None = None
         self._begun = False
         self._ending = False
         self._failure: str | None = None
         self._ends_with_terminal = ends_with_terminal()
-        self._at_first = {**_AT_FIRST, signal.SIGHUP: signal.getsignal(signal.SIGHUP)}
+        self._at_first = {**_INITIAL_HANDLERS, signal.SIGHUP: signal.getsignal(signal.SIGHUP)}
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
 
     def run(self) -> None:
-        """Until a signal ends it and all workers are gone. Raises `GaveUpError`."""
+        """Run until a signal ends it and all workers are gone. Raises `GaveUpError`."""
         self._listen_to_signals()
         try:
             for slot in self._slots:
@@ -124,67 +134,67 @@ class Supervisor:
         self._selector.register(self._woken, selectors.EVENT_READ)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
-            signal.signal(number, lambda _number, _frame: None)  # the number comes by the socket
+            signal.signal(number, lambda _number, _frame: None)  # the number arrives through the socket
 
     def _turn(self) -> None:
-        """Wait for something to happen, and see to it."""
+        """Wait for an event, and handle it."""
         for child in self._children.values():
             if child.is_open:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if child.wants_to_send else 0)
                 self._selector.modify(child.line, events, child)
         before = time.monotonic()
-        patience = self._patience(before)
+        patience = self._next_timeout(before)
         found = self._selector.select(patience)
-        if patience is not None and time.monotonic() - before - patience > LATE:
+        if patience is not None and time.monotonic() - before - patience > LATE_WAKEUP:
             self._restart_silence_clocks()
         if any(key.data is None for key, _ in found):
-            self._hear_signals()
+            self._read_signals()
         for key, events in found:
             if key.data is not None and key.data.is_open:
                 if events & selectors.EVENT_WRITE:
                     key.data.send()
-                self._hear(key.data)
-        self._keep_time(time.monotonic())
+                self._receive(key.data)
+        self._check_deadlines(time.monotonic())
 
-    def _patience(self, now: float) -> float | None:
-        times = [self._hub.until, *(slot.start_at for slot in self._slots)]
+    def _next_timeout(self, now: float) -> float | None:
+        times = [self._hub.next_deadline, *(slot.start_at for slot in self._slots)]
         times += [child.kill_at for child in self._children.values()]
         times += [child.ping_at for child in self._children.values()]
         pinged = [child.pinged_at for child in self._children.values()]
         times += [None if since is None else since + self._silence for since in pinged]
         return min((max(at - now, 0.0) for at in times if at is not None), default=None)
 
-    def _keep_time(self, now: float) -> None:
-        self._hub.give_up(now, self._children.values())
+    def _check_deadlines(self, now: float) -> None:
+        self._hub.expire(now, self._children.values())
         for child in list(self._children.values()):
             if child.kill_at is not None and child.kill_at <= now:
                 log.warning("worker %d (process %d) takes too long, and is killed", child.number, child.pid)
                 child.kill_at = None
                 child.signal(signal.SIGKILL)
             if child.stage == "serving":
-                self._check_pulse(child, now)
+                self._check_ping(child, now)
         for slot in self._slots:
             if slot.start_at is not None and slot.start_at <= now and not self._ending:
                 self._start(slot)
 
-    def _check_pulse(self, child: Child, now: float) -> None:
-        """Ping a worker that serves, and kill it if it has not answered in time."""
+    def _check_ping(self, child: WorkerProcess, now: float) -> None:
+        """Ping a serving worker, and kill it if it has not answered in time."""
         if self._is_overdue(child, now) and child.is_open:
-            self._hear(child)  # this process may have been busy itself, and the answer is there
+            self._receive(child)  # this process may have been busy itself, and the answer may be there
         if self._is_overdue(child, now):
             text = "worker %d (process %d) has not answered for %g seconds, and is killed"
             log.error(text, child.number, child.pid, self._silence)
-            child.pinged_at = None  # once: what follows is its end
+            child.pinged_at = None  # only once: its end follows
             child.signal(signal.SIGKILL)
         elif child.ping_at is not None and child.ping_at <= now:
             child.ping_at, child.pinged_at = None, now
-            child.say(Ping())
+            child.queue_message(Ping())
 
-    def _is_overdue(self, child: Child, now: float) -> bool:
+    def _is_overdue(self, child: WorkerProcess, now: float) -> bool:
         return child.pinged_at is not None and child.pinged_at + self._silence <= now
 
     def _restart_silence_clocks(self) -> None:
-        """Give all workers time anew: this process was not there to hear them."""
+        """Restart the ping timeouts of all workers: this process could not receive."""
         now = time.monotonic()
         for child in self._children.values():
             if child.pinged_at is not None:
@@ -192,7 +202,7 @@ class Supervisor:
 
     # Signals
 
-    def _hear_signals(self) -> None:
+    def _read_signals(self) -> None:
         numbers = set[int]()
         with suppress(BlockingIOError):
             while data := self._woken.recv(1024):
@@ -203,10 +213,10 @@ class Supervisor:
             self._reload()
         if signal.SIGUSR2 in numbers:
             self._replace()
-        self._bury()
+        self._reap()
 
     def _end(self, *, again: bool = False) -> None:
-        """Have all workers leave; whoever asks again wants it now."""
+        """Make all workers leave; a second request ends them at once."""
         if again:
             for child in self._children.values():
                 child.signal(signal.SIGINT)
@@ -224,7 +234,7 @@ class Supervisor:
         if self._ends_with_terminal and not has_terminal():
             self._end()
         for child in self._children.values():
-            # Who is not ready may have read the file, and not listen yet.
+            # A worker that is not ready may have read the file, and does not listen yet.
             child.reload_wanted = child.stage == "starting"
             if child.stage in ("ready", "serving"):
                 child.signal(signal.SIGHUP)
@@ -249,31 +259,33 @@ class Supervisor:
 
     # Workers
 
-    def _start(self, slot: _Slot) -> None:
+    def _start(self, slot: _SupervisedSlot) -> None:
         slot.start_at = None
         ours, theirs = socket.socketpair()
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # or both would write what waits there
-        # A signal for the worker must not be taken by the parent's handlers in it.
+            stream.flush()  # otherwise both processes would write the buffer
+        # The parent's handlers must not handle a signal for the worker.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             pid = os.fork()
             if pid == 0:
-                self._be_worker(slot, ours, theirs, mask)
+                self._run_in_child(slot, ours, theirs, mask)
         except OSError as error:
             ours.close()
-            self._lose(slot, f"cannot be started: {error.strerror}", time.monotonic())
+            self._on_unexpected_exit(slot, f"cannot be started: {error.strerror}", time.monotonic())
             return
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             theirs.close()
-        child = slot.child = self._children[pid] = Child(pid, slot.number, ours, time.monotonic())
-        child.kill_at = child.began + STARTING
+        child = slot.child = self._children[pid] = WorkerProcess(pid, slot.number, ours, time.monotonic())
+        child.kill_at = child.began + START_TIMEOUT
         self._selector.register(ours, selectors.EVENT_READ, child)
         log.info("worker %d is process %d", slot.number, pid)
 
-    def _be_worker(self, slot: _Slot, ours: socket.socket, line: socket.socket, mask: Iterable[int]) -> None:
-        """In the new process, which never comes back from here."""
+    def _run_in_child(
+        self, slot: _SupervisedSlot, ours: socket.socket, line: socket.socket, mask: Iterable[int]
+    ) -> None:
+        """Runs in the new process, and never returns."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -296,36 +308,36 @@ class Supervisor:
                     stream.flush()
             os._exit(status)
 
-    def _dismiss(self, child: Child, *, successor: bool) -> None:
+    def _dismiss(self, child: WorkerProcess, *, successor: bool) -> None:
         child.stage, child.ping_at, child.pinged_at = "leaving", None, None
-        child.kill_at = time.monotonic() + self._drain + GRACE
-        child.say(Leave(successor))
+        child.kill_at = time.monotonic() + self._drain + KILL_GRACE
+        child.queue_message(StopServing(successor))
 
-    def _hear(self, child: Child) -> None:
-        for message in child.heard():
-            self._obey(child, message)
+    def _receive(self, child: WorkerProcess) -> None:
+        for message in child.receive():
+            self._handle_message(child, message)
         if not child.is_open:
             self._selector.unregister(child.line)
-            self._hub.silent(child, self._children.values())
+            self._hub.on_silence(child, self._children.values())
 
-    def _obey(self, child: Child, message: Message) -> None:
+    def _handle_message(self, child: WorkerProcess, message: IpcMessage) -> None:
         match message:
-            case Ready():
-                self._is_ready(child)
-            case Leaving():
-                self._is_leaving(child, message.seconds)
+            case WorkerReady():
+                self._on_ready_message(child)
+            case WorkerLeaving():
+                self._on_leaving(child, message.seconds)
             case Pong() if child.stage == "serving":
-                child.ping_at, child.pinged_at = time.monotonic() + self._silence / PINGS, None
-            case Last():
+                child.ping_at, child.pinged_at = time.monotonic() + self._silence / PINGS_PER_LIMIT, None
+            case FinalCounts():
                 child.counted = message.body
-            case Ask():
-                self._hub.asked(child, message, self._children.values(), time.monotonic())
-            case Answer():
-                self._hub.answered(child, message, self._children.values())
+            case AskOthers():
+                self._hub.on_ask(child, message, self._children.values(), time.monotonic())
+            case WorkerAnswer():
+                self._hub.on_answer(child, message, self._children.values())
             case _:
                 pass
 
-    def _is_ready(self, child: Child) -> None:
+    def _on_ready_message(self, child: WorkerProcess) -> None:
         child.hears = True
         if child.stage != "starting":
             return  # it was told to leave meanwhile
@@ -333,62 +345,64 @@ class Supervisor:
         if child.reload_wanted:
             child.signal(signal.SIGHUP)
         if self._begun:
-            self._go(self._slots[child.number - 1], child)
+            self._start_serving(self._slots[child.number - 1], child)
         elif all(slot.child is not None and slot.child.stage == "ready" for slot in self._slots):
             self._begun = True
             for slot in self._slots:
                 if slot.child is not None:
-                    self._go(slot, slot.child)
+                    self._start_serving(slot, slot.child)
             self._on_ready()
 
-    def _go(self, slot: _Slot, child: Child) -> None:
-        child.stage, child.ping_at = "serving", time.monotonic() + self._silence / PINGS
-        child.say(Go())
+    def _start_serving(self, slot: _SupervisedSlot, child: WorkerProcess) -> None:
+        child.stage, child.ping_at = "serving", time.monotonic() + self._silence / PINGS_PER_LIMIT
+        child.queue_message(StartServing())
         if slot.before is not None:
             self._dismiss(slot.before, successor=True)
         elif self._replacing is slot:
             self._replace_next()
 
-    def _is_leaving(self, child: Child, seconds: float) -> None:
+    def _on_leaving(self, child: WorkerProcess, seconds: float) -> None:
         asked, child.stage = child.stage == "leaving", "leaving"
         child.ping_at = child.pinged_at = None
-        child.kill_at = time.monotonic() + seconds + GRACE
+        child.kill_at = time.monotonic() + seconds + KILL_GRACE
         slot = self._slots[child.number - 1]
         if slot.before is child:
-            self._is_replaced(slot)
+            self._on_replaced(slot)
         elif slot.child is child and not asked and not self._ending:
             log.warning("worker %d (process %d) leaves, and another one takes its place", child.number, child.pid)
             self._start(slot)
 
-    def _is_replaced(self, slot: _Slot) -> None:
-        """Who was there before takes no more connections."""
+    def _on_replaced(self, slot: _SupervisedSlot) -> None:
+        """The former worker accepts no more connections."""
         slot.before = None
         if slot.child is not None and slot.child.stage == "serving" and self._replacing is slot:
             self._replace_next()
 
-    def _bury(self) -> None:
-        """See which workers have ended."""
+    def _reap(self) -> None:
+        """Find the workers that have ended."""
         for child in list(self._children.values()):
             pid, status = os.waitpid(child.pid, os.WNOHANG)
             if pid:
                 if child.is_open:
-                    self._hear(child)  # what it said last; nobody is left who could hold its end of the line
+                    self._receive(child)  # its last messages; no other process holds its end of the socket
                 del self._children[pid]
-                self._hub.gone(child, self._children.values())
+                self._hub.on_exit(child, self._children.values())
                 child.line.close()
-                self._miss(child, os.waitstatus_to_exitcode(status))
+                self._on_exit(child, os.waitstatus_to_exitcode(status))
 
-    def _miss(self, child: Child, status: int) -> None:
-        """What the end of a worker means for its place."""
+    def _on_exit(self, child: WorkerProcess, status: int) -> None:
+        """Handle the end of a worker in its slot."""
         slot = self._slots[child.number - 1]
         if slot.before is child:
-            self._is_replaced(slot)
+            self._on_replaced(slot)
         elif slot.child is child and not self._ending and child.stage != "leaving":
             how = f"ended with status {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
-            self._lose(slot, f"(process {child.pid}) {how}", child.began, final=status == WRONG and not self._begun)
+            self._on_unexpected_exit(
+                slot, f"(process {child.pid}) {how}", child.began, final=status == WRONG_STATUS and not self._begun
+            )
 
-    def _lose(self, slot: _Slot, how: str, began: float, *, final: bool = False) -> None:
-        """A worker that was started at this time is gone, and nobody has sent it away."""
+    def _on_unexpected_exit(self, slot: _SupervisedSlot, how: str, began: float, *, final: bool = False) -> None:
+        """A worker that started at this time has ended unexpectedly."""
         slot.child, slot.before = slot.before, None
         if slot.child is not None:
             self._waiting.clear()
@@ -396,7 +410,7 @@ class Supervisor:
             log.error("the new worker %d %s: the others stay as they are", slot.number, how)
             return
         now = time.monotonic()
-        slot.deaths = 1 if now - began >= STEADY else slot.deaths + 1
+        slot.deaths = 1 if now - began >= STEADY_AFTER else slot.deaths + 1
         if final or slot.deaths > len(BACK_OFF):
             self._failure = f"worker {slot.number} {how}, {slot.deaths} times in a row soon after its start"
             self._end()

@@ -1,10 +1,10 @@
-"""The table of formats. A new one is a record here and cases for it in the tests."""
+"""The table of formats. To add one, add a record here and cases for it in the tests."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from toolglot.textcalls.dropped import is_tag
+from toolglot.textcalls.dropped_marks import looks_like_tag
 from toolglot.textcalls.formats.enveloped import BARE_LIST, BARE_OBJECT, ENVELOPED, FENCED
 from toolglot.textcalls.formats.literal import LITERAL, PYTHON_LIST
 from toolglot.textcalls.formats.named import NAMED
@@ -16,30 +16,30 @@ FORMATS: dict[str, Format] = {text_format.name: text_format for text_format in A
 """Every format by its name."""
 ALIASES: dict[str, str] = {alias: text_format.name for text_format in ALL for alias in text_format.aliases}
 WHOLE_ANSWER = tuple(replace(call, whole=True) for call in (BARE_OBJECT, BARE_LIST, FENCED, PYTHON_LIST))
-"""Calls without the marks that the model was told to use: they count only if the answer begins with them."""
+"""Formats without the marks that the prompt asks for: they count only at the beginning of the answer."""
 AUTO = "auto"
-"""The name of the reader that knows every format at once."""
+"""The name of the parser that reads every format."""
 
 
 def _union(formats: tuple[Format, ...]) -> Format:
-    """A format that reads what any of these reads; the first that fits a mark wins."""
+    """Combine formats; the first that matches a mark wins."""
     return Format(
         name=AUTO,
         title="whatever the model writes",
         calls=tuple(dict.fromkeys(call for text_format in formats for call in text_format.calls)),
         sections=tuple(dict.fromkeys(section for text_format in formats for section in text_format.sections)),
-        # What is ordinary text, or a tag of any markup, means something only to the models that were taught it.
+        # Ordinary text, or a tag of any markup, has a meaning only to the models that were trained on it.
         thinking=tuple(
             dict.fromkeys(pair for text_format in formats for pair in text_format.thinking if not pair[0][:1].isalnum())
         ),
         dropped=tuple(
-            dict.fromkeys(mark for text_format in formats for mark in text_format.dropped if not is_tag(mark))
+            dict.fromkeys(mark for text_format in formats for mark in text_format.dropped if not looks_like_tag(mark))
         ),
         messages=FORMATS["harmony"].messages,
     )
 
 
-# Harmony's messages are tried by its first call, so it stands first. Functionary 3.2 and olmo3 have openers that are
+# Harmony's messages are read with its first call, so it comes first. Functionary 3.2 and olmo3 have openers that are
 # ordinary text, or another format's section.
 READ_BY_AUTO = (
     FORMATS["harmony"],
@@ -53,16 +53,16 @@ AUTO_FORMAT = _union(READ_BY_AUTO)
 
 
 def find_format(name: str) -> Format:
-    """The format of this name or alias; `auto` reads them all.
+    """Return the format of this name or alias; `auto` reads all formats.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such format.
     """
     if name == AUTO:
         return AUTO_FORMAT
     found = FORMATS.get(ALIASES.get(name, name))
     if found is None:
-        from difflib import get_close_matches  # needed for mistakes
+        from difflib import get_close_matches  # needed only for errors
 
         near = get_close_matches(name, [*FORMATS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

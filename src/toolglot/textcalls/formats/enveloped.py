@@ -1,16 +1,16 @@
-"""Formats whose calls are JSON objects that hold the name and the arguments."""
+"""Formats whose calls are JSON objects with the name and the arguments."""
 
 from __future__ import annotations
 
-from toolglot.textcalls.formats.tagged import CALLED_IN_TAG, GLM_CALL, QWEN_CODER_CALL, QWEN_CODER_CLOSED
-from toolglot.textcalls.grammar import Call, Format, Header
+from toolglot.textcalls.formats.tagged import CALLED_IN_TAG, GLM_CALL, QWEN_CODER_CALL, QWEN_CODER_SELF_CLOSING
+from toolglot.textcalls.grammar import CallSyntax, Format, Header
 
-HERMES_CALL = Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))
-BARE_OBJECT = Call(
+HERMES_CALL = CallSyntax(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))
+BARE_OBJECT = CallSyntax(
     header=Header(("{",), keeps_opener=True), body="envelope", weak=True, line_start=True, first="{", closers=()
 )
-BARE_LIST = Call(header=Header(("[",), keeps_opener=True), body="envelope", weak=True, line_start=True, first="[")
-FENCED = Call(
+BARE_LIST = CallSyntax(header=Header(("[",), keeps_opener=True), body="envelope", weak=True, line_start=True, first="[")
+FENCED = CallSyntax(
     header=Header(("```",), ("\n",), r"(?:json|JSON|tool_call|tool_code|tool)?[ \t\r]*"),
     body="envelope",
     weak=True,
@@ -18,8 +18,8 @@ FENCED = Call(
     first="{[",
     closers=("```",),
 )
-MISTRAL_CALL = Call(header=Header(("[TOOL_CALLS]",)), body="envelope")
-COHERE_CALL = Call(header=Header(("<|START_ACTION|>",)), body="envelope", closers=("<|END_ACTION|>",))
+MISTRAL_CALL = CallSyntax(header=Header(("[TOOL_CALLS]",)), body="envelope")
+COHERE_CALL = CallSyntax(header=Header(("<|START_ACTION|>",)), body="envelope", closers=("<|END_ACTION|>",))
 COHERE_DROPPED = (
     "<|START_RESPONSE|>",
     "<|END_RESPONSE|>",
@@ -30,18 +30,18 @@ COHERE_DROPPED = (
     "<|START_OF_TURN_TOKEN|>",
 )
 COHERE_THINKING = (("<|START_THINKING|>", "<|END_THINKING|>"),)
-TOOL_CALLS_CALL = Call(header=Header(("<tool_calls>",)), body="envelope", closers=("</tool_calls>",))
+TOOL_CALLS_CALL = CallSyntax(header=Header(("<tool_calls>",)), body="envelope", closers=("</tool_calls>",))
 
 ENVELOPED: tuple[Format, ...] = (
     Format(
         name="deepchat",
         title="<function_call> JSON (DeepChat)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("<function_call>",)),
                 body="envelope",
                 closers=("</function_call>",),
-                # A record of a call that was run already, which models echo.
+                # A record of a finished call, which models echo.
                 refused_keys=("function_call_record",),
             ),
         ),
@@ -50,14 +50,16 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="hermes_json",
         title="<tool_call> JSON (Hermes, Qwen 2.5 and 3, QwQ, Granite 4)",
-        calls=(HERMES_CALL, QWEN_CODER_CLOSED, QWEN_CODER_CALL, CALLED_IN_TAG, GLM_CALL),
+        calls=(HERMES_CALL, QWEN_CODER_SELF_CLOSING, QWEN_CODER_CALL, CALLED_IN_TAG, GLM_CALL),
         sections=(("<tool_call>", "</tool_call>"),),
         aliases=("hermes", "qwen", "qwen25", "qwen3", "granite4"),
     ),
     Format(
         name="longcat",
         title="<longcat_tool_call> JSON (LongCat)",
-        calls=(Call(header=Header(("<longcat_tool_call>",)), body="envelope", closers=("</longcat_tool_call>",)),),
+        calls=(
+            CallSyntax(header=Header(("<longcat_tool_call>",)), body="envelope", closers=("</longcat_tool_call>",)),
+        ),
         thinking=(("<think>", "</think>"), ("<longcat_think>", "</longcat_think>")),
     ),
     Format(name="markdown_json", title="JSON in a code block", calls=(FENCED,), aliases=("fenced_json",)),
@@ -66,7 +68,7 @@ ENVELOPED: tuple[Format, ...] = (
         title="a bare JSON object (Llama 3)",
         calls=(
             BARE_OBJECT,
-            Call(header=Header(("<|python_tag|>",)), body="envelope", first="{["),
+            CallSyntax(header=Header(("<|python_tag|>",)), body="envelope", first="{["),
         ),
         dropped=("<|eom_id|>", "<|eot_id|>"),
         aliases=("llama3", "llama31", "bare_json"),
@@ -93,32 +95,34 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="granite3",
         title="<|tool_call|> with a JSON list (Granite 3)",
-        calls=(Call(header=Header(("<|tool_call|>", "<tool_call>")), body="envelope", closers=("</tool_call>",)),),
+        calls=(
+            CallSyntax(header=Header(("<|tool_call|>", "<tool_call>")), body="envelope", closers=("</tool_call>",)),
+        ),
         dropped=("<|end_of_text|>", "<response>", "</response>"),
         aliases=("granite",),
     ),
     Format(
         name="granite_20b_fc",
         title="<function_call> without an end (Granite 20B)",
-        calls=(Call(header=Header(("<function_call>",)), body="envelope"),),
+        calls=(CallSyntax(header=Header(("<function_call>",)), body="envelope"),),
     ),
     Format(
         name="phi4_functools",
         title="functools with a JSON list (Phi-4)",
-        calls=(Call(header=Header(("functools",)), body="envelope", first="["),),
+        calls=(CallSyntax(header=Header(("functools",)), body="envelope", first="["),),
         aliases=("phi4", "functools"),
     ),
     Format(
         name="firefunction_v2",
         title="functools with a JSON list (FireFunction)",
-        calls=(Call(header=Header((" functools", "functools")), body="envelope", first="["),),
+        calls=(CallSyntax(header=Header((" functools", "functools")), body="envelope", first="["),),
         aliases=("firefunction",),
     ),
     Format(
         name="internlm2",
         title="<|plugin|> JSON (InternLM 2)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("<|action_start|><|plugin|>", "<|action_start|> <|plugin|>")),
                 body="envelope",
                 closers=("<|action_end|>",),
@@ -137,13 +141,13 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="nemotron_toolcall",
         title="<TOOLCALL> with a JSON list (Nemotron)",
-        calls=(Call(header=Header(("<TOOLCALL>",)), body="envelope", closers=("</TOOLCALL>",)),),
+        calls=(CallSyntax(header=Header(("<TOOLCALL>",)), body="envelope", closers=("</TOOLCALL>",)),),
         aliases=("nemotron",),
     ),
     Format(
         name="gigachat3",
         title="function call<|role_sep|> JSON (GigaChat 3)",
-        calls=(Call(header=Header(("function call<|role_sep|>", "<|function_call|>")), body="envelope"),),
+        calls=(CallSyntax(header=Header(("function call<|role_sep|>", "<|function_call|>")), body="envelope"),),
         dropped=("<|message_sep|>",),
         aliases=("gigachat",),
     ),
@@ -166,7 +170,7 @@ ENVELOPED: tuple[Format, ...] = (
         name="cohere_command_r_plus",
         title="Action: with JSON in a code block (Command R+)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("Action:",), ("```json", "```"), r"\s*", allowed=r"\s"),
                 body="envelope",
                 closers=("```",),
@@ -180,7 +184,11 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="apertus",
         title="<|tools_prefix|> with {name: arguments} (Apertus)",
-        calls=(Call(header=Header(("<|tools_prefix|>",)), body="envelope", closers=("<|tools_suffix|>",), keyed=True),),
+        calls=(
+            CallSyntax(
+                header=Header(("<|tools_prefix|>",)), body="envelope", closers=("<|tools_suffix|>",), keyed=True
+            ),
+        ),
         thinking=(("<|inner_prefix|>", "<|inner_suffix|>"), ("<think>", "</think>")),
     ),
     Format(
@@ -192,6 +200,8 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="inkling",
         title="<|content_invoke_tool_json|> (Inkling)",
-        calls=(Call(header=Header(("<|content_invoke_tool_json|>",)), body="envelope", closers=("<|end_message|>",)),),
+        calls=(
+            CallSyntax(header=Header(("<|content_invoke_tool_json|>",)), body="envelope", closers=("<|end_message|>",)),
+        ),
     ),
 )

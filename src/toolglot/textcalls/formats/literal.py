@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from toolglot.textcalls.formats.enveloped import BARE_LIST
-from toolglot.textcalls.grammar import Call, Format, Header
+from toolglot.textcalls.grammar import CallSyntax, Format, Header
 
-PYTHON_LIST = Call(header=Header(("[",), keeps_opener=True), body="python", weak=True, line_start=True, first="[")
+PYTHON_LIST = CallSyntax(header=Header(("[",), keeps_opener=True), body="python", weak=True, line_start=True, first="[")
 GEMMA_NAME = r"\s*call:\s*(?P<name>[^\s{}]+)\s*"
 
 LITERAL: tuple[Format, ...] = (
     Format(
         name="pythonic",
         title="[f(a=1)] (Llama 3.2 and 4, ToolACE)",
-        calls=(PYTHON_LIST, Call(header=Header(("<|python_start|>", "<|python_tag|>")), body="python", first="[")),
+        calls=(
+            PYTHON_LIST,
+            CallSyntax(header=Header(("<|python_start|>", "<|python_tag|>")), body="python", first="["),
+        ),
         dropped=("<|python_end|>", "<|eom|>", "<|eot|>"),
         aliases=("llama4", "toolace", "python"),
     ),
     Format(
         name="olmo3",
         title="<function_calls> with a Python call a line (OLMo 3)",
-        calls=(Call(header=Header(("<function_calls>",)), body="python", first="", closers=("</function_calls>",)),),
+        calls=(
+            CallSyntax(header=Header(("<function_calls>",)), body="python", first="", closers=("</function_calls>",)),
+        ),
         aliases=("olmo",),
     ),
     Format(
         name="lfm2",
         title="<|tool_call_start|>[f(a=1)] (LFM2)",
         calls=(
-            Call(header=Header(("<|tool_call_start|>",)), body="python", first="[", closers=("<|tool_call_end|>",)),
-            Call(header=Header(("<|tool_call_start|>",)), body="envelope", closers=("<|tool_call_end|>",)),
+            CallSyntax(
+                header=Header(("<|tool_call_start|>",)), body="python", first="[", closers=("<|tool_call_end|>",)
+            ),
+            CallSyntax(header=Header(("<|tool_call_start|>",)), body="envelope", closers=("<|tool_call_end|>",)),
             PYTHON_LIST,
             BARE_LIST,
         ),
@@ -37,7 +44,7 @@ LITERAL: tuple[Format, ...] = (
         name="gemma4",
         title="<|tool_call>call:name{…} (Gemma 4)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("<|tool_call>",), ("{",), GEMMA_NAME, keeps_end=True),
                 body="braces",
                 first="{",
@@ -53,7 +60,7 @@ LITERAL: tuple[Format, ...] = (
         name="functiongemma",
         title="<start_function_call>call:name{…} (FunctionGemma)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("<start_function_call>",), ("{",), GEMMA_NAME, keeps_end=True),
                 body="braces",
                 first="{",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolglot.textcalls.grammar import Call, Format, Header, Messages, Route
+from toolglot.textcalls.grammar import CallSyntax, Format, Header, MessageRoute, Messages
 
 NAME = r"(?P<name>[^\s\[\]{}<>\"]+)"
 DEEPSEEK_SECTION = (("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),)
 DEEPSEEK_END = "<｜tool▁call▁end｜>"
-DEEPSEEK_V3_CALL = Call(
+DEEPSEEK_V3_CALL = CallSyntax(
     header=Header(
         ("<｜tool▁call▁begin｜>",),
         ("```json", "```"),
@@ -18,19 +18,19 @@ DEEPSEEK_V3_CALL = Call(
     first="{",
     closers=("```", DEEPSEEK_END),
 )
-DEEPSEEK_V31_CALL = Call(
+DEEPSEEK_V31_CALL = CallSyntax(
     header=Header(("<｜tool▁call▁begin｜>",), ("<｜tool▁sep｜>",), r"\s*" + NAME + r"\s*", allowed=r"."),
     body="json",
     first="{<",
     closers=(DEEPSEEK_END,),
 )
-FUNCTIONARY_CALL = Call(
+FUNCTIONARY_CALL = CallSyntax(
     header=Header(("<function=",), (">",), NAME, allowed=r"[^<>\n]"),
     body="json",
     first="{",
     closers=("</function>",),
 )
-MISTRAL_ARGS_CALL = Call(
+MISTRAL_ARGS_CALL = CallSyntax(
     header=Header(
         ("[TOOL_CALLS]",),
         ("[ARGS]",),
@@ -48,8 +48,8 @@ NAMED: tuple[Format, ...] = (
         calls=(
             MISTRAL_ARGS_CALL,
             # Some servers drop the marks between name and arguments, and older models write a list.
-            Call(header=Header(("[TOOL_CALLS]",)), body="envelope"),
-            Call(
+            CallSyntax(header=Header(("[TOOL_CALLS]",)), body="envelope"),
+            CallSyntax(
                 header=Header(("[TOOL_CALLS]",), ("{",), r"\s*" + NAME + r"\s*", allowed=r"[^\n\[]", keeps_end=True),
                 body="json",
                 first="{",
@@ -78,7 +78,7 @@ NAMED: tuple[Format, ...] = (
         name="kimi_k2",
         title="<|tool_call_begin|>functions.name:0 (Kimi K2)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(
                     ("<|tool_call_begin|>",),
                     ("<|tool_call_argument_begin|>",),
@@ -104,13 +104,15 @@ NAMED: tuple[Format, ...] = (
         name="functionary_v32",
         title=">>>name (Functionary 3.2)",
         calls=(
-            Call(header=Header((">>>",), ("\n",), NAME + r"\r?"), body="json", first="{", weak=True, line_start=True),
+            CallSyntax(
+                header=Header((">>>",), ("\n",), NAME + r"\r?"), body="json", first="{", weak=True, line_start=True
+            ),
         ),
         messages=Messages(
             openers=(">>>",),
             ends=("\n",),
             closers=(),
-            routes=(Route(r"^all\r?$", "calls"), Route(r"^(?P<name>[\w.-]+)\r?$", "call")),
+            routes=(MessageRoute(r"^all\r?$", "calls"), MessageRoute(r"^(?P<name>[\w.-]+)\r?$", "call")),
             at_start=("",),
         ),
     ),
@@ -118,7 +120,7 @@ NAMED: tuple[Format, ...] = (
         name="cherry_tool_use",
         title="<tool_use><name> (Cherry Studio)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(
                     ("<tool_use>",),
                     ("<arguments>",),
@@ -136,7 +138,7 @@ NAMED: tuple[Format, ...] = (
         name="react",
         title="Action: and Action Input: (ReAct)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(
                     ("Action:",),
                     ("\nAction Input:", "\nAction input:", "\r\nAction Input:"),
@@ -155,7 +157,7 @@ NAMED: tuple[Format, ...] = (
         name="qwen_flower",
         title="✿FUNCTION✿: and ✿ARGS✿: (Qwen-Agent)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("✿FUNCTION✿:",), ("\n✿ARGS✿:",), r"[ \t]*(?P<name>[^\n]+?)[ \t]*"),
                 body="json",
                 first="",
@@ -168,7 +170,7 @@ NAMED: tuple[Format, ...] = (
         name="harmony",
         title="channels and recipients (gpt-oss)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(("<|channel|>",), ("<|message|>",)),
                 body="json",
                 first="",
@@ -181,10 +183,10 @@ NAMED: tuple[Format, ...] = (
             ends=("<|message|>",),
             closers=("<|end|>", "<|call|>", "<|return|>"),
             routes=(
-                Route(r"to=functions\.(?P<name>[^\s<]+)", "call"),
-                Route(r"to=(?!assistant)\S", "reasoning"),
-                Route(r"analysis", "reasoning"),
-                Route(r"", "text"),
+                MessageRoute(r"to=functions\.(?P<name>[^\s<]+)", "call"),
+                MessageRoute(r"to=(?!assistant)\S", "reasoning"),
+                MessageRoute(r"analysis", "reasoning"),
+                MessageRoute(r"", "text"),
             ),
             at_start=(" to=", "to="),
         ),

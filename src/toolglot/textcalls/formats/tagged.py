@@ -1,10 +1,10 @@
-"""Formats with one tag a parameter."""
+"""Formats with one tag per parameter."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from toolglot.textcalls.grammar import Call, Format, Header, Messages, Parameter, Route
+from toolglot.textcalls.grammar import CallSyntax, Format, Header, MessageRoute, Messages, Parameter
 
 ATTRIBUTE = r"""\s+name\s*=\s*(?:"(?P<{group}>[^"]*)"|'(?P<{group}_single>[^']*)'|(?P<{group}_bare>[^\s"'>]+))"""
 KEY = r"(?P<key>[^\s<>\"'=]+)"
@@ -13,45 +13,47 @@ QUOTED_KEY = r"\s*[\"']?" + KEY + r"[\"']?\s*"
 QUOTED_NAME = r"\s*[\"']?(?P<name>[^\s<>\"'=]+)[\"']?\s*"
 
 
-def _named(group: str, rest: str = "") -> str:
+def _name_pattern(group: str, rest: str = "") -> str:
     return ATTRIBUTE.replace("{group}", group) + rest
 
 
-def _invoke(prefix: str, closer_prefix: str | None = None, *, attributes: str = "") -> Call:
-    """`<invoke name="N"><parameter name="P">V</parameter></invoke>`, every tag with a prefix."""
+def _invoke(prefix: str, closer_prefix: str | None = None, *, attributes: str = "") -> CallSyntax:
+    """Return `<invoke name="N"><parameter name="P">V</parameter></invoke>`, every tag with a prefix."""
     end = closer_prefix if closer_prefix is not None else prefix
-    return Call(
-        header=Header((f"<{prefix}invoke",), (">",), _named("name", r"\s*"), allowed=r"[^<>\n]"),
+    return CallSyntax(
+        header=Header((f"<{prefix}invoke",), (">",), _name_pattern("name", r"\s*"), allowed=r"[^<>\n]"),
         body="tagged",
         first="<",
         closers=(f"</{end}invoke>",),
         parameter=Parameter(
-            header=Header((f"<{prefix}parameter",), (">",), _named("key", attributes + r"\s*"), allowed=r"[^<>\n]"),
+            header=Header(
+                (f"<{prefix}parameter",), (">",), _name_pattern("key", attributes + r"\s*"), allowed=r"[^<>\n]"
+            ),
             closers=(f"</{end}parameter>",),
         ),
     )
 
 
-def _invokes(prefix: str, *, attributes: str = "") -> tuple[Call, ...]:
-    """The ways to write an invoke: closed at once, with parameters, with the JSON of all arguments."""
+def _invokes(prefix: str, *, attributes: str = "") -> tuple[CallSyntax, ...]:
+    """Return the ways to write an invoke: self-closing, with parameters, with the JSON of all arguments."""
     tagged = _invoke(prefix, attributes=attributes)
     return (
-        _closed_at_once(tagged),
+        _self_closing(tagged),
         tagged,
-        Call(header=tagged.header, body="json", first="{", closers=tagged.closers),
+        CallSyntax(header=tagged.header, body="json", first="{", closers=tagged.closers),
     )
 
 
-def _closed_at_once(call: Call) -> Call:
-    """`<invoke name="N"/>`: the same header, but that it ends the call as well."""
-    return Call(header=replace(call.header, ends=("/>",)), body="empty", first="")
+def _self_closing(call: CallSyntax) -> CallSyntax:
+    """Return `<invoke name="N"/>`: the same header, which also ends the call."""
+    return CallSyntax(header=replace(call.header, ends=("/>",)), body="empty", first="")
 
 
-def _dsml() -> tuple[Call, ...]:
+def _dsml() -> tuple[CallSyntax, ...]:
     return _invokes("｜DSML｜", attributes=r"""(?:\s+string\s*=\s*"(?P<type>true|false)")?""")
 
 
-QWEN_CODER_CALL = Call(
+QWEN_CODER_CALL = CallSyntax(
     header=Header(("<function=",), (">",), QUOTED_NAME, allowed=r"[^<>\n]"),
     body="tagged",
     first="<",
@@ -63,8 +65,8 @@ QWEN_CODER_CALL = Call(
         implied=True,
     ),
 )
-QWEN_CODER_CLOSED = _closed_at_once(QWEN_CODER_CALL)
-SEED_CALL = Call(
+QWEN_CODER_SELF_CLOSING = _self_closing(QWEN_CODER_CALL)
+SEED_CALL = CallSyntax(
     header=QWEN_CODER_CALL.header,
     body="tagged",
     first="<",
@@ -73,7 +75,7 @@ SEED_CALL = Call(
         header=Header(("<parameter=",), (">",), r"\s*" + KEY + r"\s*", allowed=r"[^<>\n]"), closers=("</parameter>",)
     ),
 )
-GLM_CALL = Call(
+GLM_CALL = CallSyntax(
     header=Header(("<tool_call>",), ("<arg_key>", "</tool_call>"), NAME, allowed=r"[^<>{}\[\]]", keeps_end=True),
     body="tagged",
     first="<",
@@ -84,9 +86,11 @@ GLM_CALL = Call(
         untyped="json",
     ),
 )
-# <tool_call>f(a=1)</tool_call>, as models write it that were told of the tag but not of its content.
-CALLED_IN_TAG = Call(header=Header(("<tool_call>",)), body="python", weak=True, first="", closers=("</tool_call>",))
-CLINE_CALL = Call(
+# <tool_call>f(a=1)</tool_call>, as written by models that know the tag but not its content.
+CALLED_IN_TAG = CallSyntax(
+    header=Header(("<tool_call>",)), body="python", weak=True, first="", closers=("</tool_call>",)
+)
+CLINE_CALL = CallSyntax(
     header=Header(("<{name}>",)),
     body="tagged",
     first="<",
@@ -100,16 +104,16 @@ CLINE_CALL = Call(
         declared_only=True,
     ),
 )
-CLINE_CLOSED = Call(
+CLINE_SELF_CLOSING = CallSyntax(
     header=Header(("<{name}/>", "<{name} />")), body="empty", first="", weak=True, tool_tags=True, line_start=True
 )
-MINICPM_CALL = Call(
-    header=Header(("<function",), (">",), _named("name", r"\s*"), allowed=r"[^<>\n]"),
+MINICPM_CALL = CallSyntax(
+    header=Header(("<function",), (">",), _name_pattern("name", r"\s*"), allowed=r"[^<>\n]"),
     body="tagged",
     first="<",
     closers=("</function>",),
     parameter=Parameter(
-        header=Header(("<param",), (">",), _named("key", r"[^<>]*"), allowed=r"[^<>\n]"),
+        header=Header(("<param",), (">",), _name_pattern("key", r"[^<>]*"), allowed=r"[^<>\n]"),
         closers=("</param>",),
         cdata=True,
     ),
@@ -128,7 +132,7 @@ TAGGED: tuple[Format, ...] = (
         name="anthropic_legacy",
         title="<invoke><tool_name><parameters> (Claude 2)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(
                     ("<invoke>",),
                     ("<parameters>", "</invoke>"),
@@ -151,7 +155,7 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="cline_xml",
         title="<tool><parameter> (Cline, Roo, Kilo)",
-        calls=(CLINE_CALL, CLINE_CLOSED),
+        calls=(CLINE_CALL, CLINE_SELF_CLOSING),
         sections=(("<tool_use>", "</tool_use>"),),
         thinking=(("<thinking>", "</thinking>"), ("<think>", "</think>")),
         aliases=("cline", "roo", "kilo"),
@@ -160,9 +164,9 @@ TAGGED: tuple[Format, ...] = (
         name="qwen3_coder",
         title="<function=name><parameter=key> (Qwen3-Coder, Nemotron 3, Step 3.5)",
         calls=(
-            QWEN_CODER_CLOSED,
+            QWEN_CODER_SELF_CLOSING,
             QWEN_CODER_CALL,
-            Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",)),
+            CallSyntax(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",)),
             CALLED_IN_TAG,
         ),
         sections=(("<tool_call>", "</tool_call>"),),
@@ -171,7 +175,7 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="seed_oss",
         title="<seed:tool_call> (Seed-OSS)",
-        calls=(QWEN_CODER_CLOSED, SEED_CALL),
+        calls=(QWEN_CODER_SELF_CLOSING, SEED_CALL),
         sections=(("<seed:tool_call>", "</seed:tool_call>"),),
         thinking=(("<seed:think>", "</seed:think>"), ("<think>", "</think>")),
         dropped=("<seed:eos>",),
@@ -187,8 +191,8 @@ TAGGED: tuple[Format, ...] = (
         name="minimax_m3",
         title="]<]minimax[>[ (MiniMax M3)",
         calls=(
-            Call(
-                header=Header(("]<]minimax[>[<invoke",), (">",), _named("name", r"\s*"), allowed=r"[^<>\n]"),
+            CallSyntax(
+                header=Header(("]<]minimax[>[<invoke",), (">",), _name_pattern("name", r"\s*"), allowed=r"[^<>\n]"),
                 body="tagged",
                 first="]",
                 closers=("]<]minimax[>[</invoke>",),
@@ -237,7 +241,7 @@ TAGGED: tuple[Format, ...] = (
         name="kimi_k3",
         title="<|open|>call (Kimi K3)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(
                     ("<|open|>call",), ("<|sep|>",), r"\s+tool=\"(?P<name>[^\"]*)\"(?:\s+\w+=\"[^\"]*\")*\s*"
                 ),
@@ -261,7 +265,7 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="minicpm5",
         title='<function name="N"><param name="P"> (MiniCPM 5)',
-        calls=(_closed_at_once(MINICPM_CALL), MINICPM_CALL),
+        calls=(_self_closing(MINICPM_CALL), MINICPM_CALL),
         sections=(("<functions>", "</functions>"), ("<tool_call>", "</tool_call>")),
         aliases=("minicpm", "concise_xml"),
     ),
@@ -274,7 +278,11 @@ TAGGED: tuple[Format, ...] = (
             openers=("<|start|>",),
             ends=("<|message|>",),
             closers=("<|eom|>", "<|eot|>"),
-            routes=(Route(r"to=user\b", "text"), Route(r"to=self\b", "reasoning"), Route(r"", "calls")),
+            routes=(
+                MessageRoute(r"to=user\b", "text"),
+                MessageRoute(r"to=self\b", "reasoning"),
+                MessageRoute(r"", "calls"),
+            ),
             at_start=(" to=", "to="),
         ),
         aliases=("muse",),
@@ -283,7 +291,7 @@ TAGGED: tuple[Format, ...] = (
         name="continue_codeblock",
         title="a `tool` code block with BEGIN_ARG (Continue)",
         calls=(
-            Call(
+            CallSyntax(
                 header=Header(
                     ("```tool\nTOOL_NAME:", "```tool\r\nTOOL_NAME:", "TOOL_NAME:"),
                     ("\n",),

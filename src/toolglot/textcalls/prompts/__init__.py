@@ -1,28 +1,28 @@
-"""The writing side of the text formats: tools, calls and results for a model that has no native tool calls."""
+"""Write tools, calls and results as text, for a model without native tool calls."""
 
 from toolglot.textcalls.prompts.records import Prompt, Result
 from toolglot.textcalls.prompts.render import (
     PROMPTS,
-    calls_described,
     calls_text,
-    escaped,
+    escape_marks,
     find_prompt,
-    instructions,
     result_marks,
     results_text,
     stop_strings,
+    tool_instructions,
+    write_calls_with_notes,
 )
 
 __all__ = [
     "PROMPTS",
     "Prompt",
     "Result",
-    "calls_described",
     "calls_text",
-    "escaped",
+    "escape_marks",
     "find_prompt",
-    "instructions",
     "result_marks",
     "results_text",
     "stop_strings",
+    "tool_instructions",
+    "write_calls_with_notes",
 ]

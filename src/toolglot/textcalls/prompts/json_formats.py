@@ -1,8 +1,8 @@
-"""Formats whose calls are JSON between marks of their own."""
+"""Formats whose calls are JSON between special marks."""
 
 from __future__ import annotations
 
-from toolglot.textcalls.prompts.records import Calls, Listing, Prompt, Results
+from toolglot.textcalls.prompts.records import Calls, Prompt, Results, ToolListing
 
 CHATML = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 LLAMA = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<|python_tag|>")
@@ -24,7 +24,7 @@ _TOOL_TAGS = ("<tools>", "</tools>")
 
 
 def _tagged_result(tag: str, attribute: str = "") -> Results:
-    """A result between two tags, each on a line of its own."""
+    """A result between two tags, each on its own line."""
     return Results(
         result=f"<{tag}{attribute}>\n$text\n</{tag}>",
         marks=(f"<{tag}>", f"<{tag} ", f"</{tag}>"),
@@ -41,19 +41,19 @@ PLAIN_RESULT = Results(
     error='<tool_error name="$name">\n$text\n</tool_error>',
     marks=("<tool_result ", "</tool_result>", "<tool_error ", "</tool_error>"),
 )
-"""For formats that have no mark of their own for results."""
+"""For formats without special marks for results."""
 
 _PROMPTS = (
     Prompt(
         name="deepchat",
-        tools=Listing(style="xml_attributes", before="<tool_list>\n", after="\n</tool_list>"),
+        tools=ToolListing(style="xml_attributes", before="<tool_list>\n", after="\n</tool_list>"),
         calls=Calls(call=f'<function_call>\n{{"function_call": {_ENVELOPE}}}\n</function_call>'),
         results=_tagged_result("function_response", ' name="$name"'),
         stops=("\n<function_response",),
     ),
     Prompt(
         name="hermes_json",
-        tools=Listing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
         calls=Calls(call=f"<tool_call>\n{_ENVELOPE}\n</tool_call>"),
         results=_tagged_result("tool_response"),
         stops=("\n<tool_response>",),
@@ -61,7 +61,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="longcat",
-        tools=Listing(style="openai_lines", before="<longcat_tools>\n", after="\n</longcat_tools>"),
+        tools=ToolListing(style="openai_lines", before="<longcat_tools>\n", after="\n</longcat_tools>"),
         calls=Calls(call=f"<longcat_tool_call>\n{_ENVELOPE}\n</longcat_tool_call>"),
         results=_tagged_result("longcat_tool_response"),
         stops=("\n<longcat_tool_response>",),
@@ -69,7 +69,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="ernie45",
-        tools=Listing(style="openai_lines", before="<tool_list>\n", after="\n</tool_list>"),
+        tools=ToolListing(style="openai_lines", before="<tool_list>\n", after="\n</tool_list>"),
         calls=Calls(call=f"<tool_call>\n{_ENVELOPE}\n</tool_call>"),
         results=_tagged_result("tool_output"),
         stops=("\n<tool_output>",),
@@ -77,21 +77,21 @@ _PROMPTS = (
     ),
     Prompt(
         name="inkling",
-        tools=Listing(style="flat_lines"),
+        tools=ToolListing(style="flat_lines"),
         calls=Calls(call='<|content_invoke_tool_json|>{"name": $json_name, "args": $arguments}<|end_message|>'),
         results=PLAIN_RESULT,
         tokens=("<|end_message|>",),
     ),
     Prompt(
         name="markdown_json",
-        tools=Listing(style="flat_lines", before="```\n", after="\n```"),
+        tools=ToolListing(style="flat_lines", before="```\n", after="\n```"),
         calls=Calls(call=f"```json\n{_ENVELOPE}\n```"),
         results=PLAIN_RESULT,
         hint="Use such a block for nothing but a call.",
     ),
     Prompt(
         name="llama3_json",
-        tools=Listing(style="openai_lines"),
+        tools=ToolListing(style="openai_lines"),
         calls=Calls(call='{"name": $json_name, "parameters": $arguments}', between="; "),
         results=PLAIN_RESULT,
         hint="Write nothing before or after the object.",
@@ -100,14 +100,14 @@ _PROMPTS = (
     ),
     Prompt(
         name="generic_json",
-        tools=Listing(style="flat_lines"),
+        tools=ToolListing(style="flat_lines"),
         calls=Calls(call=_ENVELOPE),
         results=PLAIN_RESULT,
         hint="Write nothing before or after the object.",
     ),
     Prompt(
         name="mistral",
-        tools=Listing(style="openai_array", before="[AVAILABLE_TOOLS]", after="[/AVAILABLE_TOOLS]"),
+        tools=ToolListing(style="openai_array", before="[AVAILABLE_TOOLS]", after="[/AVAILABLE_TOOLS]"),
         calls=Calls(
             before="[TOOL_CALLS][",
             call='{"name": $json_name, "arguments": $arguments, "id": $json_id}',
@@ -125,7 +125,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="mistral_args",
-        tools=Listing(style="openai_array", before="[AVAILABLE_TOOLS]", after="[/AVAILABLE_TOOLS]"),
+        tools=ToolListing(style="openai_array", before="[AVAILABLE_TOOLS]", after="[/AVAILABLE_TOOLS]"),
         calls=Calls(call="[TOOL_CALLS]$name[CALL_ID]$id[ARGS]$arguments", between="", ids="short"),
         results=Results(
             result="[TOOL_RESULTS]$id[TOOL_CONTENT]$text[/TOOL_RESULTS]",
@@ -137,42 +137,42 @@ _PROMPTS = (
     ),
     Prompt(
         name="granite3",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=_array("<|tool_call|>"),
         results=PLAIN_RESULT,
         tokens=GRANITE,
     ),
     Prompt(
         name="granite_20b_fc",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=Calls(call=f"<function_call> {_ENVELOPE}", between=" "),
         results=_tagged_result("function_response"),
         tokens=GRANITE,
     ),
     Prompt(
         name="xlam",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=_array(""),
         results=PLAIN_RESULT,
         hint="Write nothing before or after the array.",
     ),
     Prompt(
         name="phi4_functools",
-        tools=Listing(style="flat_array", before="<|tool|>", after="<|/tool|>"),
+        tools=ToolListing(style="flat_array", before="<|tool|>", after="<|/tool|>"),
         calls=_array("functools"),
         results=PLAIN_RESULT,
         tokens=PHI,
     ),
     Prompt(
         name="firefunction_v2",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=_array(" functools"),
         results=PLAIN_RESULT,
         tokens=LLAMA,
     ),
     Prompt(
         name="internlm2",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=Calls(
             call='<|action_start|><|plugin|>\n{"name": $json_name, "parameters": $arguments}<|action_end|>',
         ),
@@ -181,14 +181,14 @@ _PROMPTS = (
     ),
     Prompt(
         name="tool_calls_json_array",
-        tools=Listing(style="flat_array", before="<available_tools>", after="</available_tools>"),
+        tools=ToolListing(style="flat_array", before="<available_tools>", after="</available_tools>"),
         calls=_array("<tool_calls>", "</tool_calls>"),
         results=_tagged_result("tool_response"),
         stops=("\n<tool_response>",),
     ),
     Prompt(
         name="nemotron_toolcall",
-        tools=Listing(style="flat_array", before="<AVAILABLE_TOOLS>", after="</AVAILABLE_TOOLS>"),
+        tools=ToolListing(style="flat_array", before="<AVAILABLE_TOOLS>", after="</AVAILABLE_TOOLS>"),
         calls=_array("<TOOLCALL>", "</TOOLCALL>"),
         results=Results(
             result="$json_text",
@@ -202,7 +202,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="gigachat3",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=Calls(call=f"<|message_sep|>\n\nfunction call<|role_sep|>\n{_ENVELOPE}", between=""),
         results=Results(
             result="function result<|role_sep|>\n$text<|message_sep|>",
@@ -212,21 +212,21 @@ _PROMPTS = (
     ),
     Prompt(
         name="functionary_v31",
-        tools=Listing(style="sentences"),
+        tools=ToolListing(style="sentences"),
         calls=Calls(call="<function=$name>$arguments</function>"),
         results=PLAIN_RESULT,
         tokens=LLAMA,
     ),
     Prompt(
         name="functionary_v32",
-        tools=Listing(style="typescript"),
+        tools=ToolListing(style="typescript"),
         calls=Calls(call=">>>$name\n$arguments", between="\n"),
         results=PLAIN_RESULT,
         tokens=LLAMA,
     ),
     Prompt(
         name="cherry_tool_use",
-        tools=Listing(style="xml_elements", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="xml_elements", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             call="<tool_use>\n  <name>$name</name>\n  <arguments>$arguments</arguments>\n</tool_use>",
             between="\n\n",
@@ -241,7 +241,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="apertus",
-        tools=Listing(style="typescript"),
+        tools=ToolListing(style="typescript"),
         calls=Calls(
             before="<|tools_prefix|>[",
             call="{$json_name: $arguments}",
@@ -273,7 +273,7 @@ _COHERE = (
     *(
         Prompt(
             name=name,
-            tools=Listing(style="flat_array", before="```json\n", after="\n```"),
+            tools=ToolListing(style="flat_array", before="```json\n", after="\n```"),
             calls=_COHERE_CALLS,
             results=_COHERE_RESULTS,
             hint="Number your calls on from the last one, beginning with 0.",
@@ -283,7 +283,7 @@ _COHERE = (
     ),
     Prompt(
         name="cohere_command_r_plus",
-        tools=Listing(style="flat_array", before="```json\n", after="\n```"),
+        tools=ToolListing(style="flat_array", before="```json\n", after="\n```"),
         calls=_array("Action:\n```json\n", "\n```", '{"tool_name": $json_name, "parameters": $arguments}'),
         results=Results(
             before="<results>\n",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolglot.textcalls.prompts.json_formats import CHATML, LLAMA, PLAIN_RESULT
-from toolglot.textcalls.prompts.records import Calls, Listing, Prompt, Results
+from toolglot.textcalls.prompts.records import Calls, Prompt, Results, ToolListing
 
 _DEEPSEEK = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>")
 _DEEPSEEK_TOOLS = (
@@ -32,7 +32,7 @@ def _gemma(quote: str, opener: str, closer: str) -> Calls:
 _PROMPTS = (
     Prompt(
         name="deepseek_v3",
-        tools=Listing(style="headings"),
+        tools=ToolListing(style="headings"),
         calls=Calls(
             before="<｜tool▁calls▁begin｜>",
             call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",
@@ -43,7 +43,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="deepseek_v31",
-        tools=Listing(style="headings"),
+        tools=ToolListing(style="headings"),
         calls=Calls(
             before="<｜tool▁calls▁begin｜>",
             call="<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",
@@ -55,7 +55,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="kimi_k2",
-        tools=Listing(style="openai_array"),
+        tools=ToolListing(style="openai_array"),
         calls=Calls(
             before="<|tool_calls_section_begin|>",
             call="<|tool_call_begin|>$id<|tool_call_argument_begin|>$arguments<|tool_call_end|>",
@@ -72,7 +72,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="harmony",
-        tools=Listing(style="typescript"),
+        tools=ToolListing(style="typescript"),
         calls=Calls(
             call="<|channel|>commentary to=functions.$name <|constrain|>json<|message|>$arguments<|call|>",
             between="<|start|>assistant",
@@ -85,7 +85,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="pythonic",
-        tools=Listing(style="flat_array"),
+        tools=ToolListing(style="flat_array"),
         calls=Calls(before="[", call=_PYTHON_CALL, between=", ", after="]", body="python"),
         results=PLAIN_RESULT,
         hint=f"{_PYTHON} Write nothing before or after the list.",
@@ -93,7 +93,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="olmo3",
-        tools=Listing(style="flat_array", before="<functions>", after="</functions>"),
+        tools=ToolListing(style="flat_array", before="<functions>", after="</functions>"),
         calls=Calls(before="<function_calls>", call=_PYTHON_CALL, after="</function_calls>", body="python"),
         results=PLAIN_RESULT,
         hint=_PYTHON,
@@ -101,7 +101,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="lfm2",
-        tools=Listing(style="flat_array", before="<|tool_list_start|>", after="<|tool_list_end|>"),
+        tools=ToolListing(style="flat_array", before="<|tool_list_start|>", after="<|tool_list_end|>"),
         calls=Calls(
             before="<|tool_call_start|>[", call=_PYTHON_CALL, between=", ", after="]<|tool_call_end|>", body="python"
         ),
@@ -114,7 +114,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="react",
-        tools=Listing(style="sentences"),
+        tools=ToolListing(style="sentences"),
         calls=Calls(call="Action: $name\nAction Input: $arguments"),
         results=Results(result="Observation: $text", marks=("Observation:",)),
         hint="You may write a line that begins with Thought: before it.",
@@ -124,7 +124,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="qwen_flower",
-        tools=Listing(style="headings"),
+        tools=ToolListing(style="headings"),
         calls=Calls(call="✿FUNCTION✿: $name\n✿ARGS✿: $arguments"),
         results=Results(result="✿RESULT✿: $text", after="\n✿RETURN✿: ", marks=("✿RESULT✿", "✿RETURN✿")),
         stops=("\n✿RESULT✿", "\n✿RETURN✿"),
@@ -137,7 +137,7 @@ _GEMMA_HINT = "Keys are bare, and a text stands between the marks shown, without
 _BRACES = (
     Prompt(
         name="gemma4",
-        tools=Listing(style="braces", before="<|tool>", after="<tool|>"),
+        tools=ToolListing(style="braces", before="<|tool>", after="<tool|>"),
         calls=_gemma('<|"|>', "<|tool_call>", "<tool_call|>"),
         results=Results(
             result='<|tool_response>response:$name{value:<|"|>$text<|"|>}<tool_response|>',
@@ -152,7 +152,7 @@ _BRACES = (
     ),
     Prompt(
         name="functiongemma",
-        tools=Listing(style="braces", before="<start_function_declaration>", after="<end_function_declaration>"),
+        tools=ToolListing(style="braces", before="<start_function_declaration>", after="<end_function_declaration>"),
         calls=_gemma("<escape>", "<start_function_call>", "<end_function_call>"),
         results=Results(
             result="<start_function_response>response:$name{value:<escape>$text<escape>}<end_function_response>",

@@ -1,7 +1,7 @@
-"""The records that say how a format is written: the tools, the calls and the results as text.
+"""The records that describe how to write a format: the tools, the calls and the results as text.
 
-Templates are those of `string.Template`: `$name` and its kin stand for values, everything else is markup. Values are
-filled in once and never looked at again, so that nothing in them can act as a template.
+Templates are those of `string.Template`: `$name` and the like stand for values, everything else is markup. Values are
+filled in once and not expanded again, so that nothing in them can act as a template.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from typing import Literal
 
 from msgspec import Struct
 
-Body = Literal[
-    "json",  # the arguments are their JSON text
-    "tagged",  # one tag a parameter: strings raw, everything else as JSON
-    "elements",  # the same, but objects and arrays are elements in elements
+ArgumentsForm = Literal[
+    "json",  # the JSON text of the arguments
+    "tagged",  # one tag per parameter: strings raw, everything else as JSON
+    "elements",  # the same, but objects and arrays are nested elements
     "python",  # keyword arguments with Python literals
-    "braces",  # {key:value} with bare keys and marks of its own around strings
+    "braces",  # {key:value} with bare keys and special marks around strings
 ]
-Ids = Literal[
-    "given",  # the id that the client knows the call by
+IdForm = Literal[
+    "given",  # the id that the client knows
     "short",  # nine letters and digits, derived from it
-    "functions",  # functions.NAME:INDEX, the index counting over the whole conversation
+    "functions",  # functions.NAME:INDEX, with an index over the whole conversation
     "counted",  # the index itself
 ]
-Strings = Literal[
-    "raw",  # a string stands between the tags as it is
+StringForm = Literal[
+    "raw",  # a string is written unchanged between the tags
     "json",  # a string is JSON like everything else
     "cdata",  # a string that could be taken for markup is wrapped in CDATA
 ]
-Style = Literal[
+ListingStyle = Literal[
     "openai_lines",
     "flat_lines",
     "openai_array",
@@ -46,34 +46,34 @@ Style = Literal[
 ]
 
 
-class Listing(Struct, frozen=True, kw_only=True):
-    """How tools are told: a style of `tool_lists.py` between two marks."""
+class ToolListing(Struct, frozen=True, kw_only=True):
+    """How to list tools: a style of `tool_lists.py` between two marks."""
 
-    style: Style
+    style: ListingStyle
     before: str = ""
     after: str = ""
 
 
 class Calls(Struct, frozen=True, kw_only=True):
-    """How an answer's calls are written.
+    """How to write an answer's calls.
 
-    `call` may use `$name`, `$json_name` (quoted), `$arguments`, `$id`, `$json_id`, `$index` (over the conversation)
-    and `$number` (in this answer, from 1); `parameter` may use `$key`, `$value`, `$type` and `$string` (true, false).
-    `block` is the template for the parameters in `block_keys`. `entities`: `&`, `"`, `<` and `>` in names and keys
-    are XML entities. `quote` is the mark around strings of a `braces` body; `item` names the elements of arrays.
-    `unquotable` is what no string between braces or in elements may contain.
+    `call` may use `$name`, `$json_name` (quoted), `$arguments`, `$id`, `$json_id`, `$index` (over the conversation) and
+    `$number` (in this answer, from 1); `parameter` may use `$key`, `$value`, `$type` and `$string` (true, false).
+    `block` is the template for the parameters in `block_keys`. `entities`: `&`, `"`, `<` and `>` in names and keys are
+    XML entities. `quote` is the mark around strings of a `braces` body; `item` names the elements of arrays.
+    `unquotable` is text that no string between braces or in elements may contain.
     """
 
     call: str
     before: str = ""
     between: str = "\n"
     after: str = ""
-    body: Body = "json"
-    ids: Ids = "given"
+    body: ArgumentsForm = "json"
+    ids: IdForm = "given"
     parameter: str = ""
     block: str = ""
     block_keys: tuple[str, ...] = ()
-    strings: Strings = "raw"
+    strings: StringForm = "raw"
     entities: bool = False
     quote: str = ""
     prefix: str = ""
@@ -81,11 +81,9 @@ class Calls(Struct, frozen=True, kw_only=True):
 
 
 class Results(Struct, frozen=True, kw_only=True):
-    """How results are written: `$name`, `$json_name`, `$id`, `$json_id`, `$index`, `$number`, `$text`, `$json_text`.
-
+    """How to write results: `$name`, `$json_name`, `$id`, `$json_id`, `$index`, `$number`, `$text`, `$json_text`.
     Without an `error` template an error is a result whose text begins with `Error: `. `marks` are the pieces of the
-    markup that a text must not forge.
-    """
+    markup that a text must not forge."""
 
     result: str
     error: str = ""
@@ -96,14 +94,12 @@ class Results(Struct, frozen=True, kw_only=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """How a format is written.
-
-    `several`: an answer may hold more than one call. `stops` are texts behind which nothing wanted follows. `tokens`
-    are the special tokens of the models that use the format. `any_case`: the marks are read in any case.
-    """
+    """How to write a format. `several`: an answer may have more than one call. `stops` are texts after which nothing
+    wanted follows. `tokens` are the special tokens of the models that use the format. `any_case`: the marks are read
+    case-insensitively."""
 
     name: str
-    tools: Listing
+    tools: ToolListing
     calls: Calls
     results: Results
     hint: str = ""

@@ -1,8 +1,9 @@
-"""Tools whose texts can forge neither a call nor a result: descriptions and schemas come from strangers' servers.
+"""Escape the texts of tools, so that they can forge neither a call nor a result: descriptions and schemas are
+untrusted.
 
-Every string of a tool is escaped by itself, as it is and not as it is written: names, keys and the words of an enum
-have no marks, so that they stay what a model has to write. One that has a mark is told with the dot, and the dot is
-taken out of the arguments that the model writes with it.
+Every string of a tool is escaped separately, before it is written: names, keys and the words of an enum have no marks,
+so they remain what a model has to write. One that has a mark is shown with the dot, and the dot is removed from the
+arguments that the model writes with it.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from functools import cache
 from typing import Any
 
 from toolglot.ir import Tool, replace
-from toolglot.textcalls.escapes import DOT, Escapes
 from toolglot.textcalls.formats import find_format
-from toolglot.textcalls.prompts.escaping import needs_names, without_marks
+from toolglot.textcalls.prompts.escaping import break_marks, needs_names
 from toolglot.textcalls.prompts.records import Prompt
+from toolglot.textcalls.unescape import DOT, Escapes
 
 
 def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = None) -> tuple[Tool, ...]:
-    """The tools with every mark in them broken; `escapes` learns which."""
+    """Break every mark in the tools; `escapes` records which."""
     text_format = find_format(prompt.name)
     names = tuple(tool.name for tool in tools)
     keys = {key for call in text_format.calls for key in call.name_keys} if needs_names(text_format) else set()
 
-    @cache  # the words of schemas are few
+    @cache  # schemas have few distinct words
     def safe(text: str) -> str:
-        broken = without_marks(prompt, text, names, escapes, inside=True)
-        flat = " ".join(broken.split())  # some lists tell it in one line, and a mark may come about so
-        told = broken if flat == broken else without_marks(prompt, flat, names, escapes, again=True, inside=True)
+        broken = break_marks(prompt, text, names, escapes, inside=True)
+        flat = " ".join(broken.split())  # some lists write it on one line, which may create a mark
+        told = broken if flat == broken else break_marks(prompt, flat, names, escapes, again=True, inside=True)
         return broken if told in (broken, flat) else told
 
     def member(key: str, value: Any) -> tuple[str, Any]:
@@ -44,16 +45,15 @@ def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = 
 
 def _safe_tool(tool: Tool, safe: Callable[[str], str], member: Callable[[str, Any], tuple[str, Any]]) -> Tool:
     name, description = safe(tool.name), None if tool.description is None else safe(tool.description)
-    return replace(tool, name=name, description=description, parameters=rewritten(tool.parameters, safe, member))
+    return replace(tool, name=name, description=description, parameters=rewrite_texts(tool.parameters, safe, member))
 
 
-def rewritten(
+def rewrite_texts(
     value: Any,
     text: Callable[[str], str],
     member: Callable[[str, Any], tuple[str, Any]] = lambda key, item: (key, item),
 ) -> Any:
-    """A JSON value with all of its texts, and the members of its objects, as the functions have them. It may be nested
-    as deeply as it wants to."""
+    """Rewrite all texts of a JSON value, and the members of its objects, with these functions. Any nesting depth."""
     root: list[Any] = [value]
     waiting: list[Any] = [root]
     while waiting:

@@ -1,9 +1,9 @@
-"""Formats whose calls have one tag a parameter."""
+"""Formats whose calls have one tag per parameter."""
 
 from __future__ import annotations
 
 from toolglot.textcalls.prompts.json_formats import CHATML
-from toolglot.textcalls.prompts.records import Calls, Listing, Prompt, Results
+from toolglot.textcalls.prompts.records import Calls, Prompt, Results, ToolListing
 
 _GLM_TOKENS = ("<|system|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|endoftext|>", "<sop>", "[gMASK]")
 _DEEPSEEK_TOKENS = (
@@ -32,7 +32,7 @@ _TYPED = "Write texts as they are, without quotes or escapes, and all other valu
 
 
 def _invoke(prefix: str, section: str, attributes: str = "") -> Calls:
-    """Calls as `invoke` elements with `parameter` elements, all of them in one section."""
+    """Calls as `invoke` elements with `parameter` elements, all in one section."""
     return Calls(
         before=f"<{prefix}{section}>\n",
         call=f'<{prefix}invoke name="$name">\n$arguments</{prefix}invoke>',
@@ -45,7 +45,7 @@ def _invoke(prefix: str, section: str, attributes: str = "") -> Calls:
 _PROMPTS = (
     Prompt(
         name="anthropic_xml",
-        tools=Listing(style="wrapped_json", before="<functions>\n", after="\n</functions>"),
+        tools=ToolListing(style="wrapped_json", before="<functions>\n", after="\n</functions>"),
         calls=_invoke("", "function_calls"),
         results=_FUNCTION_RESULTS,
         hint=_TYPED,
@@ -53,7 +53,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="anthropic_legacy",
-        tools=Listing(style="legacy_xml", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="legacy_xml", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             before="<function_calls>\n",
             call="<invoke>\n<tool_name>$name</tool_name>\n<parameters>\n$arguments</parameters>\n</invoke>",
@@ -67,7 +67,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="cline_xml",
-        tools=Listing(style="cline"),
+        tools=ToolListing(style="cline"),
         calls=Calls(
             call="<$name>\n$arguments</$name>",
             body="tagged",
@@ -85,7 +85,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="qwen3_coder",
-        tools=Listing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             call="<tool_call>\n<function=$name>\n$arguments</function>\n</tool_call>",
             body="tagged",
@@ -97,7 +97,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="seed_oss",
-        tools=Listing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             call="<seed:tool_call>\n<function=$name>\n$arguments</function>\n</seed:tool_call>",
             body="tagged",
@@ -109,7 +109,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="minimax_m2",
-        tools=Listing(style="wrapped_json", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="wrapped_json", before="<tools>\n", after="\n</tools>"),
         calls=_invoke("", "minimax:tool_call"),
         results=Results(result="<response>$text</response>", marks=("<response>", "</response>")),
         hint=_TYPED,
@@ -117,7 +117,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="minimax_m3",
-        tools=Listing(style="wrapped_json", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="wrapped_json", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             before="]<]minimax[>[<tool_call>\n",
             call=']<]minimax[>[<invoke name="$name">$arguments]<]minimax[>[</invoke>\n',
@@ -134,7 +134,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="glm45",
-        tools=Listing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             call="<tool_call>$name\n$arguments</tool_call>",
             body="tagged",
@@ -146,7 +146,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="glm47",
-        tools=Listing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             call="<tool_call>$name$arguments</tool_call>",
             between="",
@@ -161,7 +161,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="deepseek_v32",
-        tools=Listing(style="flat_lines", before="<functions>\n", after="\n</functions>"),
+        tools=ToolListing(style="flat_lines", before="<functions>\n", after="\n</functions>"),
         calls=_invoke("｜DSML｜", "function_calls", ' string="$string"'),
         results=Results(
             before="<function_results>\n",
@@ -174,7 +174,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="deepseek_v4",
-        tools=Listing(style="flat_lines"),
+        tools=ToolListing(style="flat_lines"),
         calls=_invoke("｜DSML｜", "tool_calls", ' string="$string"'),
         results=Results(result="<tool_result>$text</tool_result>", marks=("<tool_result>", "</tool_result>")),
         hint='string="true" stands for a text, written as it is; string="false" for any other value, as JSON.',
@@ -182,7 +182,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="kimi_k3",
-        tools=Listing(style="openai_array"),
+        tools=ToolListing(style="openai_array"),
         calls=Calls(
             before="<|open|>tools<|sep|>",
             call='<|open|>call tool="$name" index="$number"<|sep|>$arguments<|close|>call<|sep|>',
@@ -201,7 +201,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="minicpm5",
-        tools=Listing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
+        tools=ToolListing(style="openai_lines", before="<tools>\n", after="\n</tools>"),
         calls=Calls(
             call='<function name="$name">$arguments</function>',
             body="tagged",
@@ -214,7 +214,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="muse_glimmer",
-        tools=Listing(style="flat_lines", before="<functions>\n", after="\n</functions>"),
+        tools=ToolListing(style="flat_lines", before="<functions>\n", after="\n</functions>"),
         calls=_invoke("atem:", "function_calls"),
         results=Results(
             before="<atem:function_results>\n",
@@ -230,7 +230,7 @@ _PROMPTS = (
     ),
     Prompt(
         name="continue_codeblock",
-        tools=Listing(style="codeblocks"),
+        tools=ToolListing(style="codeblocks"),
         calls=Calls(
             call="```tool\nTOOL_NAME: $name\n$arguments```",
             body="tagged",

@@ -1,6 +1,6 @@
-"""JSON Schema as TypeScript types, the way gpt-oss and others were shown their tools.
+"""JSON Schema as TypeScript types, the form in which gpt-oss and others were trained on tools.
 
-What TypeScript has no word for (limits, patterns, references) is told in a comment, as JSON.
+Keywords without a TypeScript equivalent (limits, patterns, references) go into a comment, as JSON.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 from toolglot.textcalls.prompts.values import json_text
 
 _TYPES = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
-_TOLD = frozenset(
+_EXPRESSED = frozenset(
     ("type", "description", "enum", "const", "properties", "required", "items", "anyOf", "oneOf", "title", "nullable")
 )
 _MAX_DEPTH = 24
-"""Deeper than this a type is told as JSON: nobody reads it as TypeScript, and the depth of calls stays bounded."""
+"""Deeper types are written as JSON, so that the recursion stays bounded."""
 
 
-def type_of(schema: Any, indent: str = "", depth: int = 0) -> str:
-    """The TypeScript type of a schema."""
+def typescript_type(schema: Any, indent: str = "", depth: int = 0) -> str:
+    """Return the TypeScript type of a schema."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return "any"
     if isinstance(schema.get("enum"), list):
@@ -28,7 +28,10 @@ def type_of(schema: Any, indent: str = "", depth: int = 0) -> str:
         return json_text(schema["const"])
     for union in ("anyOf", "oneOf"):
         if isinstance(schema.get(union), list):
-            return " | ".join(dict.fromkeys(type_of(choice, indent, depth + 1) for choice in schema[union])) or "any"
+            return (
+                " | ".join(dict.fromkeys(typescript_type(choice, indent, depth + 1) for choice in schema[union]))
+                or "any"
+            )
     kinds = schema.get("type")
     named = kinds if isinstance(kinds, list) else [kinds]
     types = [_type(kind, schema, indent, depth) for kind in named]
@@ -39,7 +42,7 @@ def type_of(schema: Any, indent: str = "", depth: int = 0) -> str:
 
 def _type(kind: Any, schema: Mapping[str, Any], indent: str, depth: int) -> str:
     if kind == "array":
-        item = type_of(schema.get("items"), indent, depth + 1)
+        item = typescript_type(schema.get("items"), indent, depth + 1)
         return f"({item})[]" if "|" in item else f"{item}[]"
     if kind == "object" or (kind is None and "properties" in schema):
         return object_type(schema, indent, depth)
@@ -47,7 +50,7 @@ def _type(kind: Any, schema: Mapping[str, Any], indent: str, depth: int) -> str:
 
 
 def object_type(schema: Mapping[str, Any], indent: str = "", depth: int = 0) -> str:
-    """The type of an object, a member a line, each with its description above it."""
+    """Return the type of an object, one member per line, each with its description above it."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return "object"
@@ -61,15 +64,15 @@ def object_type(schema: Mapping[str, Any], indent: str = "", depth: int = 0) -> 
 
 def _member(key: str, schema: Any, needed: bool, indent: str, depth: int) -> Iterator[str]:
     described = schema if isinstance(schema, Mapping) else {}
-    yield from comment(described.get("description"), indent)
-    rest = {name: value for name, value in described.items() if name not in _TOLD}
+    yield from comment_lines(described.get("description"), indent)
+    rest = {name: value for name, value in described.items() if name not in _EXPRESSED}
     told = f" // {json_text(rest)}" if rest else ""
     written = key if key.isidentifier() else json_text(key)
-    yield f"{indent}{written}{'' if needed else '?'}: {type_of(schema, indent + '  ', depth)},{told}"
+    yield f"{indent}{written}{'' if needed else '?'}: {typescript_type(schema, indent + '  ', depth)},{told}"
 
 
-def comment(text: Any, indent: str = "") -> Iterator[str]:
-    """A text as comment lines."""
+def comment_lines(text: Any, indent: str = "") -> Iterator[str]:
+    """Write a text as comment lines."""
     if isinstance(text, str) and text:
         for line in text.split("\n"):
             yield f"{indent}// {line}".rstrip()

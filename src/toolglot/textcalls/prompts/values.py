@@ -1,4 +1,4 @@
-"""Arguments as the bodies of the formats write them. Numbers keep their digits and members their order."""
+"""Write arguments in the forms that the formats use. Numbers keep their digits and members their order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any, NoReturn, TypeAlias
 
 Member: TypeAlias = tuple[str, str, Any]
-"""A member of an object: its key, its value's JSON text, and the value (numbers as `Digits`)."""
+"""A member of an object: its key, its value's JSON text, and the value (numbers as `NumberText`)."""
 
 
-class Digits(str):
+class NumberText(str):
     """A number, as it was written."""
 
 
@@ -19,17 +19,17 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_int=Digits, parse_float=Digits, parse_constant=_no_constant)
+_decoder = json.JSONDecoder(parse_int=NumberText, parse_float=NumberText, parse_constant=_no_constant)
 _SPACE = " \t\n\r"
 
 
 def json_text(value: Any) -> str:
-    """JSON as chat templates write it: a space behind commas and colons, letters as they are."""
+    """Return JSON as chat templates write it: a space after commas and colons, non-ASCII letters unescaped."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def members(arguments: str) -> list[Member] | None:
-    """The members of a JSON object, each with the very text of its value; None when it is no JSON object."""
+def object_members(arguments: str) -> list[Member] | None:
+    """Return the members of a JSON object, each with the exact text of its value; None if it is not a JSON object."""
     try:
         return list(_members(arguments))
     except (ValueError, IndexError, RecursionError):
@@ -74,13 +74,13 @@ def _expect(text: str, at: int, character: str) -> int:
 
 
 def type_name(value: Any) -> str:
-    """JSON's own name for a value's type."""
+    """Return the JSON name of a value's type."""
     match value:
         case None:
             return "null"
         case bool():
             return "boolean"
-        case Digits() | int() | float():
+        case NumberText() | int() | float():
             return "number"
         case str():
             return "string"
@@ -93,9 +93,9 @@ _PYTHON = {None: "None", True: "True", False: "False"}
 
 
 def python_literal(value: Any) -> str:
-    """A value as a Python literal. A JSON string without escaped letters is a Python string."""
+    """Return a value as a Python literal. A JSON string without escaped letters is a Python string."""
     match value:
-        case Digits():
+        case NumberText():
             return str(value)
         case None | bool():
             return _PYTHON[value]
@@ -107,8 +107,8 @@ def python_literal(value: Any) -> str:
     return json_text(value)
 
 
-def keyword(key: str, value: Any) -> str:
-    """A keyword argument; one whose key is no name is unpacked."""
+def keyword_argument(key: str, value: Any) -> str:
+    """Return a keyword argument; one whose key is not an identifier is unpacked."""
     literal = python_literal(value)
     return f"{key}={literal}" if key.isidentifier() else f"**{{{json_text(key)}: {literal}}}"
 
@@ -119,15 +119,14 @@ _TAG = re.compile(r"[^<>/\s]+")
 """A key that can be the name of an element."""
 
 
-def is_tag(key: str) -> bool:
-    """Can the key be the name of an element?"""
+def is_valid_tag(key: str) -> bool:
     return _TAG.fullmatch(key) is not None
 
 
 def braces_value(value: Any, quote: str) -> str:
-    """A value with bare keys and `quote` around strings; inside a string nothing is escaped."""
+    """Return a value with bare keys and `quote` around strings; nothing is escaped inside a string."""
     match value:
-        case Digits():
+        case NumberText():
             return str(value)
         case str():
             return f"{quote}{value}{quote}"
@@ -139,27 +138,28 @@ def braces_value(value: Any, quote: str) -> str:
     return json_text(value)
 
 
-def elements(value: Any, prefix: str) -> str:
-    """A value as elements in elements, every tag behind `prefix`; the elements of an array are called `item`.
-
-    Empty objects and arrays, and objects with keys that no tag can have, are JSON: there is no other way to tell them.
-    """
+def xml_elements(value: Any, prefix: str) -> str:
+    """Return a value as nested elements, every tag with `prefix`; the elements of an array are called `item`. Empty
+    objects and arrays, and objects with keys that are not valid tags, are written as JSON, because there is no other
+    form."""
     match value:
-        case Digits():
+        case NumberText():
             return str(value)
         case str():
             return value
         case [_, *_]:
-            return "".join(f"{prefix}<item>{elements(item, prefix)}{prefix}</item>" for item in value)
-        case dict() if value and all(map(is_tag, value)):
-            return "".join(f"{prefix}<{key}>{elements(item, prefix)}{prefix}</{key}>" for key, item in value.items())
+            return "".join(f"{prefix}<item>{xml_elements(item, prefix)}{prefix}</item>" for item in value)
+        case dict() if value and all(map(is_valid_tag, value)):
+            return "".join(
+                f"{prefix}<{key}>{xml_elements(item, prefix)}{prefix}</{key}>" for key, item in value.items()
+            )
     return _as_json(value)
 
 
 def _as_json(value: Any) -> str:
-    """JSON again, numbers with the digits that they had."""
+    """Return JSON again, numbers with their original digits."""
     match value:
-        case Digits():
+        case NumberText():
             return str(value)
         case list():
             return f"[{', '.join(map(_as_json, value))}]"
@@ -169,11 +169,11 @@ def _as_json(value: Any) -> str:
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """All strings of a value, the keys of objects among them."""
+    """Yield all strings of a value, including the keys of objects."""
     waiting = [value]
     while waiting:
         match waiting.pop():
-            case Digits():
+            case NumberText():
                 pass
             case str() as text:
                 yield text

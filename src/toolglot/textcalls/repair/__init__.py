@@ -1,8 +1,8 @@
-"""Broken JSON: the value that was meant, or an error; never a guess.
+"""Repair broken JSON: the value that was meant, or an error; never a guess.
 
-The ladder: strict JSON; JSON inside a JSON string; a tolerant reader behind whatever fence or prose stands around the
-object. What the reader repairs in one way only is accepted as it is; repairs after which another reading stays
-thinkable are accepted only if the value fits the schema, where there is one.
+The steps: strict JSON; JSON inside a JSON string; a tolerant reader that ignores fences or prose around the object. A
+repair with only one possible reading is accepted. Repairs that allow another reading are accepted only if the value
+matches the schema, if there is one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import json
 import re
 from typing import Any
 
-from toolglot.textcalls.problems import argument_problems, unknown_properties
+from toolglot.textcalls.argument_problems import find_argument_problems, unknown_properties
 from toolglot.textcalls.repair.errors import RepairError
-from toolglot.textcalls.repair.reader import RISKY, Reader
+from toolglot.textcalls.repair.reader import AMBIGUOUS_REPAIRS, TolerantReader
 from toolglot.textcalls.work_budget import WorkBudget
 
-__all__ = ["RepairError", "repair_arguments", "repair_described", "repair_document", "repair_document_described"]
+__all__ = ["RepairError", "repair_arguments", "repair_document", "repair_document_with_report", "repair_with_report"]
 
 _BLANK = "\ufeff\u200b \t\r\n\f\v\u00a0"
 _END_TAGS = re.compile(r"\s*(?:</[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{1,80}>)\Z")
@@ -28,54 +28,52 @@ _FENCE_OPEN = re.compile(r"\s*`{3,}[\w+-]*\s*\Z|\s*~{3,}[\w+-]*\s*\Z")
 _EXTRA = re.compile(r"(?:\s*[}\]]){1,8}+(?!\s*[}\]])")
 _QUIET_TAIL = re.compile(r"[\s;)`~]*+\Z|\s*(?:</?[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{1,80}>)")
 _ANY_STRUCTURE = re.compile(r"[{}]|[\"'\u201d]\s*:")
-_MOST_ENCODINGS = 3
+_MAX_ENCODINGS = 3
 
 
 def repair_arguments(text: str, schema: Any = None) -> Any:
-    """The arguments, an object, that `text` was meant to be.
-
-    Raises RepairError where that cannot be told. `schema` is the tool's JSON Schema.
-    """
-    return repair_described(text, schema)[0]
+    """Return the arguments, an object, that `text` was meant to be. `schema` is the tool's JSON Schema. Raises
+    `RepairError` if that is ambiguous."""
+    return repair_with_report(text, schema)[0]
 
 
-def repair_described(text: str, schema: Any = None, work: WorkBudget | None = None) -> tuple[Any, str]:
-    """The arguments and what was repaired, as a short phrase; empty for JSON that was whole. `work`: what is left of it
-    for the answer that the text stands in."""
-    value, damages = _repaired(text, "{", schema, work)
+def repair_with_report(text: str, schema: Any = None, work: WorkBudget | None = None) -> tuple[Any, str]:
+    """Return the arguments and what was repaired, as a short phrase; empty for valid JSON. `work`: the remaining budget
+    of the answer that contains the text."""
+    value, damages = _repair(text, "{", schema, work)
     if not isinstance(value, dict):
         raise RepairError("the arguments are no JSON object")
-    if schema is not None and not RISKY.isdisjoint(damages):
-        problems = argument_problems(value, schema) or unknown_properties(value, schema)
+    if schema is not None and not AMBIGUOUS_REPAIRS.isdisjoint(damages):
+        problems = find_argument_problems(value, schema) or unknown_properties(value, schema)
         if problems:
             raise RepairError(f"repaired ({', '.join(damages)}), but then {problems[0]}")
     return value, ", ".join(damages)
 
 
 def repair_document(text: str, work: WorkBudget | None = None) -> Any:
-    """The object or array that `text` was meant to be. Raises RepairError where that cannot be told."""
-    return repair_document_described(text, work)[0]
+    """Return the object or array that `text` was meant to be. Raises `RepairError` if that is ambiguous."""
+    return repair_document_with_report(text, work)[0]
 
 
-def repair_document_described(text: str, work: WorkBudget | None = None) -> tuple[Any, str]:
-    """The object or array and what was repaired, as a short phrase; empty for JSON that was whole."""
-    value, damages = _repaired(text, "{[", None, work)
+def repair_document_with_report(text: str, work: WorkBudget | None = None) -> tuple[Any, str]:
+    """Return the object or array and what was repaired, as a short phrase; empty for valid JSON."""
+    value, damages = _repair(text, "{[", None, work)
     if not isinstance(value, (dict, list)):
         raise RepairError("the text is no JSON object or array")
     return value, ", ".join(damages)
 
 
-def _repaired(text: str, openers: str, schema: Any, work: WorkBudget | None) -> tuple[Any, dict[str, None]]:
+def _repair(text: str, openers: str, schema: Any, work: WorkBudget | None) -> tuple[Any, dict[str, None]]:
     damages: dict[str, None] = {}
-    for _ in range(_MOST_ENCODINGS):
-        found, value = _strict(text)
+    for _ in range(_MAX_ENCODINGS):
+        found, value = _parse_strict(text)
         if not found:
             break
         if not isinstance(value, str):
             return value, damages
         damages["encoded twice"] = None
         text = value
-    return _tolerant(text, openers, schema, damages, work)
+    return _parse_tolerant(text, openers, schema, damages, work)
 
 
 def _no_constant(name: str) -> Any:
@@ -89,17 +87,18 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _strict(text: str) -> tuple[bool, Any]:
+def _parse_strict(text: str) -> tuple[bool, Any]:
     try:
         return True, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except RepairError:
         raise
     except (ValueError, RecursionError):
-        # ValueError also tells of integers with more digits than Python converts; deep nesting is the reader's.
+        # ValueError is also raised for integers with more digits than Python converts; deep nesting is left to the
+        # reader.
         return False, None
 
 
-def _tolerant(
+def _parse_tolerant(
     text: str, openers: str, schema: Any, damages: dict[str, None], work: WorkBudget | None
 ) -> tuple[Any, dict[str, None]]:
     body = text.strip(_BLANK)
@@ -113,19 +112,19 @@ def _tolerant(
     start = _start(stripped, openers)
     prefix = stripped[:start]
     if _ESCAPED.match(stripped, start):
-        stripped, start = _unescaped(stripped, start), 0
+        stripped, start = _unescape(stripped, start), 0
         damages["encoded twice"] = None
-    reader = Reader(stripped, schema, work)
+    reader = TolerantReader(stripped, schema, work)
     value, end = reader.read(start)
     damages.update(reader.damages)
     _check_around(prefix, stripped[end:], damages)
-    # Whatever is left at this place was not JSON because of characters around it that cannot be seen.
+    # The text here failed as strict JSON only because of invisible characters around it.
     return value, damages or {"invisible characters": None}
 
 
 def _without_end_tags(text: str) -> str:
-    """End tags behind the value belong to the markup around the call. A tag at the end of an open string goes too;
-    such a string is then refused, or ends in the brackets that close the value."""
+    """Remove end tags after the value, which belong to the markup around the call. A tag at the end of an open string
+    is removed, too; such a string is then refused, or ends in the brackets that close the value."""
     for _ in range(8):
         at = max(text.rfind("</"), text.rfind("<|"), text.rfind("<\uff5c"))
         match = _END_TAGS.match(text, len(text[:at].rstrip())) if at > 0 and len(text) - at < 100 else None
@@ -146,7 +145,7 @@ def _start(text: str, openers: str) -> int:
     raise RepairError("there is no JSON object in the text" if text else "the text is empty")
 
 
-def _unescaped(text: str, start: int) -> str:
+def _unescape(text: str, start: int) -> str:
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if text[:start].strip('"') or text[end:].strip('"'):
         raise RepairError("quotes are escaped, but the text is no JSON string")
@@ -158,7 +157,7 @@ def _unescaped(text: str, start: int) -> str:
 
 
 def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
-    """What stands around the value must be a fence, prose, tags or stray brackets; never a part of the value."""
+    """Check that only a fence, prose, tags or stray brackets surround the value, never a part of it."""
     if prefix.strip() == suffix.strip() == '"':
         damages["encoded twice"] = None
         return

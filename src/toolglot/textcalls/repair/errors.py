@@ -1,7 +1,7 @@
-"""The error of a repair that would be a guess."""
+"""The error for a repair that would be a guess."""
 
 from __future__ import annotations
 
 
 class RepairError(ValueError):
-    """The text is not JSON, and what was meant by it cannot be told for sure."""
+    """The text is not JSON, and its intended value is ambiguous."""

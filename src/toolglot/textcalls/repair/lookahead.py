@@ -1,4 +1,4 @@
-"""What stands behind a quote: whether a string can end there."""
+"""Decide by what follows a quote whether a string can end there."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from toolglot.textcalls.schemas import known_keys
 State = Literal["member", "value", "after"]
 
 
-class Quote(Struct, frozen=True):
+class QuoteKind(Struct, frozen=True):
     """A kind of quotation mark: what may end a string that it opens, and the name of the damage. `scan` finds the next
-    such mark, or everything from an escape on up to it."""
+    such mark, or everything from an escape up to it."""
 
     scan: re.Pattern[str]
     key: re.Pattern[str]
     damage: str
 
 
-def _quote(closers: str, damage: str) -> Quote:
+def _quote_kind(closers: str, damage: str) -> QuoteKind:
     scan = re.compile(rf"(?:\\.[^{closers}\\]*+)++|[{closers}]", re.DOTALL)
     key = re.compile(rf".(?:[^{closers}\\\n]|\\.){{0,200}}+[{closers}]\s*+:", re.DOTALL)
-    return Quote(scan, key, damage)
+    return QuoteKind(scan, key, damage)
 
 
 QUOTES = {
-    '"': _quote('"', ""),
-    "'": _quote("'", "single quotes"),
-    "\u201c": _quote('\u201d\u201c"', "curly quotes"),
-    "\u2018": _quote("\u2019\u2018'", "curly quotes"),
+    '"': _quote_kind('"', ""),
+    "'": _quote_kind("'", "single quotes"),
+    "\u201c": _quote_kind('\u201d\u201c"', "curly quotes"),
+    "\u2018": _quote_kind("\u2019\u2018'", "curly quotes"),
 }
 SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#(?=[\s#])[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
-# A hash begins a comment only before a space: `#fff` and `#12` are values that lack their quotes.
-# Looking ahead happens behind every quote: comments are limited there, so that it stays linear.
-_AHEAD = re.compile(
+# A hash begins a comment only before a space: `#fff` and `#12` are values without quotes. The lookahead runs after
+# every quote, so comments are limited there to keep it linear.
+_LOOKAHEAD_SPACE = re.compile(
     r"(?:[\s\ufeff\u200b]++|//[^\n]{0,300}+(?=\n|\Z)|#(?=[\s#])[^\n]{0,300}+(?=\n|\Z)|/\*(?:[^*]|\*(?!/)){0,300}+\*/){0,20}+"
 )
-_MOST_AHEAD = 100
+_MAX_LOOKAHEAD = 100
 _BARE_KEY = re.compile(r"(?:[^\W\d][\w$.-]{0,100}+|\$[\w$.-]{1,100}+)\s*+:(?!//)")
 _VALUE = re.compile(r"[\"'\u201c\u2018{\[\d+.-]|(?:true|false|null|none)\b", re.IGNORECASE)
 _TAIL = re.compile(r"\s*+(?:\Z|```|</?[\w:|\uff5c\u2581-]{1,80}+>|<[|\uff5c])|[ \t]*+\n")
@@ -50,7 +50,7 @@ _BEHIND_END = re.compile(
 _MEMBER_INSIDE = re.compile(r"[\"'\u201c][^\"'\u201c\u201d\n]{1,100}+[\"'\u201d]\s*+:")
 
 
-class Frame:
+class OpenContainer:
     """A container that is still open."""
 
     __slots__ = ("closer", "comma", "key", "schema", "state", "style", "value")
@@ -65,38 +65,38 @@ class Frame:
         self.style = ""
 
     def knows(self, key: str) -> bool:
-        """Whether the schema has such a property, or does not say what it has."""
+        """Tell whether the schema has such a property, or does not list its properties."""
         known = known_keys(self.schema) if self.schema is not None else None
         return known is None or key in known
 
 
 class Lookahead:
-    def __init__(self, text: str, stack: list[Frame]) -> None:
+    def __init__(self, text: str, stack: list[OpenContainer]) -> None:
         self.text = text
         self.stack = stack
 
     def skip(self, at: int) -> int:
-        match = _AHEAD.match(self.text, at)
+        match = _LOOKAHEAD_SPACE.match(self.text, at)
         return match.end() if match else at
 
     def opens(self, at: int) -> bool:
-        """Whether the quote at `at` may stand inside a string: what follows is not what follows an end."""
+        """Tell whether the quote at `at` may be inside a string: what follows cannot follow an end."""
         return _BEHIND_END.match(self.text, at + 1) is None
 
     def in_word(self, at: int) -> bool:
-        """Whether the mark at `at` is an apostrophe inside a word."""
+        """Tell whether the mark at `at` is an apostrophe inside a word."""
         around = self.text[at - 1 : at] + self.text[at + 1 : at + 2]
         return self.text[at] in "'\u2019\u2018" and len(around) == 2 and all(_WORD.match(side) for side in around)
 
     def brackets(self, start: int, end: int) -> int:
-        """How many more brackets are opened than closed there."""
+        """Return how many more brackets open than close there."""
         count = self.text.count
         opened = count("{", start, end) + count("[", start, end)
         return opened - count("}", start, end) - count("]", start, end)
 
-    def key(self, frame: Frame, at: int, *, damaged: bool) -> bool:
-        """Whether a key and its colon stand at `at`. Where a string has shown itself damaged, only a key that is
-        written like the one before it counts, and one that the schema knows, if it knows any."""
+    def key(self, frame: OpenContainer, at: int, *, damaged: bool) -> bool:
+        """Tell whether there is a key and its colon at `at`. In a damaged string, only a key that is written like the
+        one before it counts, and only one that the schema has, if it lists any."""
         character = self.text[at : at + 1]
         kind = QUOTES.get(character)
         match = kind.key.match(self.text, at) if kind else _BARE_KEY.match(self.text, at)
@@ -109,17 +109,17 @@ class Lookahead:
         name = re.sub(r"\s*:$", "", match.group())
         return frame.knows(name[1:-1] if kind else name)
 
-    def _alike(self, frame: Frame, character: str) -> bool:
+    def _alike(self, frame: OpenContainer, character: str) -> bool:
         return (character in QUOTES) == (frame.style != "")
 
-    def member(self, frame: Frame, at: int, *, damaged: bool = False) -> bool:
-        """Whether the next member of the container begins at `at`."""
+    def member(self, frame: OpenContainer, at: int, *, damaged: bool = False) -> bool:
+        """Tell whether the next member of the container begins at `at`."""
         if isinstance(frame.value, dict):
             return self.key(frame, at, damaged=damaged)
         return _VALUE.match(self.text, at) is not None
 
-    def closes(self, frame: Frame, quote: int, *, damaged: bool) -> bool:
-        """Whether a string of the container `frame` can end with the quote there."""
+    def closes(self, frame: OpenContainer, quote: int, *, damaged: bool) -> bool:
+        """Tell whether a string of the container `frame` can end with this quote."""
         at = self.skip(quote + 1)
         if at >= len(self.text):
             return not damaged
@@ -131,10 +131,11 @@ class Lookahead:
         return not damaged and at > quote + 1 and (character in QUOTES or character in "{[")
 
     def _goes_on(self, at: int, *, damaged: bool) -> bool:
-        """Whether the commas and brackets from `at` on fit what is open, and the document goes on behind them."""
+        """Tell whether the commas and brackets from `at` on match what is open, and the document continues after
+        them."""
         depth = len(self.stack)
         behind = at
-        for _ in range(_MOST_AHEAD):
+        for _ in range(_MAX_LOOKAHEAD):
             character = self.text[at : at + 1]
             if character in ("}", "]"):
                 fits = depth > 0 and self.stack[depth - 1].closer == character
@@ -157,8 +158,8 @@ class Lookahead:
         rest = self.text[at : at + 3]
         return rest[:1] not in QUOTES or (rest.strip() == rest[:1] and len(self.text) <= at + 3)
 
-    def key_inside(self, frame: Frame, start: int, end: int) -> bool:
-        """Whether a string with quotes of its own holds what looks like a member, outside of brackets."""
+    def key_inside(self, frame: OpenContainer, start: int, end: int) -> bool:
+        """Tell whether a string with inner quotes contains what looks like a member, outside of brackets."""
         depth = 0
         behind = start
         for match in _MEMBER_INSIDE.finditer(self.text, start, end):

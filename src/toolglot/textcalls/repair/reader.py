@@ -1,6 +1,6 @@
-"""A tolerant reader of JSON objects and arrays: one pass, a stack of its own, no recursion.
+"""A tolerant reader of JSON objects and arrays: one pass, an explicit stack, no recursion.
 
-It accepts what has one meaning only and raises `RepairError` for everything else. `damages` names what it met.
+It accepts what has only one meaning and raises `RepairError` for everything else. `damages` names what it repaired.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import re
 from typing import Any
 
 from toolglot.textcalls.repair.errors import RepairError
-from toolglot.textcalls.repair.lookahead import QUOTES, SPACE, Frame, Lookahead
-from toolglot.textcalls.repair.strings import decoded, has_undoubled_backslash
+from toolglot.textcalls.repair.lookahead import QUOTES, SPACE, Lookahead, OpenContainer
+from toolglot.textcalls.repair.strings import decode_string, has_undoubled_backslash
 from toolglot.textcalls.schemas import item_schema, value_schema
 from toolglot.textcalls.work_budget import WorkBudget
 
-# Deeper values could not be written by json or msgspec afterwards, which recurse.
-DEEPEST = 500
-# Whoever leaves more brackets open than this was cut off.
-MOST_MISSING = 3
+# json and msgspec, which recurse, could not write deeper values.
+MAX_DEPTH = 500
+# Text with more open brackets than this was cut off.
+MAX_MISSING_BRACKETS = 3
 
 _WORD = re.compile(r"[^\s,:\[\]{}\"'\u201c\u201d\u2018\u2019<>()]+")
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -28,8 +28,8 @@ _COMMENT = re.compile(r"//|#|/\*")
 _LITERALS = {"true": True, "false": False, "null": None, "none": None}
 _STRICT = ("true", "false", "null")
 
-# Repairs after which another reading stays thinkable; a schema has to agree with them.
-RISKY = frozenset(
+# Repairs that allow another reading; a schema must confirm them.
+AMBIGUOUS_REPAIRS = frozenset(
     {"unescaped quotes", "missing end quote", "missing brackets", "stray brackets", "text around", "triple quotes"}
 )
 
@@ -40,15 +40,15 @@ _NEVER_TOGETHER = (
     ("triple quotes", "unescaped quotes"),
 )
 
-Result = tuple[Any, int]
+ReadResult = tuple[Any, int]
 
 
-class Reader:
+class TolerantReader:
     def __init__(self, text: str, schema: Any = None, work: WorkBudget | None = None) -> None:
         self.text = text
         self._work = WorkBudget() if work is None else work
         self.damages: dict[str, None] = {}
-        self.stack: list[Frame] = []
+        self.stack: list[OpenContainer] = []
         self.look = Lookahead(text, self.stack)
         self._schema = schema
         self._undoubled = False
@@ -58,8 +58,8 @@ class Reader:
         self._odd_strings = 0
         self._value: Any = None
 
-    def read(self, at: int) -> Result:
-        """The object or array that begins at `at`, and where it ends."""
+    def read(self, at: int) -> ReadResult:
+        """Return the object or array that begins at `at`, and where it ends."""
         self._python = _PYTHON.match(self.text, at) is not None
         self._undoubled = has_undoubled_backslash(self.text, python=self._python)
         self._open(self.text[at], self._schema)
@@ -76,7 +76,7 @@ class Reader:
             raise RepairError("several strings hold quotes that are not escaped")
         if any(first in self.damages and second in self.damages for first, second in _NEVER_TOGETHER):
             raise RepairError("the text is broken in several ways")
-        if self._repeated and not RISKY.isdisjoint(self.damages):
+        if self._repeated and not AMBIGUOUS_REPAIRS.isdisjoint(self.damages):
             raise RepairError("a key is repeated, so that a bracket may be missing before it")
         return self._value, at
 
@@ -99,12 +99,12 @@ class Reader:
         return end
 
     def _open(self, bracket: str, schema: Any) -> None:
-        if len(self.stack) >= DEEPEST:
-            raise RepairError(f"nested deeper than {DEEPEST} levels")
-        self.stack.append(Frame({} if bracket == "{" else [], schema))
+        if len(self.stack) >= MAX_DEPTH:
+            raise RepairError(f"nested deeper than {MAX_DEPTH} levels")
+        self.stack.append(OpenContainer({} if bracket == "{" else [], schema))
 
     def _add(self, value: Any) -> None:
-        """A value is whole: it goes into the innermost container, or is the result."""
+        """A value is complete: add it to the innermost container, or make it the result."""
         if not self.stack:
             self._value = value
             return
@@ -121,7 +121,7 @@ class Reader:
         self._add(frame.value)
 
     def _missing_brackets(self) -> None:
-        if len(self.stack) > MOST_MISSING:
+        if len(self.stack) > MAX_MISSING_BRACKETS:
             raise RepairError(f"the text ends with {len(self.stack)} brackets open")
         for index, frame in enumerate(reversed(self.stack)):
             fresh = index == 0 and len(self.stack) > 1 and frame.state == "member" and not (frame.value or frame.comma)
@@ -148,7 +148,7 @@ class Reader:
         self._close()
         return at + 1
 
-    def _member(self, frame: Frame, at: int) -> int:
+    def _member(self, frame: OpenContainer, at: int) -> int:
         character = self.text[at]
         if character in "}]":
             return self._closer(at)
@@ -164,7 +164,7 @@ class Reader:
             return self._read_value(frame, at)
         return self._key(frame, at)
 
-    def _after(self, frame: Frame, at: int) -> int:
+    def _after(self, frame: OpenContainer, at: int) -> int:
         character = self.text[at]
         if character == ",":
             frame.state = "member"
@@ -178,11 +178,11 @@ class Reader:
         frame.state = "member"
         return at
 
-    def _key(self, frame: Frame, at: int) -> int:
+    def _key(self, frame: OpenContainer, at: int) -> int:
         character = self.text[at]
         if character in QUOTES:
             end = self._key_end(character, at)
-            key, how = decoded(
+            key, how = decode_string(
                 self.text[at + 1 : end], python=self._python or character == "'", undoubled=self._undoubled
             )
             self.damage(how)
@@ -210,7 +210,7 @@ class Reader:
     def _quote_damage(self, quote: str) -> None:
         self.damage(QUOTES[quote].damage)
 
-    def _read_value(self, frame: Frame, at: int) -> int:
+    def _read_value(self, frame: OpenContainer, at: int) -> int:
         character = self.text[at]
         if character in "{[":
             self._open(character, _inner_schema(frame))
@@ -248,7 +248,9 @@ class Reader:
         end, behind = self._string_end(quote, at)
         if _CONTROL.search(self.text, at, end):
             self.damage("control characters")
-        value, how = decoded(self.text[at + 1 : end], python=self._python or quote == "'", undoubled=self._undoubled)
+        value, how = decode_string(
+            self.text[at + 1 : end], python=self._python or quote == "'", undoubled=self._undoubled
+        )
         self.damage(how)
         self._quote_damage(quote)
         self._add(value)
@@ -259,13 +261,14 @@ class Reader:
         if end < 0 or not self.look.closes(self.stack[-1], end + 2, damaged=True):
             raise RepairError(f"the quotes at character {at} have no end")
         self.damage("triple quotes")
-        value, how = decoded(self.text[at + 3 : end], python=True, undoubled=self._undoubled)
+        value, how = decode_string(self.text[at + 3 : end], python=True, undoubled=self._undoubled)
         self.damage(how)
         self._add(value)
         return end + 3
 
     def _string_end(self, quote: str, at: int) -> tuple[int, int]:
-        """Where the string ends and where reading goes on: at the first quote behind which the document goes on."""
+        """Return where the string ends and where reading continues: at the first quote after which the document
+        continues."""
         frame = self.stack[-1]
         kind = QUOTES[quote]
         inner = 0
@@ -282,7 +285,7 @@ class Reader:
             if brackets <= 0 and self.look.closes(frame, place, damaged=inner > 0):
                 self._check_inner(at, place, inner)
                 return place, place + 1
-            # A backslash pair before a quote inside: one of them belongs to the quote, the other was not doubled.
+            # A pair of backslashes before an inner quote: one belongs to the quote, the other was not doubled.
             self._undoubled |= self.text[place - 1] == "\\"
             if not inner and not self.look.opens(place):
                 raise RepairError(f"the quote at character {place} may be the end of a string")
@@ -307,7 +310,7 @@ class Reader:
             raise RepairError(f"the string at character {at} may be several members")
 
     def _missing_quote(self, at: int) -> tuple[int, int]:
-        """The string runs to the end of the text: its last characters are the brackets that should stand behind it."""
+        """The string runs to the end of the text: its last characters are the brackets that should follow it."""
         start = at + 1
         end = len(self.text.rstrip())
         for frame in self.stack:
@@ -323,18 +326,18 @@ class Reader:
             raise RepairError(f"the string at character {at} has no end")
         if "\n" not in self.text[end:behind]:
             end = behind
-        if self._doubtful(start, end):
+        if self._is_doubtful(start, end):
             raise RepairError(f"the string at character {at} has no end")
         self.damage("missing end quote")
         return end, behind
 
-    def _doubtful(self, start: int, end: int) -> bool:
-        """Whether a string without an end quote may have ended before `end`, or go on behind it."""
+    def _is_doubtful(self, start: int, end: int) -> bool:
+        """Tell whether a string without an end quote may have ended before `end`, or continue after it."""
         content = self.text[start:end]
-        # An escaped quote at the end closes one inside the string, or else is the end quote itself.
+        # An escaped quote at the end closes an inner one, or else is the end quote itself.
         if content.endswith('\\"') and content.count('\\"') % 2:
             return True
-        # The brackets that were left to the string, or taken from it, may be too many or too few.
+        # Too many or too few brackets may have been left to the string.
         balance = self.look.brackets(start, end)
         if balance > 0 or (balance < 0 and content[-1] in "}]") or re.search(r",[ \t]*\r?\n", content):
             return True
@@ -344,7 +347,7 @@ class Reader:
         return not frame.style and re.search(r",\s*+\w++\s*+:", content) is not None
 
 
-def _inner_schema(frame: Frame) -> Any:
+def _inner_schema(frame: OpenContainer) -> Any:
     if frame.schema is None:
         return None
     if isinstance(frame.value, list):
@@ -352,4 +355,4 @@ def _inner_schema(frame: Frame) -> Any:
     return value_schema(frame.schema, frame.key)
 
 
-_STEPS = {"member": Reader._member, "value": Reader._read_value, "after": Reader._after}
+_STEPS = {"member": TolerantReader._member, "value": TolerantReader._read_value, "after": TolerantReader._after}

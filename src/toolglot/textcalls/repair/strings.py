@@ -1,4 +1,4 @@
-"""Strings of broken JSON: what their escapes mean."""
+"""Decode the strings of broken JSON."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 from toolglot.textcalls.repair.errors import RepairError
 
 _KEPT = r"""\\(?:[^"\\/bfnrtuxU'_`]|u(?![0-9a-fA-F]{4})|x(?![0-9a-fA-F]{2})|U(?![0-9a-fA-F]{8}))[^\\]*+"""
-# Backslashes that stay, as many as there are in a row, or an escape.
+# Backslashes that are kept, any number in a row, or an escape.
 _ESCAPE = re.compile(
     rf"((?:{_KEPT})++)|\\(?:u([0-9a-fA-F]{{4}})|x([0-9a-fA-F]{{2}})|U([0-9a-fA-F]{{8}})|(.))", re.DOTALL
 )
 _SIMPLE = {r"\"": '"', "\\\\": "\\", r"\/": "/", r"\b": "\b", r"\f": "\f", r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 _SELDOM_MEANT = {r"\b", r"\f"}
 _OFTEN_MEANT = {escape: character for escape, character in _SIMPLE.items() if escape not in _SELDOM_MEANT}
-# No JSON has these escapes and no other notation needs the backslash before the character: an apostrophe as
-# JavaScript and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are
-# backslashes that should have been doubled.
+# JSON has no such escapes, and no other notation needs the backslash before the character: an apostrophe as JavaScript
+# and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are backslashes
+# that should have been doubled.
 _DROPPED = {r"\'": "'", r"\_": "_", r"\`": "`"}
 _KNOWN = r"""(?:[^\\]++|\\(?:["\\/bfnrt'_`]|u[0-9a-fA-F]{4}|\Z%s))*+"""
 _KNOWN_ESCAPES = re.compile(_KNOWN % "")
@@ -29,12 +29,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def has_undoubled_backslash(text: str, *, python: bool = False) -> bool:
-    """Whether some backslash of the text can only be one that should have been doubled."""
+    """Tell whether some backslash of the text can only be one that should have been doubled."""
     match = (_PYTHON_ESCAPES if python else _KNOWN_ESCAPES).match(text)
     return match is not None and match.end() < len(text)
 
 
-def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple[str, str]:
+def decode_string(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple[str, str]:
     r"""The string that `raw` stands for, and what had to be repaired in its escapes.
 
     `python`: the text is a Python literal, so that `\x41` is an escape. `undoubled`: the document has backslashes that
@@ -47,7 +47,7 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
             return str(json.loads(f'"{raw}"', strict=False)), ""
         except ValueError:
             pass
-    paths = _paths(raw) if undoubled else []
+    paths = _find_paths(raw) if undoubled else []
     repaired: dict[str, None] = {}
     simple = _OFTEN_MEANT if undoubled else _SIMPLE
     spans = iter(paths)
@@ -81,8 +81,8 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
     return text, ", ".join(repaired)
 
 
-def _paths(raw: str) -> list[tuple[int, int]]:
-    """Where the string holds Windows paths whose backslashes should have been doubled."""
+def _find_paths(raw: str) -> list[tuple[int, int]]:
+    """Return where the string contains Windows paths whose backslashes should have been doubled."""
     spans = []
     for match in _PATH.finditer(raw):
         path = match.group()

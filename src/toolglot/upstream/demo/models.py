@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from toolglot.textcalls import ALIASES, FORMATS
-from toolglot.textcalls.families import DEFAULT_FORMAT
+from toolglot.textcalls.model_families import DEFAULT_FORMAT
 
 TEXT_MODEL = re.compile(r"demo-text(?:-(?P<format>[a-z0-9_-]+))?", re.IGNORECASE)
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.passes.answer_state import issuer_of
-from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
-from toolglot.recordings.holes import recorded
+from toolglot.recordings.format import SUFFIX, VERSION, RecordingHead, UpstreamRequest, decoder
 from toolglot.recordings.read import Attempt, Recording, read_file
+from toolglot.recordings.redacted_spans import recorded_body
 from toolglot.upstream.replay.matching import (
     RequestFingerprint,
     RequestPart,
@@ -198,7 +198,7 @@ class RecordingIndex:
 
 def _read_entries(file: Path) -> Iterator[RecordedCallEntry]:
     """Yield the calls in a file. Only the lines with requests are parsed completely."""
-    head = Head()
+    head = RecordingHead()
     with file.open("rb") as lines:
         while line := lines.readline(MAX_LINE):
             if len(line) == MAX_LINE:
@@ -210,7 +210,7 @@ def _read_entries(file: Path) -> Iterator[RecordedCallEntry]:
                 read = decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 return  # truncated, or not a recording
-            if isinstance(read, Head):
+            if isinstance(read, RecordingHead):
                 head = read
                 if head.version > VERSION:
                     return
@@ -221,7 +221,7 @@ def _read_entries(file: Path) -> Iterator[RecordedCallEntry]:
                     attempt=read.attempt,
                     dialect=read.dialect,
                     model=read.model,
-                    asked=fingerprint_request(read.dialect, read.url, recorded(read)),
+                    asked=fingerprint_request(read.dialect, read.url, recorded_body(read)),
                     issuer="" if read.settings is None else read.settings.issuer,
                 )
 
@@ -238,7 +238,9 @@ def _matches(entry: RecordedCallEntry, now: Sequence[RequestPart]) -> bool:
         request = read_entry(entry).attempt.request
     except (OSError, DecodeError):
         return False
-    return matches_redacted(list(request_parts(entry.dialect, request_document(entry.dialect, recorded(request)))), now)
+    return matches_redacted(
+        list(request_parts(entry.dialect, request_document(entry.dialect, recorded_body(request)))), now
+    )
 
 
 def read_entry(entry: RecordedCallEntry) -> RecordedCall:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from toolglot.receipt import Receipt
-from toolglot.recordings.label import Label
+from toolglot.recordings.answer_label import AnswerLabel
 from toolglot.translate import Exchange
 from toolglot.upstream.upstream import Upstream
 
@@ -40,7 +40,7 @@ class RecordedTransport(Protocol):
     recorded: bool
 
 
-def label_headers(label: Label, model: str, issuer: str = "") -> dict[str, str]:
+def label_headers(label: AnswerLabel, model: str, issuer: str = "") -> dict[str, str]:
     """Return the headers for an answer by this model and server."""
     times = {CREATED: label.created, COMPLETED: label.completed}
     told = {name: str(time) for name, time in times.items() if time is not None}

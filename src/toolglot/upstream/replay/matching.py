@@ -6,10 +6,10 @@ They are the same if they ask for the same in the same dialect. These difference
   headers, the query;
 - the model's name, which an alias may have changed; a recording of the same model is preferred;
 - members that identify the caller, not the request (`VOLATILE`);
-- parts of texts that are new in each run of an agent (`recordings/changing.py`). A recording that also agrees in these
-  is preferred;
-- redacted values of the recording (`recordings/holes.py`). A recording without redactions is preferred, and one with
-  small redactions before one with large ones.
+- parts of texts that are new in each run of an agent (`recordings/volatile_text.py`). A recording that also agrees in
+  these is preferred;
+- redacted values of the recording (`recordings/redacted_spans.py`). A recording without redactions is preferred, and
+  one with small redactions before one with large ones.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from msgspec import Struct
 from toolglot.dialects import DIALECTS, ByDialect
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.json_forms import find_json_form
-from toolglot.recordings.changing import Changing, without
-from toolglot.recordings.holes import firmness, fits_text, with_holes
-from toolglot.recordings.marks import HINT, steady_with_holes
+from toolglot.recordings.placeholders import PLACEHOLDER_HINT, normalize_volatile_spans
 from toolglot.recordings.redact import Redactor, split_address
+from toolglot.recordings.redacted_spans import literal_size, mark_numbers, matches_text
+from toolglot.recordings.volatile_text import VolatilePattern, replace_volatile
 from toolglot.wire import json
 
 VOLATILE: Mapping[str, tuple[str, ...]] = ByDialect(lambda manifest: manifest.volatile)
 """Members of a request that do not describe what is asked."""
 
 
-_REDACTED_MEMBERS = Changing(re.compile(rb"\[redacted\]"))
+_REDACTED_MEMBERS = VolatilePattern(re.compile(rb"\[redacted\]"))
 """Session ids are redacted if a header contains them, too."""
 
 _MAX_EXACT_INTEGER = 2**53
@@ -79,7 +79,7 @@ class RequestPart(Struct, frozen=True):
     @property
     def lasting(self) -> bytes:
         """Without values that change between runs."""
-        return without(_REDACTED_MEMBERS, self.open)
+        return replace_volatile(_REDACTED_MEMBERS, self.open)
 
 
 def operation(url: str) -> str:
@@ -110,12 +110,12 @@ def request_parts(dialect: str, value: Any, redactor: Redactor | None = None) ->
         value = _normalize_numbers(value)
     for name, written in _encode_parts(dialect, value):
         told = written if redactor is None else _redacted(written, redactor)
-        yield RequestPart(name, told, steady_with_holes(told))
+        yield RequestPart(name, told, normalize_volatile_spans(told))
 
 
 def _redacted(data: bytes, redactor: Redactor) -> bytes:
-    redacted, numbers = redactor.redacted(data)
-    return with_holes(redacted.decode(), numbers).encode() if numbers else redacted
+    redacted, numbers = redactor.redact_body(data)
+    return mark_numbers(redacted.decode(), numbers).encode() if numbers else redacted
 
 
 def fingerprint_request(dialect: str, url: str, body: bytes, redactor: Redactor | None = None) -> RequestFingerprint:
@@ -127,8 +127,8 @@ def fingerprint_request(dialect: str, url: str, body: bytes, redactor: Redactor 
     for part in request_parts(dialect, whole, redactor):
         lasting, name = part.lasting, part.name.encode()
         hashes.append(_hash(lasting))
-        has_hole.append(HINT in part.open)
-        firm += firmness(part.open) if has_hole[-1] else len(part.open)
+        has_hole.append(PLACEHOLDER_HINT in part.open)
+        firm += literal_size(part.open) if has_hole[-1] else len(part.open)
         shape.update(b"%b " % name)
         for summed, data in ((exact, part.told), (group, lasting)):
             summed.update(b"%b %d " % (name, len(data)))
@@ -179,7 +179,7 @@ def _request_model(url: str, value: Any) -> str:
 def matches_redacted(then: Sequence[RequestPart], now: Sequence[RequestPart]) -> bool:
     """Tell whether a recorded request equals this one except for its redactions."""
     return len(then) == len(now) and all(
-        one.name == other.name and (one.lasting == other.lasting or fits_text(one.open, other.open))
+        one.name == other.name and (one.lasting == other.lasting or matches_text(one.open, other.open))
         for one, other in zip(then, now, strict=True)
     )
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import get_args
 
 from toolglot.config.schema import ReplaySpeed
+from toolglot.recordings.answer_label import AnswerLabel
 from toolglot.recordings.format import UNREAD
-from toolglot.recordings.label import Label
 from toolglot.recordings.read import Attempt
 from toolglot.upstream.replay.labels import label_headers
 from toolglot.upstream.transport import TransportError, TransportFailure
@@ -32,7 +32,7 @@ def parse_failure(error: str) -> TransportError:
 class RecordedReply:
     """The head of a recorded answer, with access to its body."""
 
-    def __init__(self, attempt: Attempt, label: Label, speed: Speed = "none") -> None:
+    def __init__(self, attempt: Attempt, label: AnswerLabel, speed: Speed = "none") -> None:
         assert attempt.response is not None
         self.status = attempt.response.status
         settings = attempt.request.settings

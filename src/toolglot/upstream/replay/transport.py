@@ -11,11 +11,11 @@ from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, DecodeError
 from toolglot.ir import replace
 from toolglot.models import ModelInfo
-from toolglot.recordings.label import label_of
-from toolglot.recordings.patterns import Pattern
+from toolglot.recordings.answer_label import answer_label
+from toolglot.recordings.declared_tools import declared_tool_names
+from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import Finder, Redactor
-from toolglot.recordings.tools import declared
 from toolglot.upstream.replay import labels
 from toolglot.upstream.replay.index import MatchKind, RecordedCall, RecordedCallEntry, RecordingIndex, read_entry
 from toolglot.upstream.replay.matching import (
@@ -54,7 +54,7 @@ class ReplayTransport:
 
     def redact(self, patterns: Sequence[str]) -> None:
         """Ignore in comparisons what recordings do not contain, by the configured patterns."""
-        self._finders = tuple(Pattern(text).find for text in patterns)
+        self._finders = tuple(LinearPattern(text).find for text in patterns)
 
     async def send(self, call: UpstreamCall) -> Reply:
         if call.method != "POST":
@@ -73,7 +73,7 @@ class ReplayTransport:
 
     def _find(self, call: UpstreamCall) -> RecordedCall | ApiError:
         redactor = Redactor(finders=self._finders)
-        redactor.keep(declared(call.body) if self._finders else ())
+        redactor.keep_tool_names(declared_tool_names(call.body) if self._finders else ())
         wanted = fingerprint_request(self.dialect.name, call.url, call.body, redactor)
         entry = self._index.next(wanted)
         match: MatchKind = "exact" if entry is not None and entry.asked.exact == wanted.exact else "changed"
@@ -122,7 +122,7 @@ async def replay_attempt(recording: Recording, attempt: Attempt, speed: Speed) -
             await ReplayClock(attempt.request.at, speed).until(end.at)
         raise parse_failure("reset: no answer was recorded" if end is None or end.error is None else end.error)
     await ReplayClock(attempt.request.at, speed).until(attempt.response.at)
-    reply = RecordedReply(attempt, label_of(recording), speed)
+    reply = RecordedReply(attempt, answer_label(recording), speed)
     if speed == "none" and attempt is not recording.attempts[-1]:
         # The call was retried then; now nobody has to wait for the retry.
         reply.headers = {name: value for name, value in reply.headers.items() if name not in RETRY_HEADERS}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from toolglot.errors import ApiError, DecodeError
-from toolglot.recordings.differences import Difference, of_values, shown
-from toolglot.recordings.holes import fits_value, recorded
+from toolglot.recordings.differences import Difference, compare_values, format_value
+from toolglot.recordings.redacted_spans import matches_value, recorded_body
 from toolglot.upstream.replay.index import RecordingIndex, read_entry
 from toolglot.upstream.replay.matching import RequestFingerprint, operation, request_document, without_volatile
 from toolglot.upstream.transport import UpstreamCall
@@ -36,9 +36,9 @@ def _describe_nearest(index: RecordingIndex, wanted: RequestFingerprint, dialect
         attempt = read_entry(entry).attempt
     except (OSError, DecodeError) as error:
         return f"The nearest is {entry.file.name}, which cannot be read: {error}"
-    then = without_volatile(dialect, request_document(dialect, recorded(attempt.request)))
+    then = without_volatile(dialect, request_document(dialect, recorded_body(attempt.request)))
     now = without_volatile(dialect, request_document(dialect, call.body))
-    differences = [each for each in of_values(then, now) if not fits_value(each.then, each.now)]
+    differences = [each for each in compare_values(then, now) if not matches_value(each.then, each.now)]
     if operation(attempt.request.url) != operation(call.url):
         paths = operation(attempt.request.url), operation(call.url)
         differences.insert(0, Difference("path", *paths))
@@ -56,7 +56,10 @@ def _describe_other_dialects(index: RecordingIndex) -> str:
 
 def _describe_difference(difference: Difference) -> str:
     # Lazy: only the values that a difference has can be shown.
-    then, now = partial(shown, difference.then, MAX_VALUE_CHARS), partial(shown, difference.now, MAX_VALUE_CHARS)
+    then, now = (
+        partial(format_value, difference.then, MAX_VALUE_CHARS),
+        partial(format_value, difference.now, MAX_VALUE_CHARS),
+    )
     words = {
         "added": lambda: f"{difference.path} is not recorded, asked is {now()}",
         "removed": lambda: f"{difference.path} is recorded as {then()} and not asked",

@@ -1,0 +1,86 @@
+"""Convert the recorded settings of a call to values for today's code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, fields
+
+from toolglot.dialect import Capabilities
+from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled
+from toolglot.recordings.format import CallSettings
+from toolglot.recordings.read import Recording
+from toolglot.textcalls.settings import BadCalls, TextCalls
+
+STATE_ADDED = "was kept here for"
+"""Receipt text for reasoning state that was added."""
+POLICY_APPLIED = ("this upstream is sent at most", "results of tools come last")
+"""Receipt texts for an applied history policy."""
+
+
+def recorded_text_calls(settings: CallSettings) -> TextCalls | None:
+    if settings.text_format is None:
+        return None
+    return TextCalls(
+        format=settings.text_format,
+        bad_calls=settings.bad_calls if settings.bad_calls in get_args(BadCalls) else "pass",  # type: ignore[arg-type]
+        rescue=settings.rescue,
+        starts_in_reasoning=settings.starts_in_reasoning,
+    )
+
+
+def recorded_quirks(settings: CallSettings) -> dict[str, Any]:
+    """Return the recorded capabilities that still exist."""
+    return _known_fields(settings.quirks, Capabilities)
+
+
+def recorded_history(settings: CallSettings) -> tuple[Layer, ...]:
+    """Return the history policy: limits that cut in steps, and limits that are exact."""
+    said = _known_fields(settings.history, HistoryPolicy)
+    exact = {name: said.pop(name) for name in settings.exact if name in said}
+    return Layer(HistoryPolicy(**said)), Layer(HistoryPolicy(**exact), exact=True)
+
+
+def record_history(settled: Settled) -> tuple[dict[str, Any], list[str]]:
+    """The inverse: return a policy, and its exact limits."""
+    said = {name: value for name, value in asdict(settled.said).items() if value is not None}
+    exact = [limit.name for limit in settled.limits if limit.share == 1.0 and said.get("cut_to") != 1.0]
+    return said, exact
+
+
+def _known_fields(told: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for field in fields(kind):
+        if field.name in told:
+            try:
+                known[field.name] = msgspec.convert(told[field.name], field.type)
+            except msgspec.ValidationError:
+                continue
+    return known
+
+
+def added_content(recording: Recording) -> str | None:
+    """Return what was added to the requests of an exchange besides what the client sent; None if nothing."""
+    told = [attempt.request.settings for attempt in recording.attempts]
+    receipt = [line.get("why", "") for line in recording.receipt]
+    if any(each.state_put_back for each in told if each is not None) or any(STATE_ADDED in why for why in receipt):
+        return "state that was kept was put back"
+    if any(each.conversation_put_back for each in told if each is not None):
+        return "the upstream was told what it had said itself"
+    if any(line.what == "history" for line in recording.reads):
+        return "it goes on from what was stored"
+    return None
+
+
+def missing_content(recording: Recording) -> str | None:
+    """Return what was added to the requests of an exchange and is not in its recording; None if nothing. What the store
+    had is recorded, except by earlier versions."""
+    told = [attempt.request.settings for attempt in recording.attempts]
+    if (put := added_content(recording)) is not None and not recording.reads:
+        return f"{put}, which is not in the recording"
+    if None in told and any(line.get("why", "").startswith(POLICY_APPLIED) for line in recording.receipt):
+        return "a history policy was applied, and which one the recording does not tell"
+    return None

@@ -1,0 +1,161 @@
+"""The members of one envelope, and the call that they make."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from toolglot.textcalls.arguments import CallArguments
+from toolglot.textcalls.body import OpenedCall
+from toolglot.textcalls.extra_keys import ExtraKeys, classify_keys
+from toolglot.textcalls.json_names import MAX_STRING
+from toolglot.textcalls.raw_text import RawText
+
+TOO_LONG: Final = "…"
+CALL_TYPES: Final = ('"function"', '"tool"', '"tool_call"', '"tool_use"', '"function_call"')
+"""Values of `type` that mark a call, whatever the tool declares."""
+
+
+class OtherValue:
+    """The JSON text of another key's value. Beside arguments, only a short one is kept."""
+
+    __slots__ = ("_parts", "_size")
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def add(self, text: str, *, kept: bool) -> None:
+        self._size += len(text)
+        if kept or self._size <= MAX_STRING:
+            self._parts.append(text)
+        else:
+            self._parts = [TOO_LONG]
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts).strip()
+
+
+class EnvelopeMembers:
+    """The name, the id and the arguments of a call; `others` are the JSON texts of all other values.
+
+    `keyed` is the name of a tool that is the key of the arguments. `after` is what was read after them.
+    """
+
+    __slots__ = (
+        "_opened",
+        "after",
+        "argument_key",
+        "arguments",
+        "before",
+        "id",
+        "id_key",
+        "index",
+        "keyed",
+        "name",
+        "others",
+        "quoted",
+        "size",
+        "twice",
+    )
+
+    def __init__(self, opened: OpenedCall) -> None:
+        self._opened = opened
+        self.name = ""
+        self.id = ""
+        self.id_key = ""
+        self.keyed = ""
+        self.index = -1
+        self.arguments: CallArguments | None = None
+        self.argument_key = ""
+        self.quoted: list[str] | None = None
+        self.others: dict[str, str] = {}
+        self.twice = False
+        self.before: list[str] = []
+        self.after = RawText()
+        self.size = 0
+
+    def note(self, text: str, at: int, end: int) -> None:
+        """Keep what was read as long as the whole may still have to be repaired or reported."""
+        if self.index >= 0 and self.arguments is not None and self.arguments.done:
+            self.after.add(text, at, end)
+        else:
+            self.before.append(text[at:end])
+            self.size += end - at
+
+    def add_other(self, key: str, value: str) -> None:
+        """Add the value of another key. A repeated key is as bad as one beside the arguments."""
+        self.twice = self.twice or key in self.others
+        self.others[key] = value
+
+    @property
+    def raw(self) -> str:
+        """The envelope as far as it was read."""
+        before = "".join(self.before)
+        between = self.arguments.raw if self.arguments is not None and self.arguments.streamed else ""
+        return f"{before}{between}{self.after.text}"
+
+    def begin(self) -> None:
+        """Begin the call once its name and its arguments are there."""
+        if self.name and self.index < 0 and self.arguments is not None:
+            self.start()
+            self.arguments.begin(self.index, self._opened.tools.get(self.name))
+
+    def start(self) -> int:
+        self.index = self._opened.sink.start(self.name, self.id)
+        return self.index
+
+    def finish(self, last: str) -> bool:
+        """The envelope is over; `last` is its end, which was not noted yet. Returns False if it is no call after
+        all."""
+        sink, schema = self._opened.sink, self._opened.tools.get(self.name)
+        quoted = str(json.loads("".join(self.quoted))).strip() if self.quoted else ""
+        others = self._others()
+        if quoted and not quoted.startswith("{") and _declares(schema, self.argument_key):
+            others[self.argument_key], quoted = "".join(self.quoted or ()), ""
+        given = self.arguments is not None or bool(quoted)
+        if not given and self.id_key and _declares(schema, self.id_key):
+            others[self.id_key], self.id = json.dumps(self.id, ensure_ascii=False), ""
+        empty = quoted == "{}" or (self.arguments is not None and self.arguments.is_empty)
+        beside = classify_keys(others, schema, self._opened.call, given=given, empty=empty)
+        if self.twice and beside.flat:
+            beside = ExtraKeys(problem="an argument is given twice")
+        if beside.problem and self.index < 0 and self._opened.call.weak:
+            return False
+        arguments = self.arguments or CallArguments(self._opened)
+        if self.index < 0:
+            arguments.begin(self.start(), schema)
+        raw = f"{self.raw}{last}".strip()
+        if beside.problem:
+            sink.cut(self.index, beside.problem, raw)
+            return True
+        if beside.note or self.keyed:
+            sink.repaired(self.index, raw, beside.note or "the name as the key of the arguments")
+        if self.arguments is not None:
+            arguments.end()
+        elif quoted:
+            arguments.take(quoted)
+        else:
+            members = (f"{json.dumps(key, ensure_ascii=False)}: {others[key]}" for key in beside.flat)
+            sink.arguments(self.index, f"{{{', '.join(members)}}}")
+            sink.end(self.index)
+        return True
+
+    @property
+    def loses_something(self) -> bool:
+        """Tell whether something beside the arguments may be a part of them."""
+        schema, call = self._opened.tools.get(self.name), self._opened.call
+        empty = self.arguments is not None and self.arguments.is_empty
+        return bool(classify_keys(self._others(), schema, call, given=True, empty=empty).problem)
+
+    def _others(self) -> dict[str, str]:
+        """Omit values that say nothing, or nothing new."""
+        names = [json.dumps(self.name, ensure_ascii=ascii_only) for ascii_only in (True, False)]
+        idle = {"type": CALL_TYPES} | dict.fromkeys(self._opened.call.name_keys, names)
+        return {key: value for key, value in self.others.items() if value != "null" and value not in idle.get(key, ())}
+
+
+def _declares(schema: object, key: str) -> bool:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return isinstance(properties, dict) and key in properties

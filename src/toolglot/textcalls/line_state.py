@@ -1,0 +1,90 @@
+"""What the text so far says about the position where reading continues."""
+
+from __future__ import annotations
+
+import re
+
+LINE_PREFIXES = " \t\r>-*+0123456789.)"
+"""What may precede a code block on its line: white space, and the marks of quotations and lists."""
+_TICKS = re.compile(r"`++")
+
+
+class LineState:
+    """The current line of the answer: `blank` while it has only white space, `bare` while it has only that and the
+    marks of quotations and lists, `in_code` inside backticks, which the same number of backticks closes."""
+
+    __slots__ = ("_in_mark", "_opened", "_run", "_ticked", "bare", "blank")
+
+    def __init__(self) -> None:
+        self.start_line()
+
+    def start_line(self) -> None:
+        """Begin a new line, or the equivalent: after a call, or after the reasoning."""
+        self.blank = True
+        self.bare = True
+        self._ticked = False
+        self.leave_code()
+
+    def leave_code(self) -> None:
+        self._opened = 0
+        self._run = 0  # backticks at the end of the text so far
+        self._in_mark = False
+
+    @property
+    def in_code(self) -> bool:
+        self._end_run()
+        return self._opened > 0
+
+    def on_mark(self) -> None:
+        """A mark that opens calls is inside backticks. Directly after them, what follows it is code too, up to their
+        end or to an empty line. A backtick elsewhere has no effect after the end of its line."""
+        self._in_mark = self._in_mark or self._ticked
+
+    def add(self, text: str) -> None:
+        """Add more text of the answer."""
+        if "\n" in text:
+            *before, text = text.split("\n")
+            for line in before if self._in_mark else ():
+                self._add_to_line(line)
+                self._end_line()
+            if not self._in_mark:
+                self.start_line()
+        self._add_to_line(text)
+
+    def _end_line(self) -> None:
+        self._end_run()
+        if self.blank or not self._opened:
+            self.start_line()
+        self.blank = self.bare = True
+
+    def _add_to_line(self, text: str) -> None:
+        if not text:
+            return
+        self._ticked = text[-1] == "`"
+        if self.bare:
+            self.blank = self.blank and text.isspace()
+            self.bare = not text.strip(LINE_PREFIXES)
+        if self._run and text[0] != "`":
+            self._end_run()
+        if "`" in text:
+            runs = [len(run) for run in _TICKS.findall(text)]
+            runs[0] += self._run
+            self._run = runs.pop() if self._ticked else 0
+            self._toggle_code(runs)
+
+    def _end_run(self) -> None:
+        if self._run:
+            self._toggle_code([self._run])
+            self._run = 0
+
+    def _toggle_code(self, runs: list[int]) -> None:
+        """Runs of these numbers of backticks have ended: the first opens code, and the next one of the same length
+        closes it."""
+        opened = self._opened
+        for run in runs:
+            if not opened:
+                opened = run
+            elif opened == run:
+                opened = 0
+                self._in_mark = False
+        self._opened = opened

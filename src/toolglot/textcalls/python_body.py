@@ -1,0 +1,273 @@
+"""Calls written as Python: `[f(a='x', b=[1, 2]), g()]`, or one per line without the brackets.
+
+Arguments are literals and reach the sink while they are read. Positional ones get the names of the declared schema's
+properties, in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from toolglot.textcalls.body import BodyState, OpenedCall
+from toolglot.textcalls.broken_call import closing_marks, skip_to_mark
+from toolglot.textcalls.marks import MarkSet
+from toolglot.textcalls.python_values import CONSTANTS, LiteralFrame, PythonValueReader, TokenGap, format_unexpected
+from toolglot.textcalls.raw_text import RawText
+from toolglot.textcalls.string_readers import LiteralError, escape_json
+
+MAX_NAME = 300
+"""Characters of a tool's name with the white space around it that are held back where a call may begin."""
+
+# Letters of many scripts need marks that \w does not include: any non-ASCII character may be part of a name.
+_NAME = re.compile(r"[\w\u0080-\U0010ffff][\w.\-/:\u0080-\U0010ffff]*")
+_KEY = re.compile(r"[\w$@\u0080-\U0010ffff][\w$@.\-/\u0080-\U0010ffff]*")
+_INLINE_SPACE = re.compile(r"[ \t]*")
+_SPACE = re.compile(r"\s*")
+_WAIT = -1
+
+
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
+
+
+class PythonBody:
+    """Reads a list of Python calls."""
+
+    __slots__ = (
+        "_bracketed",
+        "_frame",
+        "_gap",
+        "_index",
+        "_keyed",
+        "_mode",
+        "_name",
+        "_opened",
+        "_parts",
+        "_positions",
+        "_raw",
+        "_raw_from",
+        "_rest",
+        "_started",
+        "_value",
+        "_why",
+        "state",
+    )
+
+    def __init__(self, opened: OpenedCall) -> None:
+        self.state: BodyState = "open"
+        self._opened = opened
+        self._bracketed = False
+        self._started = False
+        self._index = -1
+        self._name = ""
+        self._parts: list[str] = []
+        self._gap = TokenGap()
+        self._frame = LiteralFrame("splat", set())
+        self._positions: list[str] = []
+        self._keyed = False
+        self._rest: MarkSet | None = None  # marks that end a broken call
+        self._why = ""
+        self._raw = RawText()  # what the model wrote of the call's arguments
+        self._raw_from = 0
+        self._value: PythonValueReader | None = None
+        self._mode: Callable[[str, int], int] = self._bracket
+
+    def read(self, text: str, at: int) -> int:
+        self._raw_from = at
+        if self._rest is None:
+            try:
+                at = self._advance(text, at)
+                self._flush()
+                self._raw.add(text, self._raw_from, at)
+                return at
+            except LiteralError as error:
+                at = error.at
+                self._why = error.why
+                self._rest = closing_marks(self._opened)
+        at, over = skip_to_mark(self._rest, text, at)
+        self._raw.add(text, self._raw_from, at)
+        if over:
+            self._cut(self._why)
+            self.state = "done"
+        return at
+
+    def finish(self, text: str, at: int, *, cut: bool) -> int:
+        """A call ends with its parenthesis: whatever the list lacks, the finished calls are complete."""
+        at = self.read(text, at)
+        if self.state != "open":
+            return at
+        if self._index >= 0:
+            self._raw.add(text, at, len(text))
+            self._cut(self._why or "the text ends inside the call")
+            at = len(text)
+        self.state = "done" if self._started else "refused"
+        return len(text) if self._rest else at
+
+    def _advance(self, text: str, at: int) -> int:
+        while self.state == "open":
+            if self._value is not None:
+                at = self._value.read(text, at)
+                if not self._value.done:
+                    break
+                self._value = None
+            at = self._gap.skip(text, at) if self._index >= 0 else _match_end(_SPACE, text, at)
+            if at == len(text):
+                break
+            after = self._mode(text, at)
+            if after == _WAIT:
+                break
+            if not self._opened.sink.work.take_value():
+                raise LiteralError("there are too many values in one answer", at)
+            at = after
+        return at
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._opened.sink.arguments(self._index, "".join(self._parts))
+            self._parts.clear()
+
+    def _cut(self, why: str) -> None:
+        self._flush()
+        self._opened.sink.cut(self._index, f"{self._name}: {why}", self._raw.text.strip())
+        self._index = -1
+
+    def _bracket(self, text: str, at: int) -> int:
+        self._mode = self._call
+        if text[at] != "[":
+            return at
+        self._bracketed = True
+        return at + 1
+
+    def _between(self, text: str, at: int) -> int:
+        if self._bracketed and text[at] == "]":
+            self.state = "done"
+            return at + 1
+        return self._call(text, at)
+
+    def _call(self, text: str, at: int) -> int:
+        """Read the comma before a call, its name and parenthesis, and what follows if the opener is a weak sign. They
+        stay unread until it is certain that this is a call."""
+        comma = text[at] == "," and self._started
+        begin = _match_end(_SPACE, text, at + 1) if comma else at
+        end = _match_end(_NAME, text, begin)
+        parenthesis = _match_end(_INLINE_SPACE, text, end)
+        if parenthesis - at > MAX_NAME:
+            return self._no_call(at)
+        if parenthesis == len(text):
+            return _WAIT
+        if comma and self._bracketed and text[begin] == "]":
+            return begin
+        if end == begin or text[parenthesis] != "(":
+            return self._no_call(at)
+        name = text[begin:end]
+        if self._opened.call.weak and not (self._started and self._bracketed):
+            sure = name in self._opened.tools and _begins_arguments(text, parenthesis + 1)
+            if sure is None:
+                return _WAIT
+            if not sure:
+                return self._no_call(at)
+        self._start(name)
+        self._raw.clear()
+        self._raw_from = parenthesis + 1
+        return parenthesis + 1
+
+    def _no_call(self, at: int) -> int:
+        self.state = "done" if self._started else "refused"
+        return at
+
+    def _start(self, name: str) -> None:
+        self._index = self._opened.sink.start(name, "" if self._started else self._opened.id)
+        self._started = True
+        self._name = name
+        self._parts.append("{")
+        self._frame = LiteralFrame("splat", set())
+        self._positions = _properties(self._opened.tools.get(name))
+        self._keyed = False
+        self._mode = self._argument
+
+    def _argument(self, text: str, at: int) -> int:
+        if text[at] == ")":
+            return self._close(at)
+        if text[at] == "*":
+            if len(text) == at + 1:
+                return _WAIT
+            if not text.startswith("**", at):
+                raise LiteralError("* is no literal", at)
+            self._mode = self._unpacked_dict
+            return at + 2
+        end = _match_end(_KEY, text, at)
+        sign = _match_end(_SPACE, text, end)
+        if sign - at <= MAX_NAME:
+            if sign == len(text):
+                return _WAIT
+            if end > at and text.startswith("=", sign):
+                self._keyed = True
+                return self._begin(text[at:end], at, sign + 1)
+        return self._begin(self._position(at), at, at)
+
+    def _position(self, at: int) -> str:
+        """Return the name of the next positional argument."""
+        count = self._frame.count
+        if self._keyed:
+            raise LiteralError("a positional argument follows one with a name", at)
+        if count >= len(self._positions):
+            raise LiteralError(f"positional argument {count + 1} has no name in the tool's schema", at)
+        return self._positions[count]
+
+    def _begin(self, key: str, at: int, after: int) -> int:
+        frame = self._frame
+        if key in frame.keys:
+            raise LiteralError(f"the argument {escape_json(key)} is given twice", at)
+        frame.keys.add(key)
+        self._parts.append(f"{', ' if frame.count else ''}{escape_json(key)}: ")
+        frame.count += 1
+        self._value = PythonValueReader(self._parts, self._gap, self._opened.sink.work)
+        self._mode = self._after
+        return after
+
+    def _unpacked_dict(self, text: str, at: int) -> int:
+        """Read `**{…}`: arguments whose names are not Python identifiers."""
+        if text[at] != "{":
+            raise LiteralError(f"** is followed by {format_unexpected(text[at])}, which is no literal", at)
+        self._keyed = True
+        self._value = PythonValueReader(self._parts, self._gap, self._opened.sink.work, self._frame)
+        self._mode = self._after
+        return at + 1
+
+    def _after(self, text: str, at: int) -> int:
+        if text[at] == ")":
+            return self._close(at)
+        if text[at] != ",":
+            raise LiteralError(f"{format_unexpected(text[at])} stands where a comma or ) is missing", at)
+        self._mode = self._argument
+        return at + 1
+
+    def _close(self, at: int) -> int:
+        self._parts.append("}")
+        self._flush()
+        self._opened.sink.end(self._index)
+        self._index = -1
+        self._mode = self._between
+        return at + 1
+
+
+def _properties(schema: object) -> list[str]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return [str(name) for name in properties] if isinstance(properties, Mapping) else []
+
+
+def _begins_arguments(text: str, at: int) -> bool | None:
+    """Tell whether arguments begin here, as opposed to prose in parentheses; None if the text ends too soon to tell."""
+    begin = _match_end(_SPACE, text, at)
+    end = _match_end(_KEY, text, begin)
+    sign = _match_end(_SPACE, text, end)
+    if sign - at > MAX_NAME:
+        return False
+    if sign == len(text):
+        return None
+    if end == begin:
+        return text[begin] in ")\"'[{(+-.*#"
+    word = text[begin:end]
+    return text[sign] == "=" or word in CONSTANTS or word[0].isdecimal() or text[end] in "\"'"
