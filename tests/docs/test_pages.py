@@ -151,3 +151,16 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment.pop("MAKEFLAGS", None)
     environment.pop("MAKELEVEL", None)
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_files_and_functions_of_a_streamed_request_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## A streamed request from socket to socket")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) > 10
+    for _, files, functions in rows:
+        sources = [(ROOT / "src" / "toolglot" / name).read_text() for name in re.findall(r"`([^`]+)`", files)]
+        for name in re.findall(r"`([^`]+)`", functions):
+            *owner, function = name.split(".")
+            assert all(f"def {function}(" in source for source in sources), name
+            assert all(f"class {each}" in source for each in owner for source in sources), name
