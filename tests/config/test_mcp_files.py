@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toolglot.config import json_document
 from toolglot.config.file_watch import FileWatch
 from toolglot.config.load import Loaded, load_config
-from toolglot.config.mcp_checks import NAME, fitted
+from toolglot.config.mcp_checks import NAME, nearest_valid_name
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import McpServerConfig
 from toolglot.server.starting import Wishes, configured
@@ -281,9 +281,9 @@ def test_a_name_that_does_not_fit_is_made_to_fit_and_told(tmp_path: Path) -> Non
 
 @given(st.text(max_size=50))
 def test_every_name_can_be_made_to_fit(name: str) -> None:
-    made = fitted(name)
+    made = nearest_valid_name(name)
     assert NAME.fullmatch(made)
-    assert fitted(made) == made
+    assert nearest_valid_name(made) == made
 
 
 def test_editors_may_write_comments_and_a_comma_behind_the_last(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from toolglot.recordings.format import (
     AnyLine,
     ClientData,
     RecordingEnd,
-    ServedCall,
+    ServedToolLine,
     StoreRead,
     UpstreamData,
     UpstreamRequest,
@@ -336,7 +336,7 @@ def test_warp_is_told_of_the_conversation_as_it_was(history: str, disable: bool,
 def test_tools_that_an_earlier_version_has_run_in_between_cannot_be_run_again() -> None:
     lines = made()
     with pytest.raises(NotRerunError, match="tools were run"):
-        again(as_recording([*lines[:-1], ServedCall(tool="f"), lines[-1]]))
+        again(as_recording([*lines[:-1], ServedToolLine(tool="f"), lines[-1]]))
 
 
 @pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)

@@ -28,7 +28,7 @@ from toolglot.recordings.format import (
     ClientResponse,
     ReceiptLines,
     RecordingEnd,
-    ServedCall,
+    ServedToolLine,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
@@ -204,7 +204,7 @@ def test_tools_that_were_run_here_are_told() -> None:
     lines: list[AnyLine] = [
         *exchange("anthropic", "openai_chat", ASKED["anthropic"], [Case("openai_chat", "thinking").read("stream")])
     ]
-    ran = ServedCall(at=0.2, server="files", tool="read", call="c1", arguments='{"path":"\x1b"}', seconds=0.25)
+    ran = ServedToolLine(at=0.2, server="files", tool="read", call="c1", arguments='{"path":"\x1b"}', seconds=0.25)
     timeline = make_timeline(as_recording([*lines[:-2], ran, *lines[-2:]]))
     assert banners_of(timeline) == ['the tool read of files ran here, 0.250 s: {"path":"\x1b"}']
     assert "1 tool run here" in timeline.totals[-3]

@@ -102,7 +102,7 @@ class HttpServerTransport:
             # Calls have their own time limit, and a stream of changes may be silent for days.
             timeout=httpx2.Timeout(_CONNECT, read=None),
             transport=_BoundedTransport(
-                httpx2.AsyncHTTPTransport(proxy=proxy_for(self._config.url)), self._limit, self._told
+                httpx2.AsyncHTTPTransport(proxy=proxy_for(self._config.url)), self._limit, self._on_status
             ),
             trust_env=False,
         )
@@ -112,7 +112,7 @@ class HttpServerTransport:
         ):
             yield streams
 
-    def _told(self, status: int, in_session: bool) -> None:
+    def _on_status(self, status: int, in_session: bool) -> None:
         if self._forgotten:
             return
         if status < 400:

@@ -97,7 +97,7 @@ def _items(where: str, value: Any) -> FoundSchemas:
     return _schemas(where, value) if isinstance(value, list) else _schema(where, value)
 
 
-def _named(where: str, value: Any) -> FoundSchemas:
+def _named_schemas(where: str, value: Any) -> FoundSchemas:
     if not isinstance(value, dict):
         raise _invalid(where, "this is no object of schemas")
     yield from ((f"{where}/{name}", item) for name, item in value.items())
@@ -126,7 +126,7 @@ def _text(where: str, value: Any) -> FoundSchemas:
 
 
 _KEYWORDS: Mapping[str, Callable[[str, Any], FoundSchemas]] = {
-    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions"), _named),
+    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions"), _named_schemas),
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _schemas),
     **dict.fromkeys(("additionalProperties", "propertyNames", "not", "contains", "if", "then", "else"), _schema),
     **dict.fromkeys(("$ref", "$schema", "pattern", "title", "description"), _text),

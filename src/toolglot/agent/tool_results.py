@@ -71,9 +71,9 @@ class LimitedContent:
             case Text(text=text):
                 return self._cut(text, Text(text=text))
             case Media(source=source) if source.kind == "text":
-                return self._cut(source.data, self._named(block))
+                return self._cut(source.data, self._with_short_name(block))
             case Media():
-                return self._shown(block)
+                return self._limited_media(block)
             case Opaque(value=value):
                 return self._cut(json.encode_text(value))  # no model's API has a place for it, but it may be useful
         return block
@@ -83,7 +83,7 @@ class LimitedContent:
         left, self._text = self._text, max(self._text - size, 0)
         return (whole or Text(text=text)) if size <= left else Text(text=cut_text(text, left, size))
 
-    def _shown(self, media: Media) -> Block:
+    def _limited_media(self, media: Media) -> Block:
         data, kind = media.source.data, media.source.media_type
         if len(data) > self._media:
             return Text(text=f"[{media.kind} of {len(data)} characters left out: it is too large]")
@@ -91,9 +91,9 @@ class LimitedContent:
         if not fits or (media.source.kind == "base64" and not _BASE64.fullmatch(data)):
             return Text(text=f"[{media.kind} left out: it is not what it says it is]")
         self._media -= len(data)
-        return self._named(media)
+        return self._with_short_name(media)
 
-    def _named(self, media: Media) -> Media:
+    def _with_short_name(self, media: Media) -> Media:
         name = None if media.name is None else media.name[:MAX_NAME]
         kind = media.source.media_type
         source = media.source if kind is None or _TYPE.fullmatch(kind) else replace(media.source, media_type=None)

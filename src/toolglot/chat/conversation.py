@@ -14,7 +14,7 @@ LOST = "This call has no result: the answer broke off."
 NO_TOOL = "There is no such tool: nothing was run."
 
 
-class ChatMessage(Struct, frozen=True, kw_only=True):
+class AttributedMessage(Struct, frozen=True, kw_only=True):
     """A message; for an assistant's, the name of the model."""
 
     message: Message
@@ -28,7 +28,7 @@ class FailedAnswer(Struct, frozen=True, kw_only=True):
     model: str
 
 
-ChatEntry = ChatMessage | FailedAnswer
+ChatEntry = AttributedMessage | FailedAnswer
 
 
 class ChatConversation:
@@ -46,16 +46,18 @@ class ChatConversation:
     def messages(self) -> tuple[Message, ...]:
         """The messages for a model."""
         system = (Message(role="system", content=(Text(text=self.system),)),) if self.system else ()
-        return (*system, *(entry.message for entry in self._entries if isinstance(entry, ChatMessage)))
+        return (*system, *(entry.message for entry in self._entries if isinstance(entry, AttributedMessage)))
 
     def add_user_text(self, text: str) -> None:
-        self._entries.append(ChatMessage(message=Message(role="user", content=(Text(text=text),))))
+        self._entries.append(AttributedMessage(message=Message(role="user", content=(Text(text=text),))))
 
     def add_answer(self, messages: Iterable[Message], model: str) -> None:
         """Add the model's messages, and the results between them."""
         for message in messages:
             if message.content:
-                self._entries.append(ChatMessage(message=message, model=model if message.role == "assistant" else ""))
+                self._entries.append(
+                    AttributedMessage(message=message, model=model if message.role == "assistant" else "")
+                )
 
     def add_failure(self, why: str, model: str) -> None:
         self._entries.append(FailedAnswer(why=why, model=model))

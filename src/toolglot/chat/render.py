@@ -72,7 +72,7 @@ class MarkdownRenderer:
     def feed(self, text: str) -> str:
         """Return what can be written now."""
         self._take(self._safe.feed(text))
-        return self._written()
+        return self._take_output()
 
     def close(self) -> str:
         """Return the rest at the end of the text: a whole line."""
@@ -81,9 +81,9 @@ class MarkdownRenderer:
             self._end_line()
         self._end_table()
         self._fence = ""
-        return self._written()
+        return self._take_output()
 
-    def _written(self) -> str:
+    def _take_output(self) -> str:
         out, self._out = "".join(self._out), []
         return out
 

@@ -36,7 +36,7 @@ def call_line(call: ServedCall) -> StyledLine:
     """A call that is about to be run, or asked about."""
     arguments = _arguments(call)
     short = arguments if len(arguments) <= MAX_ARGUMENTS else f"{arguments[: MAX_ARGUMENTS - 1]}…"
-    return StyledLine(f"▸ {_named(call)} {short}".rstrip(), ("bold",))
+    return StyledLine(f"▸ {_call_name(call)} {short}".rstrip(), ("bold",))
 
 
 def approval_line(call: ServedCall) -> StyledLine:
@@ -45,7 +45,7 @@ def approval_line(call: ServedCall) -> StyledLine:
     if len(arguments) > MAX_APPROVAL_ARGUMENTS:
         between = f"[… {len(arguments) - MAX_APPROVAL_ARGUMENTS} characters that are not shown yet …]"
         arguments = f"{arguments[: MAX_APPROVAL_ARGUMENTS - APPROVAL_TAIL]} {between} {arguments[-APPROVAL_TAIL:]}"
-    return StyledLine(f"? {_named(call)} {arguments}".rstrip(), ("ask",))
+    return StyledLine(f"? {_call_name(call)} {arguments}".rstrip(), ("ask",))
 
 
 def hidden_arguments_line(call: ServedCall) -> StyledLine | None:
@@ -78,7 +78,7 @@ def _arguments(call: ServedCall) -> str:
     ).strip()
 
 
-def _named(call: ServedCall) -> str:
+def _call_name(call: ServedCall) -> str:
     return f"{reveal_all(call.server)}: {reveal_all(call.name)}"
 
 

@@ -11,10 +11,10 @@ __all__ = ["main"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 OUTPUT_FAILURES = _FULL | {errno.EPIPE}
-"""What goes wrong with the place that output goes to, and is nobody's mistake in here."""
+"""Errors of the output's destination, which are not this program's fault."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
             app(prog_name="toolglot")
         finally:
             if sys.stdout is not None and not sys.stdout.closed:
-                sys.stdout.flush()  # at the end of the process nobody could tell that it failed
+                sys.stdout.flush()  # at process exit a failure could not be reported
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing != "click":
@@ -35,7 +35,7 @@ def main() -> None:
     except KeyboardInterrupt:  # before click could catch it
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        _end_output(1)  # whoever read it has had enough
+        _end_output(1)  # the reader has had enough
     except OSError as error:
         if error.errno not in _FULL:
             raise
@@ -44,6 +44,6 @@ def main() -> None:
 
 
 def _end_output(status: int) -> NoReturn:
-    """End the process without another try to write what is left."""
+    """End the process without trying again to write the rest."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)

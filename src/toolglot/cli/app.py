@@ -1,4 +1,4 @@
-"""The commands, in one group. Each is imported when it is asked for, so that none pays for what another needs."""
+"""The commands, in one group. Each is imported on first use, so that none pays for what another needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS = {
     "mcp": "toolglot.cli.mcp",
     "warp": "toolglot.cli.warp",
 }
-"""Where each command lives; the function has the command's name."""
+"""The module of each command; its function has the command's name."""
 
 
 class Commands(Group):
@@ -42,7 +42,7 @@ class Commands(Group):
     }
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. No exception of this package leaves it as a traceback."""
+        """Run the command. No exception of this package becomes a traceback."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -50,7 +50,7 @@ class Commands(Group):
         except Exception as error:
             if isinstance(error, OSError) and error.errno in OUTPUT_FAILURES:  # `main` ends the output, too
                 raise
-            from toolglot.cli.failures import report_failure  # needed for mistakes
+            from toolglot.cli.failures import report_failure  # needed only for errors
 
             raise click.exceptions.Exit(report_failure(error)) from None
 

@@ -69,10 +69,10 @@ def chat(
     """
     if no_tools and (mcp or mcp_files or example_tools):
         raise click.UsageError("--no-tools leaves nothing for --mcp, --mcp-config and --example-tools")
-    _refuse_halves({"--model": model, "--system": system, "--effort": effort, "--print": prompt})
-    said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _asked(prompt)
-    _mind_closed_streams()
-    # What follows brings the gateway along, which takes a moment.
+    _check_encoding({"--model": model, "--system": system, "--effort": effort, "--print": prompt})
+    said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _read_prompt(prompt)
+    _reopen_closed_streams()
+    # These imports load the gateway, which takes a moment.
     from toolglot.chat.startup import ChatOptions
     from toolglot.chat.terminal import ChatRequest, print_answer, run_dialogue
 
@@ -91,12 +91,12 @@ def chat(
         status = run_dialogue(wanted, os.environ) if said is None else print_answer(wanted, said, os.environ)
     except ConfigError as error:
         exit_bad_config(error.problems)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything has ended; one more would only be told as a failure
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything has ended; another signal would only look like a failure
     sys.exit(status)
 
 
-def _asked(prompt: str | None) -> str:
-    """The prompt of one answer, from standard input where none is given."""
+def _read_prompt(prompt: str | None) -> str:
+    """Return the prompt for one answer, from standard input if none is given."""
     if prompt in (None, "-") and sys.stdin is None:
         raise click.UsageError("there is nothing to answer: standard input is closed")
     said = prompt if prompt not in (None, "-") else "".join(decode_chunks(read_chunks(Path("-")), Path("-")))
@@ -105,8 +105,8 @@ def _asked(prompt: str | None) -> str:
     return said.strip("\n")
 
 
-def _refuse_halves(options: Mapping[str, str | None]) -> None:
-    """Python keeps what is not UTF-8 on a command line as halves of characters, which no API takes."""
+def _check_encoding(options: Mapping[str, str | None]) -> None:
+    """Python keeps bytes that are not UTF-8 on a command line as surrogates, which no API accepts."""
     for name, value in options.items():
         try:
             (value or "").encode()
@@ -114,8 +114,8 @@ def _refuse_halves(options: Mapping[str, str | None]) -> None:
             raise click.UsageError(f"{name}: invalid UTF-8 at character {error.start}") from None
 
 
-def _mind_closed_streams() -> None:
-    """Python has no stream at all in the place of one that is closed."""
+def _reopen_closed_streams() -> None:
+    """Python has no stream object for a closed stream."""
     if sys.stdout is None:
         raise click.UsageError("standard output is closed: there is no place for an answer")
     if sys.stderr is None:

@@ -81,7 +81,7 @@ def explain(model: str, file: Path | None) -> None:
 
 
 def _facts(target: Target, upstream: UpstreamConfig) -> str:
-    """The settings of a target that are not the defaults."""
+    """Return the settings of a target that are not the defaults."""
     facts = {
         "window": target.context_window,
         "output": target.max_output_tokens,
@@ -99,7 +99,7 @@ def _facts(target: Target, upstream: UpstreamConfig) -> str:
 
 
 def _upstream_settings(upstream: UpstreamConfig) -> Iterator[str]:
-    """Waiting and retrying, where they differ from the defaults."""
+    """Yield timeouts and retries that differ from the defaults."""
     for name in ("timeouts", "retries", "breaker"):
         section = getattr(upstream, name)
         default = asdict(type(section)())

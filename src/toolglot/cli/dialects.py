@@ -1,4 +1,4 @@
-"""`toolglot dialects`: what each dialect can carry, told by the same data that the passes work with."""
+"""`toolglot dialects`: what each dialect supports, from the same data that the passes use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _ids(can: Capabilities) -> str:
 
 
 def _characters(pattern: str) -> str:
-    """`[A-Za-z0-9_-]+` in words, which fit into any column."""
+    """Describe `[A-Za-z0-9_-]+` in words that fit into any column."""
     return pattern.removeprefix("[").removesuffix("]+").replace("A-Za-z0-9", "letters, digits, ")
 
 
@@ -73,7 +73,7 @@ CONCEPTS: tuple[Row, ...] = (
     ("response formats", lambda can: _list(can.response_formats)),
     ("cache breakpoints", _caching),
 )
-"""Rows of the table: a concept, and how a dialect stands to it."""
+"""Rows of the table: a concept, and its support in a dialect."""
 
 _FIELDS = frozenset[str]().union(*(dialect.can.fields for dialect in DIALECTS.values()))
 
@@ -82,7 +82,7 @@ PARAMETERS: tuple[Row, ...] = tuple((name, _parameter(name)) for name in sorted(
 
 
 NARROW = 10
-"""A column of the table in 80 columns; longer names are broken behind the underscore."""
+"""A column of the table in 80 columns; longer names are broken after the underscore."""
 
 
 @click.command(short_help="Show what each dialect can carry.")
@@ -100,7 +100,7 @@ def dialects(as_json: bool, as_markdown: bool) -> None:
 
 
 def _show() -> None:
-    """The table for a terminal; it fits into 80 columns."""
+    """Print the table for a terminal; it fits into 80 columns."""
     width = get_terminal_size().columns
     head = ("", *(name if len(name) < NARROW else name.replace("_", "_ ") for name in DIALECTS))
     indented = [(f"  {label}", *told) for label, *told in _rows(PARAMETERS)]
@@ -118,11 +118,11 @@ def _show() -> None:
 
 
 def _rows(rows: tuple[Row, ...]) -> list[tuple[str, ...]]:
-    return [(label, *(_told(dialect, told) for dialect in DIALECTS.values())) for label, told in rows]
+    return [(label, *(_describe_support(dialect, told) for dialect in DIALECTS.values())) for label, told in rows]
 
 
-def _told(dialect: Dialect, told: Callable[[Capabilities], str]) -> str:
-    """How a dialect stands to a concept; what only some of its models have is told as that."""
+def _describe_support(dialect: Dialect, told: Callable[[Capabilities], str]) -> str:
+    """Describe a dialect's support for a concept, marking what only some of its models have."""
     if (here := told(dialect.can)) != "no":
         return here
     of_models = (told(replace(dialect.can, **rule.changes)) for rule in dialect.models)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolglot.cli.job import TranslationJob, read_document, refuse_document
 from toolglot.cli.parameters import exit_unreadable
-from toolglot.cli.sides import AUTO
+from toolglot.cli.translation_sides import AUTO
 from toolglot.errors import DecodeError, RefusedError
 from toolglot.fragments import SOMEBODY_ASKS
 from toolglot.ir import Request, Tool

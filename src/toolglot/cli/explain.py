@@ -36,7 +36,7 @@ from toolglot.recordings.timeline_html import render_html
 from toolglot.recordings.timeline_text import TextStyle, render_lines
 
 _FIRST = re.compile(rb"\s*\{[^{}\n]{0,4096}\"type\":\s?\"exchange\"")
-"""What a recording begins with."""
+"""The beginning of a recording."""
 _RANGE = re.compile(r"(\d*)(\.\.)?(\d*)")
 
 
@@ -119,7 +119,7 @@ def explain(
 
 
 def _data_of(file: Path, *, as_recording: bool) -> bytes:
-    """All of a file; but of one that does not begin as a recording, only as much as tells that."""
+    """Return all of a file; of one that does not begin as a recording, only enough to recognize that."""
     arriving = read_chunks(file)
     first = next(arriving, b"")
     enough = len(first) == CHUNK_BYTES and as_recording
@@ -149,7 +149,7 @@ def _of_recording(file: Path, data: bytes) -> Timeline:
 
 
 def _replayed(recording: Recording) -> Comparison | str:
-    """What `toolglot replay` says of it, so that both say the same."""
+    """Return the result of `toolglot replay`, so that both commands agree."""
     try:
         with quietly():
             return asyncio.run(rerun(recording)).comparison
@@ -181,7 +181,7 @@ def _write_page(timeline: Timeline, html: Path) -> None:
             sys.stdout.buffer.write(piece)
         return
     try:
-        with open_output(html, 0o600) as out:  # it is as private as the recording
+        with open_output(html, 0o600) as out:  # as private as the recording
             out.writelines(page)
     except OSError as error:
         exit_unreadable(html, error.strerror or str(error))

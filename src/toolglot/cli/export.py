@@ -221,7 +221,7 @@ def _fill(job: ExportJob, file: IO[bytes], ledger: ReceiptPrinter) -> None:
         conversation = _read(job)
         for line in conversation.lines:
             ledger.tell(line)
-        for piece in _written(job, conversation, ledger):
+        for piece in _render(job, conversation, ledger):
             file.write(piece)
         file.flush()
     except MissingExtraError as error:
@@ -232,7 +232,7 @@ def _fill(job: ExportJob, file: IO[bytes], ledger: ReceiptPrinter) -> None:
         )  # the document as a whole, which the file's name says
 
 
-def _written(job: ExportJob, conversation: SourceConversation, ledger: ReceiptPrinter) -> Iterator[bytes]:
+def _render(job: ExportJob, conversation: SourceConversation, ledger: ReceiptPrinter) -> Iterator[bytes]:
     dialect = conversation.dialect
     if job.format == "jsonl":
         return write_jsonl(conversation.messages, dialect, job.target or dialect, ledger.tell)
@@ -263,7 +263,7 @@ def _read(job: ExportJob) -> SourceConversation:
         return read_conversation(read_chunks(job.files[0]), job.source)
     if job.source is not None:
         raise click.UsageError("--from has no meaning here: a recorded exchange tells its dialect itself")
-    found = {_named(file, given): file for given in job.files for file in _recordings_in(given)}
+    found = {_display_name(file, given): file for given in job.files for file in _recordings_in(given)}
     if not found:
         exit_unreadable(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
     wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
@@ -274,7 +274,7 @@ def _read(job: ExportJob) -> SourceConversation:
         conversation = (
             conversation if name == conversation.name else read_recordings(_each(found, job.files, damaged), name)
         )
-    _tell_which(job, conversation)
+    _print_chosen(job, conversation)
     return conversation
 
 
@@ -282,7 +282,7 @@ def _sources(job: ExportJob) -> Iterator[Path]:
     return (file for given in job.files for file in _recordings_in(given))
 
 
-def _named(file: Path, given: Path) -> str:
+def _display_name(file: Path, given: Path) -> str:
     return str(file.relative_to(given)) if file != given else str(file)
 
 
@@ -303,15 +303,17 @@ def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
 def _numbered(number: int, conversation: SourceConversation) -> str:
     if not 1 <= number <= len(conversation.all):
         told = count_noun(len(conversation.all), "conversation")
-        raise click.BadParameter(f"there is no {number}: there {_is(conversation)} {told}", param_hint="--conversation")
+        raise click.BadParameter(
+            f"there is no {number}: there {_conversation_title(conversation)} {told}", param_hint="--conversation"
+        )
     return conversation.all[number - 1]
 
 
-def _is(conversation: SourceConversation) -> str:
+def _conversation_title(conversation: SourceConversation) -> str:
     return "is" if len(conversation.all) == 1 else "are"
 
 
-def _tell_which(job: ExportJob, conversation: SourceConversation) -> None:
+def _print_chosen(job: ExportJob, conversation: SourceConversation) -> None:
     """If there are several conversations, say which one is written, and how to get the others."""
     if len(conversation.all) < 2 and conversation.name in conversation.all:
         return

@@ -26,7 +26,7 @@ FAILED, UNREADABLE, LOST, BUG = 1, 2, 3, 70
 """Exit statuses. 70 is `EX_SOFTWARE` of sysexits.h."""
 
 TRACEBACK = "TOOLGLOT_TRACEBACK"
-"""The environment variable with which an unexpected exception is raised as it is, for a report of a bug."""
+"""Environment variable that makes an unexpected exception be raised, for bug reports."""
 
 STATUS: dict[type[Exception], int] = {
     LossError: LOST,
@@ -44,7 +44,7 @@ STATUS: dict[type[Exception], int] = {
     RecursionError: UNREADABLE,
     MemoryError: FAILED,
 }
-"""What each exception ends a command with. Other exceptions of this package end it with `FAILED`."""
+"""Exit status of each exception. Other exceptions of this package end with `FAILED`."""
 
 _WORDS: dict[type[Exception], str] = {
     RecursionError: "the input is nested too deeply",
@@ -53,10 +53,10 @@ _WORDS: dict[type[Exception], str] = {
 
 
 def report_failure(error: Exception) -> int:
-    """Tell of the exception on standard error. Returns the exit status.
+    """Print the exception on standard error. Returns the exit status.
 
     Raises:
-        Exception: the same, where it is a bug and the environment asks for its traceback.
+        Exception: the same, if it is a bug and the environment asks for its traceback.
     """
     known = next((cls for cls in STATUS if isinstance(error, cls)), None)
     if known is None and not _is_own(error):

@@ -1,4 +1,4 @@
-"""Groups of commands that say which one may have been meant. Click suggests options that are near, and commands not."""
+"""Command groups that suggest the nearest command. Click suggests options, but not commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.config.problems import nearest
 
 class Group(click.Group):
     meant: ClassVar[Mapping[str, str]] = {}
-    """What people try that is no command, and what they mean."""
+    """What people try that is not a command, and what they mean."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

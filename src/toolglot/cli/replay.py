@@ -24,13 +24,13 @@ from toolglot.recordings.rerun.run import NothingToRerunError, NotRerunError, Re
 from toolglot.wire import json
 
 DIFFERENT = 1
-"""Exit status: something differs, or nobody knows because the end is missing."""
+"""Exit status: something differs, or it is unknown because the end is missing."""
 RESULTS = ("same", "different", "incomplete", "refused", "unreadable")
 FINE = frozenset({"same", "refused"})
 _STDIN = Path("-")
 
-SHOWN = 20
-"""Differences of one part that are shown; `--json` has them all."""
+MAX_SHOWN = 20
+"""Differences of one part to show; `--json` has them all."""
 
 
 def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -77,14 +77,14 @@ def replay(
     could be compared, 2 a recording cannot be read or cannot be run again. Of a request that the gateway refused before
     it asked any upstream there is nothing to replay, which is told, and counts as no failure.
     """
-    found = [each for file in files for each in _found(context, file)]
+    found = [each for file in files for each in _find_files(context, file)]
     several = len(files) > 1 or files[0].is_dir()
     results: Counter[str] = Counter()
     for each in found:
         with quietly():
-            told = _told(each, client, show_body)
+            told = _replay_file(each, client, show_body)
         results[told["result"]] += 1
-        for line in [json.encode_text(_plain(told))] if as_json else _lines(told, brief=several and not differences):
+        for line in [json.encode_text(_as_json(told))] if as_json else _lines(told, brief=several and not differences):
             click.echo(line)
     if several:
         summary = {name: results[name] for name in RESULTS}
@@ -94,8 +94,8 @@ def replay(
     context.exit(UNREADABLE if results["unreadable"] else 0 if results.keys() <= FINE else DIFFERENT)
 
 
-def _found(context: click.Context, file: Path) -> list[Path]:
-    """The file, or those in a folder, also the ones that were never finished."""
+def _find_files(context: click.Context, file: Path) -> list[Path]:
+    """Return the file, or those in a folder, including unfinished ones."""
     if not file.is_dir():
         return [file]
     named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL_SUFFIX))]
@@ -110,7 +110,7 @@ def _found(context: click.Context, file: Path) -> list[Path]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the gateway's log: what a recorded upstream failed at is no news."""
+    """Silence the gateway's log: the failures of a recorded upstream are expected."""
     log = logging.getLogger("toolglot")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -128,8 +128,8 @@ def _summary(summary: dict[str, int]) -> str:
     return f"{files}: {compared}, {summary['unreadable']} not run"
 
 
-def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
-    """What is told of one file. `rerun` is there where it could be run."""
+def _replay_file(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
+    """Return the report on one file. `rerun` is included if it could be run."""
     told: dict[str, Any] = {"file": str(file)}
     try:
         recording = read_open(sys.stdin.buffer) if file == _STDIN else read_file(file)
@@ -149,8 +149,7 @@ def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
     return told
 
 
-def _plain(told: dict[str, Any]) -> dict[str, Any]:
-    """As JSON."""
+def _as_json(told: dict[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in told.items() if name not in ("recording", "rerun", "body")}
     if (made := told.get("rerun")) is not None:
         plain |= made.comparison.to_json()
@@ -182,7 +181,7 @@ def _safe(body: str) -> str:
 
 
 def _counted(made: Rerun) -> str:
-    """How much differs, and where the first of it is."""
+    """Summarize how much differs, and where the first difference is."""
     comparison = made.comparison
     numbers = {
         "the requests to upstreams": sum(map(len, comparison.requests)),
@@ -208,10 +207,10 @@ def _parts(recording: Recording, made: Rerun) -> Iterator[str]:
             yield from _differences(differences)
     if made.comparison.breaches:
         yield f"  rules of {made.outcome.client}"
-        yield from (f"    {breach}" for breach in made.comparison.breaches[:SHOWN])
+        yield from (f"    {breach}" for breach in made.comparison.breaches[:MAX_SHOWN])
 
 
 def _differences(differences: list[Difference]) -> Iterator[str]:
-    yield from (f"    {difference}" for difference in differences[:SHOWN])
-    if len(differences) > SHOWN:
-        yield f"    and {len(differences) - SHOWN} more"
+    yield from (f"    {difference}" for difference in differences[:MAX_SHOWN])
+    if len(differences) > MAX_SHOWN:
+        yield f"    and {len(differences) - MAX_SHOWN} more"

@@ -121,14 +121,14 @@ def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, Start], 
             address_file.write_text(url)
         if quiet:
             return
-        for line in _told(url, start):
+        for line in _greeting_lines(url, start):
             click.echo(line, err=True)
 
     return greet
 
 
-def _told(url: str, start: Start) -> Iterator[str]:
-    """What somebody who has just started a gateway wants to know."""
+def _greeting_lines(url: str, start: Start) -> Iterator[str]:
+    """Yield what a user who has just started a gateway wants to know."""
     config = start.gateway.config
     if start.file is not None:
         yield f"  configured by {start.file}"
@@ -152,5 +152,5 @@ def _told(url: str, start: Start) -> Iterator[str]:
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Whether recordings go there. Where they cannot, the log has just said so."""
+    """Tell whether recordings can be written there. If not, the log has just said so."""
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

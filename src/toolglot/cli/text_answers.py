@@ -1,4 +1,4 @@
-"""Answers with calls as text: read from a plain text or from a dialect's response, written as either of them."""
+"""Answers with calls as text: read from plain text or from a dialect's response, and written as either."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ from toolglot.translate import Exchange
 from toolglot.wire import json
 
 WRAPPER = DEFAULT
-"""The dialect in which a text of no dialect goes through the translation."""
+"""The dialect in which plain text is translated."""
 
 
 def translate_response(job: TranslationJob) -> Receipt:
-    """A whole answer, as a dialect's response or as plain text."""
+    """Translate a whole answer, as a dialect's response or as plain text."""
     data = b"".join(read_chunks(job.path)).removeprefix(BYTE_ORDER_MARK)
     if not data.strip():
         exit_unreadable(job.path, "the input is empty")
     dialect = job.source or _dialect_of(data)
-    job = _settled(job, dialect)
+    job = _with_both_dialects(job, dialect)
     exchange = answer_exchange(job, tools_in(job.tools) if job.tools is not None else ())
     try:
-        given = exchange.upstream.decode_response(data) if dialect else _wrapped(data, job)
+        given = exchange.upstream.decode_response(data) if dialect else _wrap_text(data, job)
         restored = exchange.restore(given)
     except DecodeError as error:
         refuse_document(job.path, data, "response", job.source, error)
     except UpstreamError as error:
         exit_unreadable(job.path, f"this is an error and not a response (try --kind error): {error}")
     if job.writes:
-        return _tell(restored, exchange, job)
+        return _write_as_text(restored, exchange, job)
     return write_translated(_whole(restored, exchange, job), job)
 
 
 def _dialect_of(data: bytes) -> str:
-    """The dialect that this is a response of; none, when it is a text."""
+    """Return the dialect of this response; empty if it is plain text."""
     dialect = other_dialect(json_or_none(data), "response", "")
     if dialect is None:
         return ""
     try:
         find(dialect).decode_response(data)
-    except (DecodeError, UpstreamError):  # an answer in JSON may have a member that looks like theirs
+    except (DecodeError, UpstreamError):  # a JSON answer may have a member that looks like theirs
         return ""
     return dialect
 
 
-def _settled(job: TranslationJob, dialect: str) -> TranslationJob:
-    """The job with a dialect on both sides. Where it asks for none, `bare` tells that plain text is meant."""
+def _with_both_dialects(job: TranslationJob, dialect: str) -> TranslationJob:
+    """Return the job with a dialect on both sides. If it has none, `bare` says that plain text is meant."""
     source = dialect or WRAPPER
     return replace(job, source=source, target=job.target or source, bare=not job.target)
 
 
-def _wrapped(data: bytes, job: TranslationJob) -> Response:
+def _wrap_text(data: bytes, job: TranslationJob) -> Response:
     text = "".join(decode_chunks((data,), job.path))
     return Response(model=job.model or "", content=(Text(text=text),), stop=Stop("end"))
 
@@ -79,8 +79,8 @@ def _whole(response: Response, exchange: Exchange, job: TranslationJob) -> Trans
     return Translated(encoded, exchange.receipt)
 
 
-def _tell(response: Response, exchange: Exchange, job: TranslationJob) -> Receipt:
-    """The answer with its calls as text: bare, or in the form of the dialect that was asked for."""
+def _write_as_text(response: Response, exchange: Exchange, job: TranslationJob) -> Receipt:
+    """Write the answer with its calls as text: bare, or in the form of the requested dialect."""
     told = answer_as_text(response, job.writes, exchange.receipt)
     if job.bare:
         return write_text(response_text(told), exchange.receipt, job)
@@ -95,16 +95,17 @@ def _tell(response: Response, exchange: Exchange, job: TranslationJob) -> Receip
 
 
 def translate_stream(job: TranslationJob) -> Receipt:
-    """A stream. Calls that are read from text come as the input arrives; calls are told as text once it has ended."""
+    """Translate a stream. Calls parsed from text are written as the input arrives; calls are written as text once it
+    has ended."""
     if job.receipt is not None:
         check_writable(job.receipt)
     dialect, arriving = (job.source, read_chunks(job.path)) if job.source else _with_dialect(read_chunks(job.path))
-    job = _settled(job, dialect)
+    job = _with_both_dialects(job, dialect)
     if not dialect:
         arriving = _as_stream(decode_chunks(arriving, job.path), job)
     exchange = answer_exchange(job, tools_in(job.tools) if job.tools is not None else ())
     if job.writes:
-        return _tell(_folded(arriving, exchange, job), exchange, job)
+        return _write_as_text(_fold_stream(arriving, exchange, job), exchange, job)
     why = forward_stream(arriving, exchange.stream(), job.source)
     write_receipt(exchange.receipt, job.receipt, job.asked)
     if why is not None:
@@ -113,7 +114,7 @@ def translate_stream(job: TranslationJob) -> Receipt:
 
 
 def _with_dialect(arriving: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """The dialect whose stream this is, by its first event, none when it is a text; and all of the input."""
+    """Return the dialect of this stream by its first event, empty for plain text; and all of the input."""
     head = b""
     dialect = None
     for chunk in arriving:
@@ -131,7 +132,7 @@ def _may_be_stream(head: bytes) -> bool:
 
 
 def _as_stream(texts: Iterable[str], job: TranslationJob) -> Iterator[bytes]:
-    """A plain text in the form of a stream, piece by piece."""
+    """Yield plain text in the form of a stream, piece by piece."""
     said = False
     for text in texts:
         said = said or not text.isspace()
@@ -147,7 +148,7 @@ def _frame(job: TranslationJob, delta: dict[str, str], reason: str | None) -> by
     return b"data: " + json.encode({"id": "", "model": job.model or "", "choices": [choice]}) + b"\n\n"
 
 
-def _folded(arriving: Iterable[bytes], exchange: Exchange, job: TranslationJob) -> Response:
+def _fold_stream(arriving: Iterable[bytes], exchange: Exchange, job: TranslationJob) -> Response:
     decoder = exchange.upstream.stream_decoder(exchange.receipt)
     passes, fold = exchange.event_passes(exchange.reader()), Fold()
     for chunk in arriving:

@@ -1,4 +1,4 @@
-"""How the commands are told of a text format."""
+"""Command line parameters for text formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolglot.textcalls import AUTO, FORMATS, find_format
 
 
 def known_format(name: str) -> str:
-    """The format's own name, for one of its names.
+    """Return the format's own name, for one of its names.
 
     Raises:
         click.BadParameter: there is none.

@@ -13,9 +13,9 @@ from toolglot.cli.exchanges import answer_exchange, translate_request
 from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_translated
 from toolglot.cli.parameters import count_noun, exit_unreadable, input_file, print_note, read_chunks
 from toolglot.cli.receipt import check_writable, write_receipt
-from toolglot.cli.sides import Side, side_option
 from toolglot.cli.stream import forward_stream
 from toolglot.cli.tool_files import tools_option
+from toolglot.cli.translation_sides import Side, side_option
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, LossError, RefusedError, UpstreamError
 from toolglot.fragments import translate_messages, translate_result, translate_tools
@@ -76,9 +76,9 @@ _KINDS: dict[str, Callable[[bytes, TranslationJob], Translated]] = {
 }
 
 _FRAGMENTS = ("tools", "messages", "result")
-"""Kinds where what another dialect wrote is read without an error, and without its schemas or calls."""
+"""Kinds for which another dialect's document is read without an error, but without its schemas or calls."""
 
-# An option that a kind has no use for is a mistake that should be told.
+# An option that a kind does not use is a mistake that should be reported.
 _OPTIONS_OF_KINDS = {
     "model": ("request", "tools", "messages", "result"),
     "stream": ("request",),
@@ -88,8 +88,8 @@ _OPTIONS_OF_KINDS = {
     "call_id": ("result",),
     "name": ("result",),
 }
-_OF_MCP = ("tools", "result")
-"""Kinds that MCP has too."""
+_MCP_KINDS = ("tools", "result")
+"""Kinds that MCP has, too."""
 
 
 @click.command(short_help="Translate a request, a response, a stream, tools …")
@@ -172,7 +172,7 @@ def translate(
 
 
 def _refuse_options(context: click.Context, job: TranslationJob) -> None:
-    """An option that would have no effect is a mistake, and told as one."""
+    """Reject options that would have no effect."""
     for option, kinds in _OPTIONS_OF_KINDS.items():
         # A request may not name its model, and a text has none.
         unnamed = option == "model" and (job.request is not None or job.reads)
@@ -180,7 +180,7 @@ def _refuse_options(context: click.Context, job: TranslationJob) -> None:
             raise click.UsageError(f"--{option.replace('_', '-')} has no meaning with --kind {job.kind}", context)
     if job.tools is not None and not job.reads:
         raise click.UsageError("--tools has a meaning with --from text:FORMAT alone", context)
-    if MCP in (job.source, job.target) and job.kind not in _OF_MCP:
+    if MCP in (job.source, job.target) and job.kind not in _MCP_KINDS:
         raise click.UsageError("mcp has tools and results alone: use --kind tools or --kind result", context)
     if job.kind == "result" and job.source == MCP != job.target:
         if job.call_id is None:
@@ -193,10 +193,10 @@ def _refuse_options(context: click.Context, job: TranslationJob) -> None:
 
 
 def _receipt_of(job: TranslationJob) -> Receipt:
-    """Does the job, and returns its receipt."""
+    """Run the job, and return its receipt."""
     try:
         if job.reads or job.writes:
-            # Who names no text format does not wait for all of them to be read.
+            # Loading all text formats is avoided if none is named.
             from toolglot.cli.translate_text import translate_text
 
             return translate_text(job)

@@ -11,9 +11,9 @@ from toolglot.cli.diagnosis import json_or_none, other_dialect
 from toolglot.cli.exchanges import require_model
 from toolglot.cli.job import TranslationJob, read_document, refuse_document, write_text, write_translated
 from toolglot.cli.parameters import exit_unreadable
-from toolglot.cli.sides import AUTO
 from toolglot.cli.text_answers import translate_response, translate_stream
 from toolglot.cli.tool_files import tools_in
+from toolglot.cli.translation_sides import AUTO
 from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.fragments import read_result, translate_messages
@@ -28,11 +28,11 @@ from toolglot.tools import mcp
 from toolglot.translate import Exchange
 
 UNMARKED = DEFAULT
-"""The dialect of messages in which nothing tells it: a role and a text."""
+"""The dialect of messages without any mark: a role and a text."""
 
 
 def translate_text(job: TranslationJob) -> Receipt:
-    """Does the job, and returns its receipt."""
+    """Run the job, and return its receipt."""
     _refuse_sides(job)
     return _KINDS[job.kind](job)
 
@@ -59,7 +59,8 @@ def _refuse_sides(job: TranslationJob) -> None:
 
 
 def _request(job: TranslationJob) -> Receipt:
-    """A request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's dialect."""
+    """Translate a request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's
+    dialect."""
     data = read_document(job.path, "request", job.source)
     source, target = _dialects(data, job)
     exchange = Exchange(
@@ -111,7 +112,7 @@ def _text_calls(job: TranslationJob) -> TextCalls | None:
 
 
 def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
-    """The dialects of both sides: what the input looks like, and the same again, where the job does not tell them."""
+    """Return the dialects of both sides; if unspecified, what the input looks like, and the same for the output."""
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.source:
         exit_unreadable(job.path, f"this looks like {other}, not {job.source}")
@@ -120,7 +121,7 @@ def _dialects(data: bytes, job: TranslationJob) -> tuple[str, str]:
 
 
 def _tools(job: TranslationJob) -> Receipt:
-    """What a model is told of these tools."""
+    """Write the tools as a model gets them."""
     tools, receipt = tools_in(job.path), Receipt()
     mcp.note_cosmetic(tools, receipt)
     _tell_foreign(Request(model="", tools=tools), job, receipt)
@@ -128,7 +129,7 @@ def _tools(job: TranslationJob) -> Receipt:
 
 
 def _result(job: TranslationJob) -> Receipt:
-    """What a model is told of this result."""
+    """Write the result as a model gets it."""
     data, receipt = read_document(job.path, "result"), Receipt()
     try:
         result = read_result(data, job.source, call_id=job.call_id, name=job.name, receipt=receipt)
@@ -164,7 +165,7 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
 
 
 def _tell_foreign(request: Request, job: TranslationJob, receipt: Receipt) -> None:
-    """Tells what only the source understands."""
+    """Report what only the source understands."""
     can = DIALECTS[job.source].can if job.source in DIALECTS else mcp.CAN
     context = Context(
         source=job.source,

@@ -55,7 +55,7 @@ def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool |
         return [json.encode(bridge.decode(each, named, where).value) for each, where in zip(found, places, strict=True)]
 
     lays_out = sys.stdout.isatty() if pretty is None else pretty
-    for document in _told(file, documents):
+    for document in _run_or_exit(file, documents):
         click.echo(pretty_json(document).encode() if lays_out else document)
 
 
@@ -86,7 +86,7 @@ def encode(file: Path, wrapping: str | None, message: str | None) -> None:
         )
         return out
 
-    out = _told(file, written)
+    out = _run_or_exit(file, written)
     for place in rounded:
         print_note(file, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
     click.echo(out, nl=False)
@@ -104,7 +104,7 @@ def _numbered(bridge: Any, number: int, value: Any, message: str | None, rounded
 
 
 def _documents(data: bytes) -> list[Any]:
-    """One JSON document, or several behind each other."""
+    """Parse one JSON document, or several in a row."""
     try:
         return [json.decode(data)]
     except DecodeError:
@@ -115,7 +115,7 @@ def _documents(data: bytes) -> list[Any]:
 
 
 def _pieces(data: bytes) -> list[bytes]:
-    """The documents that stand behind each other; the last may be anything."""
+    """Split documents in a row; the last may be anything."""
     text, reader = data.decode("utf-8", "surrogateescape"), JSONDecoder()
     pieces: list[bytes] = []
     at = 0
@@ -145,7 +145,7 @@ def _bridge() -> Any:
     return bridge
 
 
-def _told(file: Path, work: Callable[[], T]) -> T:
+def _run_or_exit(file: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except DecodeError as error:

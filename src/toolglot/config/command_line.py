@@ -1,4 +1,4 @@
-"""`--upstream DIALECT=URL`: a configuration from the command line, where everything goes to what is named there."""
+"""`--upstream DIALECT=URL`: a configuration from the command line, which sends everything to the named upstreams."""
 
 from __future__ import annotations
 

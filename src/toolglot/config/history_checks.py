@@ -1,4 +1,4 @@
-"""What the types cannot say of histories: formats that must exist, limits that make no sense, the same thing twice."""
+"""Checks of history policies beyond their types: formats that must exist, senseless limits, duplicates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_histories(config: Config, builder: RecordBuilder) -> None:
 
 
 def check_format(name: str, words: tuple[str, ...], path: Path, builder: RecordBuilder) -> None:
-    """The name of a text format, or one of the words that may stand in its place."""
+    """Check the name of a text format, or one of the words allowed instead."""
     if name not in {*words, *FORMATS, *ALIASES}:
         near = one_of(name.replace("-", "_"), (*words, *FORMATS))
         builder.add_problem(path, f"there is no text format `{name[:40]}`", near)

@@ -52,7 +52,7 @@ def explain_history(config: Config, target: Target) -> Iterator[str]:
         if value is None:
             continue
         where = next(each.where for each in reversed(sections) if getattr(each.layer.policy, field) is not None)
-        yield f"{field} {_said(value)}{_cut(shares.get(field))}: {where}"
+        yield f"{field} {_format_value(value)}{_cut(shares.get(field))}: {where}"
     if settled.said.cut_to is None and CUT_TO in shares.values():
         yield f"cut_to {CUT_TO}: the default"
 
@@ -68,7 +68,7 @@ def _model_of(config: Config, target: Target) -> str:
     )
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return repr(value) if isinstance(value, str) else str(value or "(no limit)")

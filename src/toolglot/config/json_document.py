@@ -1,6 +1,5 @@
-"""JSON to plain values and the place of each. Comments and trailing commas are let through: editors allow them in the
-files that people have, and those are what is read here.
-"""
+"""Parse JSON to plain values with their positions. Comments and trailing commas are allowed, because editors allow them
+in such files."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _WORD = re.compile(r"true|false|null")
 
 
 def parse(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
-    """The value that the text is.
+    """Parse the text.
 
     Raises:
         ConfigError: it is not JSON.
@@ -45,7 +44,7 @@ class _Parser:
         return value, self.places
 
     def _next(self) -> str:
-        """The next character that is neither blank nor comment; empty at the end."""
+        """Return the next character that is neither blank nor comment; empty at the end."""
         blank = _BLANK.match(self.text, self.at)
         assert blank is not None
         self.at = blank.end()

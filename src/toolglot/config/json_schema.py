@@ -1,6 +1,6 @@
-"""The JSON Schema of the configuration, made from the records: it cannot say anything else than they do.
+"""The JSON Schema of the configuration, generated from the records, so that both always agree.
 
-Descriptions are the docstrings behind the fields. A number or a truth may also be a reference to the environment.
+Descriptions are the docstrings after the fields. A number or a boolean may also be a reference to the environment.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RECORDS: dict[str, type[Struct]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema, as plain values."""
+    """Return the schema, as plain values."""
     (root, _), definitions = msgspec.json.schema_components(
         (schema.Config, Capabilities), ref_template="#/$defs/{name}"
     )
@@ -71,7 +71,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema as it is published."""
+    """Return the schema as it is published."""
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
 
 
@@ -81,7 +81,7 @@ def _described(definition: dict[str, Any], record: type[Struct]) -> None:
 
 
 def docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
-    """Fields, each with the text behind it."""
+    """Yield the fields, each with the docstring after it."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
     assert isinstance(body, ast.ClassDef)
     for statement, following in zip(body.body, body.body[1:], strict=False):
@@ -91,7 +91,7 @@ def docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
 
 
 def _as_quirks(definition: dict[str, Any]) -> None:
-    """Each of the capabilities may stand alone; none has a default, for a quirk that is not there changes nothing."""
+    """Each capability may be given alone; none has a default, because a missing quirk changes nothing."""
     definition["additionalProperties"] = False
     definition["required"] = []
     for property_schema in definition["properties"].values():
@@ -103,7 +103,7 @@ def _choices(property_schema: dict[str, Any], names: list[str]) -> None:
 
 
 def _instead(property_schema: dict[str, Any], *schemas: dict[str, Any]) -> None:
-    """One of these, in the place of what the field's type says."""
+    """Allow one of these in place of the field's type."""
     around = {name: value for name, value in property_schema.items() if name in ("description", "default")}
     if "anyOf" not in property_schema:
         property_schema.clear()
@@ -111,7 +111,7 @@ def _instead(property_schema: dict[str, Any], *schemas: dict[str, Any]) -> None:
 
 
 def _with_references(value: Any) -> Any:
-    """The same schema, where whatever is not text may also be a reference."""
+    """Allow a reference for everything that is not text."""
     if isinstance(value, list):
         return [_with_references(inner) for inner in value]
     if not isinstance(value, dict):

@@ -110,7 +110,7 @@ def _with_mcp(config: Config, builder: RecordBuilder, files: Sequence[Path], not
         _import(importer, folder / Path(name).expanduser(), builder, ("mcp", "files", number))
     for file in files:
         _import(importer, file, builder, ())
-    found = importer.found()
+    found = importer.result()
     builder.problems += found.problems
     notes += found.notes
     servers = {name: resolve_paths(server, folder) for name, server in config.mcp.servers.items()}

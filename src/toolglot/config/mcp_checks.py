@@ -1,4 +1,5 @@
-"""What the types cannot say of an MCP server: started or reached, and never both; names and values that can be sent."""
+"""Checks of an MCP server beyond its types: either started or reached, never both; names and values that can be
+sent."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from toolglot.config.record_checks import KEY_LABEL
 from toolglot.config.schema import Config, McpServerConfig
 
 NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
-"""The name of a server stands before `__` and the name of a tool, in at most 64 characters."""
+"""A server's name precedes `__` and the name of a tool, in at most 64 characters."""
 MAX_STARS = 4
 _STARTED = ("args", "env", "cwd")
 _REACHED = ("headers",)
@@ -23,20 +24,20 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 
 
 def own_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the servers that stand under `mcp.servers` of a file, right or wrong."""
+    """Return the names of the servers under `mcp.servers` of a file, valid or not."""
     mcp = value.get("mcp")
     servers = mcp.get("servers") if isinstance(mcp, dict) else None
     return tuple(servers) if isinstance(servers, dict) else ()
 
 
 def check_servers(config: Config, builder: RecordBuilder) -> None:
-    """The servers that stand in the configuration itself, and the models that name servers."""
+    """Check the servers of the configuration itself, and the models that name servers."""
     own = own_servers(builder.document.value)
     for name in own:
         path: Path = ("mcp", "servers", name)
         if not NAME.fullmatch(name):
             told = "an MCP server's name has at most 32 letters, digits, `-` and `_`, and no `__`"
-            builder.add_problem(path, told, f"such as `{fitted(name)}`")
+            builder.add_problem(path, told, f"such as `{nearest_valid_name(name)}`")
         if name in config.mcp.servers:
             check_server(config.mcp.servers[name], path, builder)
             _check_keys(config, name, path, builder)
@@ -44,7 +45,9 @@ def check_servers(config: Config, builder: RecordBuilder) -> None:
     for model, said in config.models.items():
         for number, name in enumerate(said.mcp):
             if name not in known:
-                near = one_of(name, sorted(known)) if known else f"write one: `[mcp.servers.{fitted(name)}]`"
+                near = (
+                    one_of(name, sorted(known)) if known else f"write one: `[mcp.servers.{nearest_valid_name(name)}]`"
+                )
                 builder.add_problem(("models", model, "mcp", number), f"there is no MCP server `{name[:40]}`", near)
 
 
@@ -58,13 +61,13 @@ def _check_keys(config: Config, name: str, path: Path, builder: RecordBuilder) -
             builder.add_problem((*path, "keys", number), f"there is no {label}: `server.keys` has {count}")
 
 
-def fitted(name: str) -> str:
-    """The nearest name that a server can have."""
+def nearest_valid_name(name: str) -> str:
+    """Return the nearest valid server name."""
     return re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name)).strip("_")[:32].rstrip("_") or "server"
 
 
 def check_server(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
-    """Adds to the builder's problems what is wrong with one server."""
+    """Add the problems of one server to the builder's."""
     if server.command is not None and server.url is not None:
         told = "a server is started by its `command` or reached by its `url`: one of them"
         builder.add_problem((*path, "url"), told)
@@ -103,7 +106,7 @@ def _command(server: McpServerConfig, path: Path, builder: RecordBuilder) -> Non
 
 
 def _values(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
-    """Values are secrets: what is wrong is told without them."""
+    """Values are secrets: problems are reported without them."""
     for name, value in server.env.items():
         if not _VARIABLE.fullmatch(name):
             builder.add_problem((*path, "env", name), "this is not the name of a variable")

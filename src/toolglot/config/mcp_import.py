@@ -17,19 +17,19 @@ from msgspec.structs import replace
 from toolglot.config import json_document
 from toolglot.config.build import NOUNS, RecordBuilder
 from toolglot.config.documents import MAX_BYTES, Document, decode_text
-from toolglot.config.mcp_checks import NAME, check_server, fitted
+from toolglot.config.mcp_checks import NAME, check_server, nearest_valid_name
 from toolglot.config.mcp_entries import McpEntry, convert_entry
 from toolglot.config.problems import ConfigError, Path, Problem
 from toolglot.config.schema import McpServerConfig
 from toolglot.lint.report import visible
 
 OWN_ROOTS = ("mcpServers", "mcp_servers")
-"""What may stand at the top of our own file beside `mcp`."""
+"""Top-level names of our own file beside `mcp`."""
 ROOTS: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp_servers",))
-"""Where the files of other programs have their servers: VS Code's has `servers`, its settings `mcp.servers`."""
+"""Where other programs' files have their servers: VS Code's has `servers`, its settings `mcp.servers`."""
 
 MAX_TOLD = 20
-"""Members of one server that are told."""
+"""Members of one server to report."""
 
 
 class ImportedServers(Struct):
@@ -49,11 +49,11 @@ class McpImporter:
         self._from: dict[str, str] = dict.fromkeys(own, "the configuration")
         self._found = ImportedServers(servers={})
 
-    def found(self) -> ImportedServers:
+    def result(self) -> ImportedServers:
         return self._found
 
     def file(self, path: FilePath) -> None:
-        """The servers of a file that another program has.
+        """Import the servers of another program's file.
 
         Raises:
             ConfigError: it cannot be read.
@@ -72,7 +72,7 @@ class McpImporter:
         raise ConfigError([Problem(file=str(path), line=1, message=told)])
 
     def entries(self, document: Document, root: Path, entries: Any, folder: FilePath) -> None:
-        """The servers at this place of a document; relative paths in them are relative to the folder."""
+        """Import the servers at this position of a document; their paths are relative to the folder."""
         if not isinstance(entries, dict):
             self._wrong(document.problem(root, f"expected {NOUNS['object']}"))
             return
@@ -88,7 +88,7 @@ class McpImporter:
             self._note(document, path, "it is disabled, and left out")
             return
         name = str(path[-1])
-        other = self._from.get(name if NAME.fullmatch(name) else fitted(name), document.file)
+        other = self._from.get(name if NAME.fullmatch(name) else nearest_valid_name(name), document.file)
         if other != document.file:
             self._note(document, path, f"not used: {other} has a server of this name")
             return
@@ -99,11 +99,11 @@ class McpImporter:
             self._note(document, (*path, member), told)
         server = self._built(document, path, entry, folder)
         if server is not None:
-            self._found.servers[self._named(document, path, name)] = server
+            self._found.servers[self._free_name(document, path, name)] = server
 
-    def _named(self, document: Document, path: Path, name: str) -> str:
-        """A name that a server can have, and that no other has."""
-        made = name if NAME.fullmatch(name) else fitted(name)
+    def _free_name(self, document: Document, path: Path, name: str) -> str:
+        """Return a valid name that no other server has."""
+        made = name if NAME.fullmatch(name) else nearest_valid_name(name)
         stem, number = made, 1
         while made in self._from:
             number += 1
@@ -122,7 +122,7 @@ class McpImporter:
             if behind[: len(path) + 1] == (*path, source)
         }
         own = Document(document.file, document.value, {**document.places, **aliases})
-        builder = RecordBuilder(own, {**self._environ, **_known(folder, self._environ)}, reads_files=False)
+        builder = RecordBuilder(own, {**self._environ, **_editor_variables(folder, self._environ)}, reads_files=False)
         for member, told, suggestion in entry.wrong:
             builder.add_problem((*path, member), told, suggestion)
         server = builder.record(McpServerConfig, entry.value, path)
@@ -140,7 +140,7 @@ class McpImporter:
 
 
 def resolve_paths(server: McpServerConfig, folder: FilePath) -> McpServerConfig:
-    """The server with paths that mean the same wherever they are read."""
+    """Return the server with absolute paths."""
     command = server.command
     if command is not None and command.startswith("~"):
         command = str(FilePath(command).expanduser())
@@ -149,12 +149,12 @@ def resolve_paths(server: McpServerConfig, folder: FilePath) -> McpServerConfig:
 
 
 def workspace(folder: FilePath) -> FilePath:
-    """The project's folder: editors keep the file in one of their own inside it, such as `.vscode`."""
+    """Return the project's folder: editors keep the file in a subfolder such as `.vscode`."""
     return folder.parent if folder.name in (".vscode", ".cursor", ".gemini", ".roo", ".claude") else folder
 
 
-def _known(folder: FilePath, environ: Mapping[str, str]) -> dict[str, str]:
-    """What editors know without the environment."""
+def _editor_variables(folder: FilePath, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that editors define without the environment."""
     project = FilePath(os.path.abspath(workspace(folder)))
     return {
         "workspaceFolder": str(project),

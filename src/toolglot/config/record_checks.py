@@ -1,4 +1,4 @@
-"""What is wrong with the settings for recordings: a folder that cannot be used, patterns that cannot be searched."""
+"""Checks of the recording settings: an unusable folder, patterns that cannot be searched."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY_LABEL = re.compile(r"key-[1-9][0-9]*")
 
 
 def directory_problem(directory: str) -> str | None:
-    """Why recordings cannot be written to a folder of this name; None when they can."""
+    """Return why recordings cannot be written to a folder of this name; None if they can."""
     path = Path(directory).expanduser().absolute()
     try:
         there = next(each for each in (path, *path.parents) if each.exists())
@@ -30,7 +30,8 @@ def directory_problem(directory: str) -> str | None:
 
 
 def place_problem(name: str, url: str | None) -> str | None:
-    """Why an upstream of this address could never answer from recordings; None where it can, or is no such upstream."""
+    """Return why an upstream of this address could never answer from recordings; None if it can, or is no such
+    upstream."""
     place = recordings_of(url or "") if is_replay(url) else ""
     if not place or Path(place).expanduser().exists():
         return None
@@ -38,7 +39,7 @@ def place_problem(name: str, url: str | None) -> str | None:
 
 
 def empty_places(config: Config) -> list[str]:
-    """What a person should know of folders that have no recording in them, which may yet come."""
+    """Return notes on folders without recordings, which may still appear."""
     told = []
     for name, upstream in config.upstreams.items():
         place = Path(recordings_of(upstream.base_url or "")).expanduser()
@@ -48,7 +49,7 @@ def empty_places(config: Config) -> list[str]:
 
 
 def check_recording(record: RecordConfig, builder: RecordBuilder) -> None:
-    """Adds to the builder's problems."""
+    """Add to the builder's problems."""
     if record.directory is not None and (problem := directory_problem(record.directory)) is not None:
         builder.add_problem(("record", "directory"), problem)
     for number, label in enumerate(record.keys):

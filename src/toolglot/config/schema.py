@@ -39,7 +39,7 @@ CountOrNone: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
 HIDDEN = "(hidden)"
 
 
-def _shown(record: Struct, hidden: Mapping[str, object]) -> str:
+def _repr_without_secrets(record: Struct, hidden: Mapping[str, object]) -> str:
     """How a record with secrets is printed: whatever prints it, a log or a traceback, they are not in it."""
     values = {name: hidden[name] if value and name in hidden else value for name, value in asdict(record).items()}
     return f"{type(record).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
@@ -124,7 +124,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __repr__(self) -> str:
         hidden = dict.fromkeys(("key", "refresh_token", "refresh_key"), HIDDEN)
-        return _shown(self, {**hidden, "headers": dict.fromkeys(self.headers, HIDDEN)})
+        return _repr_without_secrets(self, {**hidden, "headers": dict.fromkeys(self.headers, HIDDEN)})
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,7 +209,7 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         # An address may have a key in its query.
         address, question, _ = (self.url or "").partition("?")
         url = f"{address}?{HIDDEN}" if question else self.url
-        return _shown(self, {**hidden, "args": (HIDDEN,) * len(self.args), "url": url})
+        return _repr_without_secrets(self, {**hidden, "args": (HIDDEN,) * len(self.args), "url": url})
 
 
 class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -293,7 +293,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`: Warp's protobuf as JSON, and back."""
 
     def __repr__(self) -> str:
-        return _shown(self, {"keys": (HIDDEN,) * len(self.keys)})
+        return _repr_without_secrets(self, {"keys": (HIDDEN,) * len(self.keys)})
 
 
 class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""What several workers cannot share."""
+"""Settings that several workers cannot share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ IN_MEMORY = ":memory:"
 
 
 def store_problem(config: Config, workers: int) -> str | None:
-    """What is wrong with the store, if so many processes are to use it."""
+    """Return what is wrong with the store, if this many processes are to use it."""
     if workers == 1 or config.store.path != IN_MEMORY:
         return None
     return f"a store in `{IN_MEMORY}` belongs to one process: with several workers give it a file, or `none`"

@@ -1,7 +1,7 @@
-"""YAML to plain values and the place of each, by way of the nodes that PyYAML composes.
+"""Parse YAML to plain values with their positions, from the nodes that PyYAML composes.
 
-Only plain values come out: no objects, no key twice in one mapping, and a bounded number of values however often
-aliases repeat them. Keys are text as written: `on:` and `4.5:` are names here, not a truth and a number.
+Only plain values are allowed: no objects, no duplicate keys, and a limited number of values however often aliases
+repeat them. Keys are text as written: `on:` and `4.5:` are names here, not a boolean and a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 def parse(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
-    """The only document of the text.
+    """Return the only document of the text.
 
     Raises:
         ConfigError: it is not YAML, or more than plain values.
@@ -74,7 +74,7 @@ class _Reader:
             return [self.value(element, (*path, number)) for number, element in enumerate(node.value)]
         try:
             return self.loader.construct_object(node)
-        except ValueError:  # a date that is none, a number of thousands of digits
+        except ValueError:  # an invalid date, a number of thousands of digits
             raise ConfigError([_problem(self.file, node.start_mark, "not YAML: no such value", path)]) from None
 
     def _mark(self, path: Path, node: Any) -> None:
@@ -97,7 +97,7 @@ class _Reader:
         return {**merged, **own}
 
     def _merge(self, node: Any, path: Path) -> dict[str, Any]:
-        """What `<<` brings in: one mapping, or several, of which the first counts most."""
+        """Return what `<<` merges: one mapping, or several, of which the first takes precedence."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for source in sources:

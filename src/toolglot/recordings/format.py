@@ -162,7 +162,7 @@ class ClientData(RecordedData, frozen=True, kw_only=True, omit_defaults=True, ta
     pass
 
 
-class ServedCall(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
+class ServedToolLine(RecordingLine, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
     server: str = ""
     tool: str = ""
     call: str = ""
@@ -241,7 +241,7 @@ AnyLine = (
     | ServedTools
     | ServedProgress
     | ServedResult
-    | ServedCall
+    | ServedToolLine
     | ReceiptLines
     | RecordingEnd
 )

@@ -19,9 +19,9 @@ from toolglot.recordings.format import (
     RecordedClientRequest,
     RecordingEnd,
     RecordingHead,
-    ServedCall,
     ServedProgress,
     ServedResult,
+    ServedToolLine,
     ServedTools,
     StoreRead,
     UpstreamData,
@@ -64,7 +64,7 @@ class Recording(Struct, kw_only=True):
     """The MCP servers for this exchange, if any; earlier versions do not record them."""
     progress: list[ServedProgress] = field(default_factory=list)
     results: list[ServedResult] = field(default_factory=list)
-    served: list[ServedCall] = field(default_factory=list)
+    served: list[ServedToolLine] = field(default_factory=list)
     receipt: list[dict[str, str]] = field(default_factory=list)
     end: RecordingEnd | None = None
     lines: list[AnyLine] = field(default_factory=list)
@@ -172,7 +172,7 @@ def _add_line(recording: Recording, line: AnyLine) -> None:
             recording.progress.append(line)
         case ServedResult():
             recording.results.append(line)
-        case ServedCall():
+        case ServedToolLine():
             recording.served.append(line)
         case ReceiptLines():
             recording.receipt = line.lines

@@ -139,7 +139,7 @@ class Redactor:
             found += self._find_in_base64(seen, gone)
         return merge_found(found) if found else found
 
-    def known(self, seen: _SearchedText) -> list[FoundSecret]:
+    def find_known(self, seen: _SearchedText) -> list[FoundSecret]:
         """Find the known secrets, also truncated ones, in any order."""
         text, hides = seen.text, may_hide(seen.text)
         found = [each for form in self._forms if hides or form.hint in text for each in form.find(seen, hides)]
@@ -151,7 +151,7 @@ class Redactor:
 
     def _find_secrets(self, seen: _SearchedText) -> list[FoundSecret]:
         """Find known secrets, and values where keys are expected."""
-        found = self.known(seen)
+        found = self.find_known(seen)
         lower = seen.text.lower()
         if any(hint in lower for hint in _KEY_HINTS):
             found += (
@@ -246,7 +246,7 @@ def split_address(url: str) -> SplitResult:
 
 def replace_secrets(text: str, secrets: Iterable[str], instead: str) -> str:
     """Replace these secrets in a text, in whatever form they occur; everything else stays."""
-    found = _redactor(tuple(secrets)).known(_SearchedText(text))
+    found = _redactor(tuple(secrets)).find_known(_SearchedText(text))
     parts: list[str] = []
     done = 0
     for each in merge_found(found) if found else ():

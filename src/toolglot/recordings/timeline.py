@@ -23,7 +23,7 @@ from toolglot.recordings.format import (
     ClientData,
     ClientResponse,
     RecordingEnd,
-    ServedCall,
+    ServedToolLine,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
@@ -170,7 +170,7 @@ class _TimelineBuilder:
                 self._first = line.at if self._first is None else self._first
                 self._last = line.at
                 self._client_rows(self._client.feed(line.data), line.at)
-            case ServedCall():
+            case ServedToolLine():
                 how = "failed" if line.failed else "ran"
                 told = f"the tool {line.tool} of {line.server} {how} here, {line.seconds:.3f} s: {line.arguments}"
                 self._banner(line.at, told, "error" if line.failed else "served")

@@ -63,7 +63,7 @@ class TapedTools:
     def served(self, outcome: CallOutcome) -> None:
         """A call has ended, whether its tool was run or not."""
         self._tape.writing.line(
-            lines.ServedCall(
+            lines.ServedToolLine(
                 **self._about(outcome.served),
                 arguments=outcome.served.call.arguments,
                 failed=bool(outcome.result.is_error),

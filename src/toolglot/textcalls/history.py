@@ -121,9 +121,12 @@ class _HistoryReader:
         if candidate is self._format:
             return True
         texts = [block.text for block in message.content if isinstance(block, Text)]
-        return all(self._found(_with_auto_marks(candidate), text) == self._found(self._format, text) for text in texts)
+        return all(
+            self._find_calls(_with_auto_marks(candidate), text) == self._find_calls(self._format, text)
+            for text in texts
+        )
 
-    def _found(self, text_format: Format, text: str) -> list[CallEvent]:
+    def _find_calls(self, text_format: Format, text: str) -> list[CallEvent]:
         return [event for event in self._events(text_format, text) if event[0] not in ("refused", "unread")]
 
     def _events(self, text_format: Format, text: str) -> list[CallEvent]:

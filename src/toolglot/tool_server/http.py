@@ -1,4 +1,4 @@
-"""The server over Streamable HTTP, behind the gates that the gateway has: hosts, origins, keys, sizes and times."""
+"""The server over Streamable HTTP, with the gateway's checks: hosts, origins, keys, sizes and times."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from toolglot.tool_server.stdio import MAX_MESSAGE
 from toolglot.wire import json
 
 PATH = "/mcp"
-CONNECTIONS = 128
-SESSIONS = 256
-"""Sessions of clients that speak the older generation of the protocol; the others have none."""
+MAX_CONNECTIONS = 128
+MAX_SESSIONS = 256
+"""Sessions of clients with the older protocol version; others have none."""
 DRAIN = 5
-"""Seconds that running calls have after a signal."""
+"""Seconds for running calls after a signal."""
 
 _NOT_FOUND = ApiError(kind="not_found", message=f"MCP is served at {PATH} alone")
 
 
-class Endpoint:
-    """The ASGI app. What is not let in never reaches the SDK."""
+class McpEndpoint:
+    """The ASGI app. Rejected requests never reach the SDK."""
 
     def __init__(self, sessions: StreamableHTTPSessionManager, server: ServerConfig) -> None:
         self._sessions = sessions
@@ -63,13 +63,13 @@ class Endpoint:
 
 
 def _plain(scope: Scope) -> Scope:
-    """The request without what the body's coding was: it is inflated."""
+    """Return the request without its content encoding: the body is inflated."""
     dropped = (b"content-encoding", b"content-length")
     return {**scope, "headers": [field for field in scope["headers"] if field[0] not in dropped]}
 
 
 def _replayed(body: bytes | None, receive: Receive) -> Receive:
-    """A receiver that begins with a body that is read already."""
+    """Return a receiver that begins with a body that was already read."""
     waiting = [] if body is None else [body]
 
     async def replay() -> Any:
@@ -91,14 +91,14 @@ async def _refuse(send: Send, error: ApiError) -> None:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn, which calls back once it listens."""
+    """uvicorn with a callback once it listens."""
 
-    def __init__(self, app: Endpoint, on_ready: Callable[[], None]) -> None:
+    def __init__(self, app: McpEndpoint, on_ready: Callable[[], None]) -> None:
         self._on_ready = on_ready
         super().__init__(
             uvicorn.Config(
                 app,
-                http=guarded(Gates(connections=CONNECTIONS, health=frozenset())),
+                http=guarded(Gates(connections=MAX_CONNECTIONS, health=frozenset())),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -115,11 +115,11 @@ class _Uvicorn(uvicorn.Server):
 
 
 class CannotListenError(ToolglotError):
-    """Somebody else listens there, or nobody can."""
+    """The address is in use or not available."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket to serve on. Raises `CannotListenError`."""
+    """Return a socket to serve on. Raises `CannotListenError`."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -130,18 +130,18 @@ async def serve_http(
     server: Server[Any], listener: socket.socket, config: ServerConfig, on_ready: Callable[[str], None]
 ) -> None:
     """Serve until a signal ends it."""
-    sessions = StreamableHTTPSessionManager(server, max_request_body_size=MAX_MESSAGE, max_sessions=SESSIONS)
+    sessions = StreamableHTTPSessionManager(server, max_request_body_size=MAX_MESSAGE, max_sessions=MAX_SESSIONS)
 
     def ready() -> None:
         on_ready(f"{address_of(listener)}{PATH}")
 
     async with sessions.run():
         _outlive_signals()
-        await _Uvicorn(Endpoint(sessions, config), ready).serve([listener])
+        await _Uvicorn(McpEndpoint(sessions, config), ready).serve([listener])
 
 
 def _outlive_signals() -> None:
-    """uvicorn drains on a signal and then sends it again, which would kill the process before it has tidied up."""
-    with suppress(ValueError):  # not the main thread: then uvicorn listens to no signals either
+    """uvicorn drains on a signal and then sends it again, which would kill the process before it has cleaned up."""
+    with suppress(ValueError):  # not the main thread: then uvicorn handles no signals either
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)

@@ -1,4 +1,4 @@
-"""The tools behind the official SDK's server, which speaks both generations of the protocol."""
+"""The tools in the official SDK's server, which supports both protocol versions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ INSTRUCTIONS = (
 
 
 def make_server(asking: ModelAsker | None = None) -> Server[dict[str, Any]]:
-    """A server of the tools; with `ask_model` if there is somebody to ask."""
-    tools = _listed(asking)
+    """Create a server of the tools; with `ask_model` if models may be asked."""
+    tools = _list_tools(asking)
     names = [tool.name for tool in tools]
 
     async def list_tools(
@@ -74,7 +74,7 @@ def _result(told: ToolOutput) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text) for text in told.texts], structured_content=told.structured)
 
 
-def _listed(asking: ModelAsker | None) -> list[Tool]:
+def _list_tools(asking: ModelAsker | None) -> list[Tool]:
     reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     tools = [
         Tool(

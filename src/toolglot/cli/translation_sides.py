@@ -1,4 +1,4 @@
-"""What stands on either side of a translation: a dialect, MCP, or calls as text inside a dialect."""
+"""The two sides of a translation: a dialect, MCP, or calls as text inside a dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = (*DIALECTS, MCP)
 
 
 class Side(Struct, frozen=True):
-    """`anthropic`, `text:hermes_json` (of no dialect, or of one that is not told) or `anthropic+text:hermes_json`."""
+    """`anthropic`, `text:hermes_json` (in no dialect, or in an unspecified one) or `anthropic+text:hermes_json`."""
 
     dialect: str
     format: str = ""
@@ -39,7 +39,7 @@ def _convert(context: click.Context, option: click.Parameter, value: str) -> Sid
     around, marked, name = value.partition(TEXT)
     if not marked:
         return Side(known_dialect(value, NAMES))
-    # Who names no text format does not wait for all of them to be read.
+    # Loading all text formats is avoided if none is named.
     from toolglot.cli.text_format import known_format
 
     if around and not around.endswith("+"):
