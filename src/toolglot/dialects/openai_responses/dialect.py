@@ -14,6 +14,7 @@ from toolglot.dialects.openai_responses.request import decode_request, encode_re
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
 from toolglot.dialects.openai_responses.served import SERVED
 from toolglot.dialects.openai_responses.stream import stream_decoder, stream_encoder
+from toolglot.dialects.openai_responses.stream_encoder import note_forwarded
 from toolglot.wire import openai_fields
 
 OPENAI_RESPONSES = Dialect(
@@ -43,7 +44,7 @@ OPENAI_RESPONSES = Dialect(
         model_places=(("model",), ("response", "model")),
         required_counts=frozenset({"input_tokens", "output_tokens"}),
     ),
-    stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True),
+    stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True, note_forwarded=note_forwarded),
     state=StateSlots(slot="encrypted_content"),
     upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,
