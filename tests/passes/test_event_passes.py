@@ -293,7 +293,7 @@ def test_calls_without_ids_get_other_ones_in_another_conversation() -> None:
     """The same id in two conversations makes logs, stores and traces take two calls for one."""
 
     def call_id(answer_id: str) -> str:
-        events = [Start(id=answer_id), Open(0, ToolCall(id="", name="f"))]
+        events: list[Event] = [Start(id=answer_id), Open(0, ToolCall(id="", name="f"))]
         return opened(run(Restorer(context(), CLIENT), events)).id
 
     assert call_id("a") == call_id("a") != call_id("b")

@@ -90,7 +90,7 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: boo
     """A call. If its arguments are no object, the wire has no place for them: in a request, where a result may follow,
     they stand in `_raw`; in an answer it must not be run: None, with a line in the receipt."""
     notes = native_of(call, NAME)
-    arguments = json.object_of(call.arguments) if call.complete or of_request else None
+    arguments: Any = json.object_of(call.arguments) if call.complete or of_request else None
     if arguments is None and not notes.get("$text"):
         why = describe_bad_arguments(call.arguments)
         if not of_request:
