@@ -373,3 +373,17 @@ def test_an_error_after_a_head_that_is_held_back_comes_with_it(client: str) -> N
         head = frames_of(SOUND[upstream])[0]
         assert held.feed(head) == b""
         assert held.fail(RESET) == at_once.feed(head) + at_once.fail(RESET)
+
+
+def test_a_failure_of_ours_repeats_the_items_that_were_forwarded() -> None:
+    """The official SDKs take the output of the last event for that of the whole response."""
+    frames = frames_of(SOUND["openai_responses"])
+    done = [frame for frame in frames if b"response.output_item.done" in frame]
+    place = frames.index(done[-1])
+    translation = Exchange("openai_responses", "openai_responses").stream()
+    for frame in frames[:place]:
+        translation.feed(frame)
+    last = json.loads(translation.break_off(RESET).partition(b"data: ")[2])
+    assert last["type"] == "response.failed"
+    items = [json.loads(frame.partition(b"data: ")[2])["item"] for frame in done[:-1]]
+    assert last["response"]["output"] == items != []

@@ -415,6 +415,9 @@ class StreamShape(Struct, frozen=True, kw_only=True):
     early_failures: bool = False
     """An error with which an upstream of this dialect begins its stream is told inside the client's stream, too, with
     its code; else by the status, which clients know better what to do with."""
+    note_forwarded: Callable[[StreamEncoder, bytes], None] | None = None
+    """Tells the encoder of a forwarded frame, for APIs whose last event repeats what was told before: an error of ours
+    may have to end the stream."""
     text_of_frame: Callable[[bytes], str | None] | None = None
     """Reads the JSON of a frame that brings more text, reasoning or arguments to a block that has had some before, and
     says nothing else; None for any other frame."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 END_MARK = b"[DONE]"
 """What some servers of every dialect send for the end, though only Chat Completions has it."""
 
-_OWN_CODES = (TRUNCATED, "upstream_unreadable", MALFORMED_CALL)
+OWN_CODES = (TRUNCATED, "upstream_unreadable", MALFORMED_CALL)
 """Codes of errors that this translator has found."""
 
 _END = re.compile(rb"\n(?:\r?\n|\r(?=[^\n]))|\r\r")
@@ -112,7 +112,7 @@ class Forwarder:
             return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.answer.overflow_words.search(frame):
             return True
-        return error.code in _OWN_CODES or self._exchange.hide(error) is not error
+        return error.code in OWN_CODES or self._exchange.hide(error) is not error
 
     def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:
         """The frame with which a stream ends, with what clients need and servers leave out."""

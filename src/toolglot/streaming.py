@@ -491,6 +491,7 @@ class StreamTranslation:
     def _forward(self, forwarder: Forwarder, frames: Iterable[bytes]) -> bytes:
         """Frames as they are, up to the one that ends the stream, well or badly."""
         written: list[bytes] = []
+        note_forwarded = self._exchange.client.stream.note_forwarded
         for frame in frames:
             if self._texts is not None and self._is_more_text(self._texts, frame):
                 written.append(forwarder.release(frame))
@@ -500,6 +501,8 @@ class StreamTranslation:
                 break
             events = self._decode(frame)
             self._follow_forwarded(frame, events)
+            if note_forwarded is not None:
+                note_forwarded(self._encoder, frame)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
                 if events and self._listener is not None:
                     self._listener(events[0])

@@ -13,6 +13,7 @@ from tests.server.told import error_told, frames, good_end, type_of
 from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
 from toolglot.config.schema import Retries
 from toolglot.gateway import flow
+from toolglot.ir import replace
 from toolglot.lint import lint
 from toolglot.upstream.retry import retry_delay
 
@@ -67,6 +68,32 @@ def test_an_early_failure_is_an_error_with_a_status_for_other_clients(client: st
         told = error_told(client, answer)
         assert (answer.status, told.message) == (429, WORDS)
         assert answer.headers["retry-after"] == "2"  # which it says in words alone
+
+
+CREATED = failed("server_error", "No.", begun=True).partition(b"event: response.failed")[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ([], "upstream_truncated"),
+        ([CREATED], "upstream_truncated"),
+        ([b"data: {oops}\n\n"], "upstream_unreadable"),
+        ([CREATED, b"data: {oops}\n\n"], "upstream_unreadable"),
+    ],
+    ids=["empty", "only begun", "unreadable", "begun, then unreadable"],
+)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_stream_that_says_nothing_is_an_error_with_a_status_for_every_client(
+    client: str, body: list[bytes], code: str
+) -> None:
+    """The upstream tells no failure there: clients of its own dialect, too, know best what to do with a status."""
+    upstream = at("openai_responses", "", retries=Retries(attempts=1))
+    with BadServer([expect(), stream(*body)]) as server, gateway(replace(upstream, base_url=server.url)) as running:
+        answer = running.ask(client, stream=True)
+        assert answer.status == (503 if client == "gemini" else 502)
+        if client in ("openai_chat", "openai_responses"):
+            assert answer.json()["error"]["code"] == code
 
 
 def test_a_failure_in_a_foreign_stream_is_an_error_with_a_status_for_a_responses_client() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.server.loopback import LARGE as LARGE_ANSWER
 from tests.server.loopback import until_close as rest
 from tests.server.loopback import until_response as response
 from tests.waiting import FAILSAFE
+from toolglot.dialects import DIALECTS
 from toolglot.server.heads import Gates
 
 GET = b"GET /echo HTTP/1.1\r\n"
@@ -28,7 +31,6 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 AMBIGUOUS = {
     "no Host": GET + b"Accept: */*\r\n\r\n",
-    "no Host in HTTP/1.0": b"GET /echo HTTP/1.0\r\n\r\n",
     "two Hosts": GET + HEAD + b"Host: evil.example\r\n\r\n",
     "the same Host twice": GET + HEAD + HEAD + b"\r\n",
     "an empty Host": GET + b"Host:\r\n\r\n",
@@ -85,6 +87,39 @@ AMBIGUOUS = {
     "a TLS handshake": bytes.fromhex("16030100f8010000f40303"),
     "noise": bytes(range(128, 256)),
 }
+
+
+def test_a_request_of_http_1_0_needs_no_host(served: Served) -> None:
+    assert status_of(served.exchange(b"GET /echo HTTP/1.0\r\n\r\n")) == 200
+
+
+REFUSED_PATHS: dict[str, tuple[bytes, dict[str, Any]]] = {
+    "anthropic": (b"/v1/messages", {"type": "error"}),
+    "gemini": (b"/v1beta/models/m:generateContent", {}),
+    "ollama": (b"/api/chat", {}),
+    "openai_chat": (b"/v1/chat/completions", {}),
+    "openai_responses": (b"/v1/responses?x=1", {}),
+}
+BAD_HEADS = {
+    "two lengths": (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
+    "a length beside chunks": (HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "no Host": (b"\r\n", 400),
+    "too large": (HEAD + b"X-A: 1\r\n" * 300 + b"\r\n", 431),
+}
+
+
+@pytest.mark.parametrize(("head", "status"), BAD_HEADS.values(), ids=BAD_HEADS.keys())
+@pytest.mark.parametrize("dialect", REFUSED_PATHS)
+def test_a_refused_head_is_told_in_the_dialect_of_its_path(
+    served: Served, dialect: str, head: bytes, status: int
+) -> None:
+    path, members = REFUSED_PATHS[dialect]
+    answer = served.exchange(b"POST " + path + b" HTTP/1.1\r\n" + head)
+    assert (status_of(answer), responses_in(answer)) == (status, 1)
+    body = json_of(answer)
+    assert body.items() >= members.items()
+    error = DIALECTS[dialect].decode_error(status, {}, json.dumps(body).encode())
+    assert (error.kind, error.in_foreign_form, bool(error.message)) == ("bad_request", False, True)
 
 
 @pytest.mark.parametrize("data", AMBIGUOUS.values(), ids=AMBIGUOUS.keys())

@@ -98,10 +98,12 @@ def test_an_upstream_that_says_not_to_ask_again_is_not_asked_again() -> None:
 @pytest.mark.parametrize(
     ("kind", "attempts", "attempt", "told"),
     [
-        ("overloaded", 3, 3, False),
-        ("overloaded", 3, 2, None),  # the wait that was asked for was too long
-        ("overloaded", 1, 1, None),
-        ("overloaded", 3, 0, None),
+        ("server", 3, 3, False),
+        ("server", 3, 2, None),  # the wait that was asked for was too long
+        ("server", 1, 1, None),
+        ("server", 3, 0, None),
+        ("overloaded", 3, 3, None),  # Claude Code retries for minutes, unless it is told not to
+        ("rate_limit", 3, 3, None),
         ("authentication", 3, 3, None),
     ],
 )

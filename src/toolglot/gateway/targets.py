@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
+from toolglot.forwarding import OWN_CODES
 from toolglot.gateway.commands import Steps, WholeReply
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
 from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
@@ -242,7 +243,8 @@ def early_fault(stream: Stream, upstream: str) -> ApiError | None:
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
-    return replace(stream.fault, streamed_by=None if is_document else upstream)
+    is_ours = stream.fault.code in OWN_CODES  # the upstream has told no error
+    return replace(stream.fault, streamed_by=None if is_document or is_ours else upstream)
 
 
 def _head_of(call: UpstreamCall, upstream: Upstream, transport: HttpTransport) -> CallHead:

@@ -4,9 +4,9 @@ Each connection carries one request at a time and each request gets at most one 
 
 - A head over `head_bytes` or `head_fields`: 431. One that takes longer than `head_timeout` from its first byte: 408.
   A connection that never says anything is closed after the same time.
-- A head that two servers could read in two ways (Host missing, twice or not a host; a target that is not a plain
-  path; a transfer coding other than `chunked`): 400. llhttp itself refuses folded header lines, bare LF, a space
-  before the colon, and Content-Length twice or beside Transfer-Encoding.
+- A head that two servers could read in two ways (Host missing in HTTP/1.1, twice or not a host; a target that is not
+  a plain path; a transfer coding other than `chunked`): 400. llhttp itself refuses folded header lines, bare LF, a
+  space before the colon, and Content-Length twice or beside Transfer-Encoding.
 - Pipelined requests are not served: the first is answered and the connection closed (RFC 9112, section 9.3.2, lets
   the client send the others again), so that nothing smuggled behind a request is ever answered.
 - An offer to upgrade is ignored and the request served as it is. llhttp would drop its body, which every POST of the
@@ -35,12 +35,15 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ApiError, kind_of_status
 from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest
+from toolglot.server import routes
 from toolglot.server.answer_cycle import CUT, AnswerCycle
 from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
-from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
+from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, refusal_body, without_upgrade
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.patience import PatientProtocol
 from toolglot.server.way import Way
@@ -67,6 +70,7 @@ class GuardedProtocol(PatientProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.url = b""
         self.pipeline = _NO_PIPELINE
         self._pending: PendingRequest | None = None
         self._known_head: KnownRequestHead | None = None  # as which the head of the last request would be known again
@@ -346,8 +350,18 @@ class GuardedProtocol(PatientProtocol):
             self.cycle.message_event.set()
         self._outbox.flush()
         if not answered:
-            self.transport.write(refusal(status, message, self.server_state.default_headers))
+            body = self._encode_refusal(status, message)
+            self.transport.write(refusal(status, body, self.server_state.default_headers))
         self.finish()
+
+    def _encode_refusal(self, status: int, message: str) -> bytes:
+        """The error in the dialect of the path, where the request line was read and its path is one of ours."""
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        dialect = routes.find("POST", path).dialect if path.startswith("/") else None
+        if dialect is None:
+            return refusal_body(status, message)
+        error = ApiError(kind=kind_of_status(status), status=status, message=message)
+        return DIALECTS[dialect].encode_error(error).body
 
     def cut(self) -> None:
         """Break the connection in the middle of an answer, behind what was written of it: its end never comes."""

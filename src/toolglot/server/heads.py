@@ -66,9 +66,9 @@ def head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]
             hosts.append(value)
         elif name == b"transfer-encoding":
             codings.append(value.lower())
-    if len(hosts) != 1:
+    if len(hosts) > 1 or (not hosts and version != "1.0"):  # HTTP/1.0 knew no virtual hosts
         return f"There must be one Host header, not {len(hosts)}"
-    if not _HOST.fullmatch(hosts[0]):
+    if hosts and not _HOST.fullmatch(hosts[0]):
         return "The Host header is not a host"
     # RFC 9112, section 6.1: HTTP/1.0 has no transfer codings, and framing that relies on one is faulty.
     if codings and (codings != [b"chunked"] or version == "1.0"):
@@ -76,9 +76,13 @@ def head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]
     return target_problem(target)
 
 
-def refusal(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+def refusal_body(status: int, message: str) -> bytes:
+    """The error in a form that most clients read, for requests whose path tells no dialect."""
     error = {"message": message, "type": _ERROR_TYPES.get(status, "invalid_request_error")}
-    body = msgspec.json.encode({"error": error})
+    return msgspec.json.encode({"error": error})
+
+
+def refusal(status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
     fields = [
         *headers,
         (b"content-type", b"application/json"),

@@ -97,10 +97,13 @@ def should_fall_back(error: ApiError | TransportError) -> bool:
     return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
 
 
+PASSING: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
+
+
 def with_retries_used(error: ApiError, retries: Retries, attempt: int) -> ApiError:
-    """The error as the client is told it after this many calls. Where they are all that may be made, its SDK is told
-    not to ask again: it would multiply them."""
-    if not error.retryable or attempt < retries.attempts or attempt == 1:
+    """The error that the client gets after this many calls. Once all attempts are used, its SDK is told not to retry:
+    it would multiply them. A limit or an overload passes with time, so clients with patience may retry those."""
+    if not error.retryable or error.kind in PASSING or attempt < retries.attempts or attempt == 1:
         return error
     return replace(error, should_retry=False)
 

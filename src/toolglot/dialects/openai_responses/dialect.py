@@ -14,6 +14,7 @@ from toolglot.dialects.openai_responses.request import decode_request, encode_re
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
 from toolglot.dialects.openai_responses.served import SERVED
 from toolglot.dialects.openai_responses.stream import stream_decoder, stream_encoder
+from toolglot.dialects.openai_responses.stream_encoder import note_forwarded
 from toolglot.dialects.openai_responses.stream_frames import text_of_frame
 from toolglot.wire import openai_fields
 
@@ -49,6 +50,7 @@ OPENAI_RESPONSES = Dialect(
         early_failures=True,
         text_of_frame=text_of_frame,
         changing_members=("sequence_number", "obfuscation"),
+        note_forwarded=note_forwarded,
     ),
     state=StateSlots(slot="encrypted_content"),
     upstream=UpstreamRules(demand=DEMAND),

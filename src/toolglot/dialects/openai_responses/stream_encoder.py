@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
+from toolglot.dialect import StreamEncoder
 from toolglot.dialects.openai_responses.blocks import is_part
 from toolglot.dialects.openai_responses.errors import encode_failure
 from toolglot.dialects.openai_responses.items import arguments_text, notes_of
@@ -25,12 +27,13 @@ from toolglot.dialects.openai_responses.response import (
     response_head,
     unfinished,
 )
-from toolglot.errors import ApiError
+from toolglot.errors import ApiError, DecodeError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
 from toolglot.ir import Block, Opaque, Refusal, Request, Response, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, sse
 from toolglot.wire.delta_template import DeltaTemplate
+from toolglot.wire.framing import EVENTS
 from toolglot.wire.openai_logprobs import write_logprobs
 
 _KEEPALIVE = b": keepalive\n\n"
@@ -106,6 +109,30 @@ class _Writing:
             self.tail = row.extra + b"}\n\n"
 
 
+_ITEM_DONE = b"response.output_item.done"
+
+
+class _DoneFrame(Struct, frozen=True):
+    type: str = ""
+    item: Raw = Raw(b"null")
+
+
+_done_frames = Decoder(_DoneFrame)
+
+
+def note_forwarded(encoder: StreamEncoder, frame: bytes) -> None:
+    """Keep the item that a forwarded frame has finished: a failure at the end tells it once more."""
+    if _ITEM_DONE not in frame or not isinstance(encoder, ResponsesStreamEncoder):
+        return
+    for _, payload in EVENTS.documents(frame):
+        try:
+            done = json.typed(payload, _done_frames)
+        except DecodeError:
+            continue
+        if done.type.encode() == _ITEM_DONE:
+            encoder.note_output(done.item)
+
+
 class ResponsesStreamEncoder:
     __slots__ = (
         "_closing",
@@ -154,6 +181,10 @@ class ResponsesStreamEncoder:
         if self._writing is not None:
             self._writing.texts.append(text)
             self._sequence = number
+
+    def note_output(self, item: Raw) -> None:
+        """An item of the output that the client has got from somebody else."""
+        self._output.append(item)
 
     def feed(self, event: Event) -> bytes:
         if self._ended:
