@@ -50,7 +50,7 @@ from toolglot.dialects.anthropic.wire import REQUESTS, Metadata, OutputConfig, R
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, replace, with_native
 from toolglot.receipt import Receipt, describe_setting
-from toolglot.tools.declared import DECLARED
+from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json, large
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.structs import as_json, members_without
@@ -89,7 +89,7 @@ _KNOWN = KnownSettings[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = _decode_known(data)
+    known = decode_known(_KNOWN, REQUESTS, data, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
@@ -103,18 +103,8 @@ def decode_request(data: bytes) -> Request:
     return replace(settings, messages=(*leading, *messages))
 
 
-def _decode_known(data: bytes) -> Request | None:
-    """A request whose settings have come before."""
-    if (found := _KNOWN.find(data)) is None:
-        return None
-    settings, history = found
-    DECLARED.adopt(settings.tools, len(data))
-    if (wire := REQUESTS.read_history(history)) is None:
-        return None
-    try:
-        return replace(settings, messages=(*settings.messages, *_decode_messages(wire)))
-    except (DecodeError, UnsoundError):
-        return None  # the whole document tells what is wrong
+def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
+    return replace(settings, messages=(*settings.messages, *_decode_messages(messages)))
 
 
 def _decode_settings(body: RequestBody, leading: list[Message]) -> Request:

@@ -46,7 +46,7 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED
+from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.known_settings import KnownSettings
@@ -88,7 +88,7 @@ _KNOWN = KnownSettings[Request]("contents")
 
 
 def decode_request(data: bytes) -> Request:
-    known = _decode_known(data)
+    known = decode_known(_KNOWN, REQUESTS, data, _with_known_history)
     if known is not None:
         return known
     try:
@@ -106,18 +106,8 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages)
 
 
-def _decode_known(data: bytes) -> Request | None:
-    """A request whose settings have come before."""
-    if (found := _KNOWN.find(data)) is None:
-        return None
-    settings, history = found
-    DECLARED.adopt(settings.tools, len(data))
-    if (contents := REQUESTS.read_history(history)) is None:
-        return None
-    try:
-        return _with_history(settings, _decode_contents(contents))
-    except (DecodeError, UnsoundError):
-        return None  # the whole document tells what is wrong
+def _with_known_history(settings: Request, contents: list[Any], data: bytes) -> Request:
+    return _with_history(settings, _decode_contents(contents))
 
 
 def _with_history(settings: Request, messages: list[Message]) -> Request:

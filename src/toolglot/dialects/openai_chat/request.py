@@ -52,6 +52,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
+from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.large import emptied
@@ -111,7 +112,7 @@ _KNOWN = KnownSettings[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = _decode_known(data)
+    known = decode_known(_KNOWN, REQUESTS, data, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
@@ -121,18 +122,8 @@ def decode_request(data: bytes) -> Request:
     return replace(settings, messages=messages)
 
 
-def _decode_known(data: bytes) -> Request | None:
-    """A request whose settings have come before."""
-    if (found := _KNOWN.find(data)) is None:
-        return None
-    settings, history = found
-    DECLARED.adopt(settings.tools, len(data))
-    if (wire := REQUESTS.read_history(history)) is None:
-        return None
-    try:
-        return replace(settings, messages=tuple([decode_message(message) for message in emptied(wire)]))
-    except DecodeError:
-        return None  # the whole document tells what is wrong
+def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
+    return replace(settings, messages=tuple([decode_message(message) for message in emptied(messages)]))
 
 
 def _decode_settings(body: Body, data: bytes) -> Request:

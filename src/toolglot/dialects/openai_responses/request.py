@@ -46,7 +46,8 @@ from toolglot.dialects.openai_responses.wire import (
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Reasoning, Request, ResponseFormat, Text, Tool, native_of, replace
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED, Tools
+from toolglot.tools.declared import Tools
+from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.known_settings import KnownSettings
@@ -83,7 +84,7 @@ _KNOWN = KnownSettings[Request]("input")
 
 
 def decode_request(data: bytes) -> Request:
-    known = _decode_known(data)
+    known = decode_known(_KNOWN, _READER, data, _with_known_history)
     if known is not None:
         return known
     body = _READER.read(data)
@@ -95,18 +96,8 @@ def decode_request(data: bytes) -> Request:
     return _with_history(settings, messages, brought)
 
 
-def _decode_known(data: bytes) -> Request | None:
-    """A request whose settings have come before."""
-    if (found := _KNOWN.find(data)) is None:
-        return None
-    settings, history = found
-    DECLARED.adopt(settings.tools, len(data))
-    if (items := _READER.read_history(history)) is None:
-        return None
-    try:
-        return _with_history(settings, *_decode_items(items, data))
-    except DecodeError:
-        return None  # the whole document tells what is wrong
+def _with_known_history(settings: Request, items: list[Any], data: bytes) -> Request:
+    return _with_history(settings, *_decode_items(items, data))
 
 
 def _with_history(settings: Request, messages: list[Message], brought: list[Tool]) -> Request:
