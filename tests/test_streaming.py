@@ -14,7 +14,7 @@ from toolglot import Exchange, forwarding
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, fold
-from toolglot.ir import Block, Stop, Text, Thinking, ToolCall
+from toolglot.ir import Block, Message, Request, Stop, Text, Thinking, ToolCall
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation
@@ -387,3 +387,18 @@ def test_a_failure_of_ours_repeats_the_items_that_were_forwarded() -> None:
     assert last["type"] == "response.failed"
     items = [json.loads(frame.partition(b"data: ")[2])["item"] for frame in done[:-1]]
     assert last["response"]["output"] == items != []
+
+
+@pytest.mark.parametrize("dialect", FORWARDING)
+def test_halves_of_a_character_in_a_forwarded_stream_stay_and_the_model_has_the_clients_name(dialect: str) -> None:
+    exchange = Exchange(dialect, dialect, model="theirs")
+    asked = Request(model="ours", messages=(Message(role="user", content=(Text(text="Hi"),)),), stream=True)
+    exchange.request(DIALECTS[dialect].encode_request(asked, Receipt()), model="ours", stream=True)
+    stream = cut_stream(dialect, Text(text=""), "x<", ">y").replace(b'"m"', b'"theirs"')
+    if dialect == "openai_responses":  # whose last events have the whole text
+        stream = stream.partition(b"event: response.output_text.done")[0]
+    translation = exchange.stream()
+    written = translation.feed(stream)
+    assert translation.fault is None
+    assert [written.count(half) for half in (rb"\ud83d", rb"\ude00")] == [1, 1]
+    assert b"theirs" not in written

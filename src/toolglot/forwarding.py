@@ -16,6 +16,7 @@ from toolglot.events import Finish
 from toolglot.ir import Stop
 from toolglot.wire import json
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
+from toolglot.wire.surrogates import change_around_halves
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
@@ -139,15 +140,24 @@ class Forwarder:
 
     def _rename(self, frame: bytes, alias: str) -> bytes:
         if self._framing.is_bare:
-            return renamed(frame.strip(), self._places, alias) + frame[len(frame.rstrip()) :]
+            document = self._rename_document(frame.strip(), alias)
+            return frame if document is None else document + frame[len(frame.rstrip()) :]
         return b"".join(
             line if not line.startswith(b"data:") or b'"model' not in line else self._rename_line(line, alias)
             for line in frame.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)
         )
 
     def _rename_line(self, line: bytes, alias: str) -> bytes:
-        document = line[5:].strip()
+        document = self._rename_document(line[5:].strip(), alias)
+        return line if document is None else b"data: " + document + line[len(line.rstrip()) :]
+
+    def _rename_document(self, document: bytes, alias: str) -> bytes | None:
+        """None for a part of a document that has several lines, and for one that the decoder reports."""
         try:
-            return b"data: " + renamed(document, self._places, alias) + line[len(line.rstrip()) :]
-        except DecodeError:  # one document on several lines
-            return line
+            return renamed(document, self._places, alias)
+        except DecodeError:
+            pass
+        try:
+            return change_around_halves(document, lambda masked: renamed(masked, self._places, alias))
+        except DecodeError:
+            return None

@@ -171,7 +171,8 @@ def simple(**changes: object) -> Record:
 def test_the_lines_of_simple_requests_are_written_together_and_say_what_each_would_alone(
     changes: dict[str, object],
 ) -> None:
-    entries = [simple(**changes), simple(**{**changes, "id": "req_2", "bytes_in": 7})]
+    others = {"id": "req_2", "bytes_in": 7, "upstream_dialect": "gemini"}  # the same upstream after a reload
+    entries = [simple(**changes), simple(**{**changes, **others})]
 
     async def write() -> str:
         stream = io.StringIO()

@@ -105,6 +105,7 @@ class RequestLog:
             record.user_agent,
             record.model,
             record.upstream,
+            record.upstream_dialect,
             record.upstream_model,
             "stream" if record.stream else None,
         )

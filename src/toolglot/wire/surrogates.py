@@ -20,6 +20,29 @@ _SECOND = re.compile(rb'(?<=[:,\[\s])"(?=\\u[dD][c-fC-F][0-9a-fA-F]{2})')
 _FIRST = re.compile(rb'(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})(?=")')
 
 
+_HALVES = re.compile(
+    rb'(?P<before>(?<=[:,\[\s])"|(?<!\\)(?:\\\\)*)'
+    rb'(?P<half>(?<=")\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89abAB][0-9a-fA-F]{2}(?="))'
+)
+
+
+def change_around_halves(frame: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Apply `change` to a frame that halves make unreadable. They are back in their places afterwards.
+
+    Raises:
+        DecodeError: the frame cannot be read without its halves either.
+    """
+    stand_in = next(code for number in range(0xE000, 0xF900) if (code := b"\\u%04x" % number) not in frame)
+    halves: list[bytes] = []
+
+    def mask(found: re.Match[bytes]) -> bytes:
+        halves.append(found["half"])
+        return found["before"] + stand_in
+
+    parts = change(_HALVES.sub(mask, frame)).split(stand_in)
+    return b"".join([parts[0], *[half + part for half, part in zip(halves, parts[1:], strict=True)]])
+
+
 class Halves:
     """The half that has come. To be asked only for frames that cannot be read: nothing else needs mending."""
 

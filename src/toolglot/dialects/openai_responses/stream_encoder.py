@@ -362,7 +362,8 @@ class ResponsesStreamEncoder:
             return [*pieces, *self._parts(f"{row.event}.done", **self._at(writing), **{row.whole: whole})]
         if not writing.begun:
             return []
-        part = item["content"][0] if isinstance(block, (Text, Refusal)) else _part(row, said)
+        content = item.get("content") if isinstance(block, (Text, Refusal)) else None
+        part = content[0] if content else _part(row, said)  # an item of the client's own API may have null
         pieces.extend(
             self._event(
                 "response.output_text.annotation.added", **self._at(writing), annotation_index=n, annotation=annotation
