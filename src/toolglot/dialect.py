@@ -432,6 +432,8 @@ class StateSlots(Struct, frozen=True, kw_only=True):
     """The key of a `Thinking` block."""
     call_slot: str | None = None
     """The same on a call. Clients that drop reasoning return it, where the vendor's own models put state on calls."""
+    ends_answers: bool = True
+    """Whether an answer may end with a block of state. Claude Code prints the last block, if that is a text."""
     details_slot: str | None = None
     """The same where clients return a list of such state beside all the rest of an answer: it holds entries of the form
     that OpenRouter has brought in (`reasoning_details`)."""

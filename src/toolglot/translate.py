@@ -528,7 +528,15 @@ class Exchange:
             slots = client.state.slot, owner.name, owner.state.slot
             bound_to = context.bound_to if known else ""
             on_calls = client.state.call_slot
-            return Carrier(client.name, *slots, self.receipt, issuer=bound_to, kept=kept, call_slot=on_calls)
+            return Carrier(
+                client.name,
+                *slots,
+                self.receipt,
+                issuer=bound_to,
+                kept=kept,
+                call_slot=on_calls,
+                ends_answers=client.state.ends_answers,
+            )
         issuer = context.issuer if known else ""
         return DetailsCarrier(client.name, client.state.details_slot, owner.name, issuer, self.receipt, kept=kept)
 

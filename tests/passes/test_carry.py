@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from toolglot import DIALECTS, Exchange
 from toolglot.events import Close, Event, Fold, Open, Start, unfold
 from toolglot.ir import (
+    Block,
     Media,
     Message,
     Request,
@@ -358,9 +359,23 @@ def test_state_that_comes_back_twice_counts_once() -> None:
     assert [native_of(block, "openai_responses")["encrypted_content"] for block in thinking] == ["S"]
 
 
-@pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
-def test_state_on_a_text_comes_back_to_its_owner_byte_for_byte(client: str) -> None:
-    given_out, receipt = respond(client, "gemini", Text(text="so", native=own("gemini")))
+def test_the_last_block_of_a_message_for_claude_code_is_the_text_that_it_prints() -> None:
+    given_out, receipt = respond("anthropic", "gemini", Thinking(text="hm"), Text(text="so", native=own("gemini")))
+    assert [type(block) for block in given_out.content] == [Thinking, Text]
+    assert [line.what for line in receipt.notes if "state" in line.what] == ["reasoning state of the last text"]
+    assert not receipt.losses
+
+
+@pytest.mark.parametrize(
+    ("client", "behind"),
+    [
+        ("anthropic", (ToolCall(id="c", name="f", arguments="{}"),)),
+        ("openai_responses", ()),
+        ("openai_responses", (ToolCall(id="c", name="f", arguments="{}"),)),
+    ],
+)
+def test_state_on_a_text_comes_back_to_its_owner_byte_for_byte(client: str, behind: tuple[Block, ...]) -> None:
+    given_out, receipt = respond(client, "gemini", Text(text="so", native=own("gemini")), *behind)
     assert not receipt.losses
     returned = send_back(client, "gemini", given_out)
     texts = [block for block in returned.messages[1].content if isinstance(block, Text)]

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from tests.e2e.wires import Call, Turn
-from tests.server.gateway import Running, at, gateway
+from tests.server.gateway import LIMITS, Running, at, gateway
+from tests.server.socketless import chunk
 from tests.server.switching import SCHEMA, Stage, Talk
 from tests.server.warp_loop import kept
-from tests.upstream.bad_server import BadServer, Peer, Step, expect, reply, stream
+from tests.upstream.bad_server import BadServer, Gate, Peer, Step, expect, reply, stream
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor
 from toolglot.config.schema import ServerConfig, StoreConfig
 from toolglot.server import states
@@ -337,3 +339,33 @@ def test_a_client_of_deprecated_functions_is_known_by_what_was_said() -> None:
         assert running.ask("openai_chat", model=model.model, body=body).status == 200
         assert model.refused == []
         assert 0 in model.returned(server.requests[-1].json())
+
+
+class Slow(SqliteStore):
+    """Keeps nothing before the gate opens."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(MEMORY)
+        self._gate = gate
+
+    async def keep_state(self, state: StoredState) -> None:
+        await self._gate.wait()
+
+
+@pytest.mark.parametrize("client", ["anthropic", "gemini"])
+def test_a_keep_alive_while_state_is_stored_does_not_cost_an_answer_that_came_at_once(client: str) -> None:
+    end = chunk(content="Hello").replace(b'"finish_reason":null', b'"finish_reason":"stop"') + b"data: [DONE]\n\n"
+    answer = chunk(role="assistant", reasoning_content="Hm.") + end
+    stored, limits = Gate(), replace(LIMITS, keepalive=0.05)
+    with (
+        BadServer([expect(), stream(answer)]) as server,
+        gateway(at("openai_chat", server.url), limits=limits, store=Slow(stored)) as running,
+    ):
+        talk = running.begin(client, stream=True)
+        begun = talk.until(b"\n\n")  # a keep-alive: nothing of the answer is written before its state is stored
+        assert b"Hello" not in begun
+        stored.open()
+        answered = begun + talk.rest().body
+    assert answered.count(b"Hello") == 1
+    assert b"HTTP/1.1" not in answered
+    assert b"message_stop" in answered or b'"STOP"' in answered

@@ -499,7 +499,7 @@ class CallbackDriver(Struct, eq=False):
 
     def _end_stream(self, end: StreamEnd) -> None:
         head, self._pending_head = self._pending_head, b""
-        if end.upstream_headers is not None:
+        if end.upstream_headers is not None and not self._context.begun:
             head = self._head(self._request.head.stream_lines, end.upstream_headers)
         last = b"%x\r\n%b\r\n" % (len(end.data), end.data) if end.data else b""
         if end.is_cut:  # its last chunk never comes

@@ -262,12 +262,14 @@ class Carrier:
         "_block",
         "_call_slot",
         "_client",
+        "_ends_answers",
         "_issuer",
         "_kept",
         "_next",
         "_owner",
         "_owner_slot",
         "_receipt",
+        "_said",
         "_shift",
         "_slot",
         "_states",
@@ -285,9 +287,13 @@ class Carrier:
         issuer: str = "",
         kept: bool = False,
         call_slot: str | None = None,
+        ends_answers: bool = True,
     ) -> None:
         """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
-        elsewhere; `call_slot`: where a call carries state."""
+        elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one."""
+        self._ends_answers = ends_answers
+        self._said: Native | None = None
+        """The state of a text, where it is not known yet whether another block follows."""
         self._issuer = issuer
         self._client = client
         self._slot = slot
@@ -319,6 +325,9 @@ class Carrier:
                 return (event,)
 
     def _opened(self, index: int, block: Block) -> Sequence[Event]:
+        if self._said is not None:
+            said, self._said = self._said, None
+            return *self._carried(index, said, "last_text"), *self._opened(index, block)
         self._block, self._next = block, index + self._shift + 1
         if isinstance(block, Thinking):
             self._text = [block.text]
@@ -343,6 +352,9 @@ class Carrier:
             if isinstance(block, Text) and self._call_slot is not None:
                 return (close,)
             if isinstance(block, Text) and self._has_state(native):
+                if not self._ends_answers and self._slot is not None:
+                    self._said = native
+                    return (close,)
                 return close, *self._carried(index + 1, native, "last_text")
             if self._has_state(native):
                 self._lost(index, kept=False)
@@ -382,6 +394,9 @@ class Carrier:
 
     def _finished(self, event: Finish) -> Sequence[Event]:
         """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
+        if self._said is not None:
+            self._said = None
+            self._lose_last()
         if self._call_slot is None or not holds_state(self._states):
             return (event,)
         extra = self._next
@@ -406,6 +421,13 @@ class Carrier:
     def _has_state(self, native: Native) -> bool:
         fields = native.get(self._owner, {})
         return not _SIGNS.isdisjoint(fields) or self._owner_slot in fields
+
+    def _lose_last(self) -> None:
+        """The state of a text that ends the answer. Its owner can do without it: Gemini demands signatures of calls
+        alone (Gemini API, "Thought signatures")."""
+        kept = f"; it is kept here for {self._owner}" if self._kept else ""
+        why = f"the client shows the last block of an answer, which has to be the text{kept}"
+        self._receipt.note("content", "reasoning state of the last text", why)
 
     def _lost(self, index: int, *, kept: bool = True) -> None:
         """`kept`: it is of a kind that can be kept elsewhere."""

@@ -238,7 +238,7 @@ async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Ca
                 assert isinstance(result, ApiError)
                 raise FailedError(result, answering.exchange)
             note()
-            if result.upstream_headers is not None:
+            if result.upstream_headers is not None and not context.begun:
                 await begin(result.upstream_headers)
             if result.data:
                 await incoming.write(result.data)

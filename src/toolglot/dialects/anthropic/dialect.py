@@ -76,7 +76,7 @@ ANTHROPIC = Dialect(
         overflow_words=OVERFLOW_WORDS,
     ),
     stream=StreamShape(last_event=MESSAGE_STOP, broken="cut", text_of_frame=text_of_frame),
-    state=StateSlots(slot="signature"),
+    state=StateSlots(slot="signature", ends_answers=False),
     upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,
     counting=COUNTING,

@@ -36,7 +36,7 @@ def with_separate_error(flow: Flow, context: FlowContext, beginning: bytes) -> F
         flow.close()
     if not isinstance(result, StreamEnd) or is_stopping or mark not in result.data:
         return result
-    if result.upstream_headers is not None:
+    if result.upstream_headers is not None and not context.begun:
         context.begun = True
         yield BeginStream(result.upstream_headers)
     return replace(result, data=(yield from separate(context, result.data, mark)), upstream_headers=None)
