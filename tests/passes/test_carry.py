@@ -486,3 +486,18 @@ def test_the_target_demands_what_it_always_does_of_a_history_with_others_turns()
     sent = json.loads(exchange.request(document))
     assert sent["thinking"] == {"type": "disabled"}
     assert [line.where for line in exchange.receipt.losses] == ["messages[1]", "reasoning"]
+
+
+def test_state_travels_on_the_next_call_where_one_cannot_be_read() -> None:
+    """Gemini clients get a text in its place, and that carries nothing that all of them return."""
+    thought = Thinking(text="hm", native={"openai_responses": {"encrypted_content": "S", "id": "rs_1"}})
+    broken = ToolCall(id="a", name="f", arguments='{"a":')
+    given_out, receipt = respond(
+        "gemini", "openai_responses", thought, broken, ToolCall(id="b", name="g", arguments="{}")
+    )
+    calls = [block for block in given_out.content if isinstance(block, ToolCall)]
+    assert [(call.name, "thoughtSignature" in native_of(call, "gemini")) for call in calls] == [("g", True)]
+    assert [line.what for line in receipt.losses] == ["call of f"]
+    returned = send_back("gemini", "openai_responses", given_out)
+    thinking = [block for message in returned.messages for block in message.content if isinstance(block, Thinking)]
+    assert [native_of(block, "openai_responses").get("encrypted_content") for block in thinking] == ["S"]

@@ -9,7 +9,7 @@ import pytest
 from toolglot.config.schema import Retries
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.textcalls.settings import BAD_TOOL_CALL
-from toolglot.upstream.retry import API, TRANSPORT, retry_delay, should_fall_back, with_retries_used
+from toolglot.upstream.retry import API, TRANSPORT, retry_delay, should_fall_back
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.wire.retry_after import seconds_named
 
@@ -93,23 +93,6 @@ def test_an_upstream_that_says_not_to_ask_again_is_not_asked_again() -> None:
     error = ApiError(kind="server", message="no", status=500, should_retry=False)
     assert (wait(error), should_fall_back(error)) == (None, True)
     assert wait(ApiError(kind="server", message="no", status=500, should_retry=True)) is not None
-
-
-@pytest.mark.parametrize(
-    ("kind", "attempts", "attempt", "told"),
-    [
-        ("server", 3, 3, False),
-        ("server", 3, 2, None),  # the wait that was asked for was too long
-        ("server", 1, 1, None),
-        ("server", 3, 0, None),
-        ("overloaded", 3, 3, None),  # Claude Code retries for minutes, unless it is told not to
-        ("rate_limit", 3, 3, None),
-        ("authentication", 3, 3, None),
-    ],
-)
-def test_who_has_made_all_retries_says_so(kind: ErrorKind, attempts: int, attempt: int, told: bool | None) -> None:
-    error = ApiError(kind=kind, message="no")
-    assert with_retries_used(error, Retries(attempts=attempts), attempt).should_retry is told
 
 
 def test_an_upstream_that_says_how_long_is_waited_for_and_no_shorter() -> None:

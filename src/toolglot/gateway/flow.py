@@ -41,7 +41,7 @@ from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall
 from toolglot.upstream.offload import LARGE
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
-from toolglot.upstream.retry import retry_delay, should_fall_back, with_retries_used
+from toolglot.upstream.retry import retry_delay, should_fall_back
 from toolglot.upstream.transport import Transport, TransportError, UpstreamCall
 
 T = TypeVar("T")
@@ -174,8 +174,6 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """The client is told of an upstream that broke off by a connection that is cut."""
     begun: bool = False
     """The head of a stream was written: nothing can be taken back."""
-    attempts: int = 0
-    """Calls of the target that was asked last; 0 where it was left alone."""
     prepared: Translation | None = None
     """The translation for the first target, where it is ready."""
     exchange: Exchange | None = None
@@ -258,7 +256,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
         ticket = breaker.enter(now())
         failure: Failure
         if ticket is None:
-            failure, context.attempts = resting(target.name, breaker.wait(now())), 0
+            failure = resting(target.name, breaker.wait(now()))
         else:
             try:
                 outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
@@ -276,7 +274,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
                 return outcome.error
             failure = outcome
             breaker.settle(ticket, failure, now())
-        error = with_retries_used(describe(target, failure), target.retries, context.attempts)
+        error = describe(target, failure)
         context.on_failure(context.record, target.name, error)
         # That an upstream is left alone says less than what another one answered.
         errors.insert(len(errors) if error.code == RESTING else 0, error)
@@ -297,7 +295,6 @@ def ask_target(
     attempt, is_remedied, is_text = 0, False, False
     while True:
         attempt += 1
-        context.attempts = attempt
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
         if type(outcome) is WholeAnswer or type(outcome) is BegunStream:

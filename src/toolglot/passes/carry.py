@@ -42,6 +42,7 @@ from toolglot.passes.reasoning import MADE
 from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
+from toolglot.wire import json
 
 
 @runs_on(lambda context: 0 if context.slot is None else features.ENVELOPE, adds=None)
@@ -331,7 +332,9 @@ class Carrier:
         self._block, self._next = block, index + self._shift + 1
         if isinstance(block, Thinking):
             self._text = [block.text]
-        elif isinstance(block, ToolCall) and self._call_slot is None and self._has_state(block.native):
+        elif isinstance(block, ToolCall) and self._call_slot is not None:
+            self._text = [block.arguments]
+        elif isinstance(block, ToolCall) and self._has_state(block.native):
             carried = self._carried(index, block.native, "next_call")
             return (*carried, Open(index + self._shift, block))
         return (Open(index + self._shift, block),)
@@ -377,7 +380,11 @@ class Carrier:
             self._states.append(each)
 
     def _closed_call(self, call: ToolCall, close: Close, slot: str) -> Close:
-        """The end of a call that carries its own state, and that of what stands between it and the call before."""
+        """The end of a call that carries its own state, and that of what stands between it and the call before. One
+        that cannot be read becomes a text, which carries nothing: the next call does."""
+        text, self._text = "".join(self._text or ()), None
+        if call.kind == "function" and (not close.complete or (text and json.object_of(text) is None)):
+            return close
         self._keep_state(replace(call, native=merge_native(call.native, close.native)))
         # Reasoning without state counts too: some owners want its words back, and the client may have dropped them.
         if not holds_state(self._states) and not any(isinstance(each, Thinking) for each in self._states):

@@ -37,6 +37,7 @@ from toolglot.translate import Exchange
 from toolglot.upstream.offload import offload
 from toolglot.upstream.transcript import answered_prefixes, normalize_arguments, prefix_with_answer
 from toolglot.upstream.upstream import Upstream
+from toolglot.wire import json
 from toolglot.wire.large import emptied
 
 log = logging.getLogger("toolglot.server")
@@ -243,13 +244,20 @@ def _content(exchange: Exchange) -> tuple[Block, ...]:
 
 
 def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -> AnswerName:
-    calls = [block for block in content if isinstance(block, ToolCall)]
+    calls = [block for block in content if isinstance(block, ToolCall) and _is_given(block, client)]
     if client.answer.omits_call_ids(asked):
         calls = [replace(call, id="") for call in calls]
     before = b""
     for run in emptied(runs(asked.messages)):
         before = _with_ids(before, run.calls())
     return _name(calls, prefix_with_answer(_told(asked.messages), content).hash, before)
+
+
+def _is_given(call: ToolCall, client: Dialect) -> bool:
+    """Does the client get this call, and not a text in its place?"""
+    if client.can.broken_calls != "shown" or call.kind != "function":
+        return True
+    return call.complete and (not call.arguments or json.object_of(call.arguments) is not None)
 
 
 class AnswerName(Struct, frozen=True):

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from toolglot.config.schema import Retries
 from toolglot.errors import REQUEST_TOO_LARGE, ApiError, ErrorKind
-from toolglot.ir import replace
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.wire import retry_after
@@ -95,17 +94,6 @@ def retry_delay(
 def should_fall_back(error: ApiError | TransportError) -> bool:
     """Tell whether to try another upstream once this one is not retried."""
     return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
-
-
-PASSING: frozenset[ErrorKind] = frozenset({"rate_limit", "overloaded"})
-
-
-def with_retries_used(error: ApiError, retries: Retries, attempt: int) -> ApiError:
-    """The error that the client gets after this many calls. Once all attempts are used, its SDK is told not to retry:
-    it would multiply them. A limit or an overload passes with time, so clients with patience may retry those."""
-    if not error.retryable or error.kind in PASSING or attempt < retries.attempts or attempt == 1:
-        return error
-    return replace(error, should_retry=False)
 
 
 def _policy(error: ApiError | TransportError) -> Policy:
