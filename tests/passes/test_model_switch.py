@@ -113,6 +113,10 @@ def reply(exchange: Exchange, response: Response, *, streams: bool) -> Any:
     return json.loads(DIALECTS[client].encode_response(folded(read_events(client, [written])), None, Receipt()))
 
 
+NOT_ON_LAST_TEXTS = {("anthropic", "gemini")}
+"""Gemini puts state on the last text, which has to be the last block of a message: Claude Code prints that one."""
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("calls", [False, True], ids=["words", "calls"])
 @pytest.mark.parametrize(("first", "second"), list(permutations(MODELS, 2)))
@@ -127,7 +131,8 @@ def test_each_model_gets_its_own_state_back_and_none_of_the_others(
         sent = exchange.request(ask(client, MODELS[upstream], history), model=MODELS[upstream])
         assert b"dG9vbGdsb3QA" not in sent  # the beginning of what a client carries for us
         for owner, each in issued:
-            assert (each.encode() in sent) == (owner == upstream), f"turn {turn}: state of {owner} at {upstream}"
+            comes_back = owner == upstream and (calls or (client, owner) not in NOT_ON_LAST_TEXTS)
+            assert (each.encode() in sent) == comes_back, f"turn {turn}: state of {owner} at {upstream}"
         response, states = answer(upstream, turn, calls=calls)
         issued += [(upstream, each) for each in states]
         history += kept(client, reply(exchange, response, streams=streams))

@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
+from msgspec import Struct
+
 from toolglot import features
 from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
@@ -256,6 +258,15 @@ def _state_members(kind: type[Block], owner: str, slot: str | None) -> frozenset
     return _SIGNS | {slot or ""} | state_members(kind, owner)
 
 
+class _LastText(Struct):
+    """An empty text, or the state of a text, that waits for the block behind it."""
+
+    index: int
+    text: Text | None = None
+    close: Close | None = None
+    state: Native | None = None
+
+
 class Carrier:
     """The event pass that packs: it needs sequenced events, and gives blocks new indices where it adds one."""
 
@@ -270,10 +281,10 @@ class Carrier:
         "_owner",
         "_owner_slot",
         "_receipt",
-        "_said",
         "_shift",
         "_slot",
         "_states",
+        "_tail",
         "_text",
     )
 
@@ -293,8 +304,8 @@ class Carrier:
         """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
         elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one."""
         self._ends_answers = ends_answers
-        self._said: Native | None = None
-        """The state of a text, where it is not known yet whether another block follows."""
+        self._tail: list[_LastText] = []
+        """Where the last block has to be a text: what is written only once another block follows."""
         self._issuer = issuer
         self._client = client
         self._slot = slot
@@ -311,6 +322,15 @@ class Carrier:
     def feed(self, event: Event) -> Sequence[Event]:
         if self._owner == self._client:
             return (event,)
+        if self._tail and (type(event) is Delta or (type(event) is Open and not self._may_be_empty(event.block))):
+            return self._flushed(event)
+        return self._fed(event)
+
+    def _may_be_empty(self, block: Block) -> bool:
+        """May it be a text behind others that has nothing but its state?"""
+        return not self._ends_answers and self._next > 0 and isinstance(block, Text) and not block.text
+
+    def _fed(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta(index=index, text=text):
                 if self._text is not None:
@@ -326,9 +346,10 @@ class Carrier:
                 return (event,)
 
     def _opened(self, index: int, block: Block) -> Sequence[Event]:
-        if self._said is not None:
-            said, self._said = self._said, None
-            return *self._carried(index, said, "last_text"), *self._opened(index, block)
+        if isinstance(block, Text) and self._may_be_empty(block):
+            self._tail.append(_LastText(index, block))
+            self._block = block
+            return ()
         self._block, self._next = block, index + self._shift + 1
         if isinstance(block, Thinking):
             self._text = [block.text]
@@ -340,6 +361,11 @@ class Carrier:
         return (Open(index + self._shift, block),)
 
     def _closed(self, event: Close) -> Sequence[Event]:
+        if self._tail and (last := self._tail[-1]).text is not None and last.close is None:
+            last.close, self._block = event, None
+            native = merge_native(last.text.native, event.native)
+            last.state = native if self._has_state(native) else None
+            return ()
         block, index = self._block, event.index
         self._block = None
         close = replace(event, index=index + self._shift) if self._shift else event
@@ -356,7 +382,7 @@ class Carrier:
                 return (close,)
             if isinstance(block, Text) and self._has_state(native):
                 if not self._ends_answers and self._slot is not None:
-                    self._said = native
+                    self._tail.append(_LastText(index + 1, state=native))
                     return (close,)
                 return close, *self._carried(index + 1, native, "last_text")
             if self._has_state(native):
@@ -401,9 +427,8 @@ class Carrier:
 
     def _finished(self, event: Finish) -> Sequence[Event]:
         """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
-        if self._said is not None:
-            self._said = None
-            self._lose_last()
+        if self._tail:
+            self._end_tail()
         if self._call_slot is None or not holds_state(self._states):
             return (event,)
         extra = self._next
@@ -429,9 +454,26 @@ class Carrier:
         fields = native.get(self._owner, {})
         return not _SIGNS.isdisjoint(fields) or self._owner_slot in fields
 
-    def _lose_last(self) -> None:
+    def _flushed(self, event: Event) -> Sequence[Event]:
+        """The texts and the state that waited for what follows them, and this event."""
+        tail, self._tail = self._tail, []
+        events: list[Event] = []
+        for each in tail:
+            if each.text is not None:
+                events.append(Open(each.index + self._shift, each.text))
+                self._next = each.index + self._shift + 1
+                if each.close is not None:
+                    events.append(replace(each.close, index=each.index + self._shift))
+            if each.state is not None:
+                events += self._carried(each.index + (each.text is not None), each.state, "last_text")
+        return *events, *self._fed(event)
+
+    def _end_tail(self) -> None:
         """The state of a text that ends the answer. Its owner can do without it: Gemini demands signatures of calls
         alone (Gemini API, "Thought signatures")."""
+        tail, self._tail = self._tail, []
+        if all(each.state is None for each in tail):
+            return
         kept = f"; it is kept here for {self._owner}" if self._kept else ""
         why = f"the client shows the last block of an answer, which has to be the text{kept}"
         self._receipt.note("content", "reasoning state of the last text", why)
