@@ -13,7 +13,7 @@ from tests.e2e.gateway import serving
 from tests.e2e.loopback import Answer, Asked, Loopback, Reply, stream, whole
 from tests.e2e.scripted import Seen, is_count
 from tests.e2e.wires import WIRES
-from tests.upstream.judges import Body, Claude, Gpt, Vendor
+from tests.upstream.judges import Body, Claude, Gemini, Gpt, Vendor
 
 from .agents import Agent, claude_code, codex, gemini_cli, run_agent
 from .task import PROMPT, Task
@@ -31,6 +31,7 @@ CASES = [
     (gemini_cli("gemini-3-pro"), Claude, "none"),
     (gemini_cli("gemini-3-pro"), Gpt, "state.sqlite3"),
     (claude_code("claude-sonnet-4-5"), Reasoner, "none"),
+    (claude_code("claude-sonnet-4-5"), Gemini, "none"),
     (codex("gpt-5"), Claude, "none"),
 ]
 
@@ -50,7 +51,7 @@ def thinking(vendor: Vendor, task: Task, steps: list[tuple[int, set[int]]]) -> A
             steps.append((len(loop), {place for place, number in enumerate(loop) if number in returned}))
         if turn.calls:
             loop.append(len(vendor.issued))
-        streams = bool(body.get("stream"))
+        streams = bool(body.get("stream")) or "stream" in asked.path
         written = vendor.reply(body, turn, stream=streams)
         return stream(written) if streams else whole(written)
 
