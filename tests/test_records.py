@@ -18,6 +18,7 @@ from toolglot.dialect import Dialect
 CHANGING = {
     "toolglot.passes.Context",
     "toolglot.passes.ids._Call",
+    "toolglot.passes.carry._LastText",
     "toolglot.dialects.anthropic.stream_decoder._Delta",
     "toolglot.dialects.anthropic.stream_decoder._Frame",
     "toolglot.dialects.gemini.stream_frames.TextCandidate",

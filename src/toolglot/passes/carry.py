@@ -323,7 +323,7 @@ class Carrier:
         if self._owner == self._client:
             return (event,)
         if self._tail and (type(event) is Delta or (type(event) is Open and not self._may_be_empty(event.block))):
-            return self._flushed(event)
+            return *self._write_tail(), *self._fed(event)
         return self._fed(event)
 
     def _may_be_empty(self, block: Block) -> bool:
@@ -428,7 +428,7 @@ class Carrier:
     def _finished(self, event: Finish) -> Sequence[Event]:
         """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
         if self._tail:
-            self._end_tail()
+            return *self._end_tail(), event
         if self._call_slot is None or not holds_state(self._states):
             return (event,)
         extra = self._next
@@ -454,8 +454,8 @@ class Carrier:
         fields = native.get(self._owner, {})
         return not _SIGNS.isdisjoint(fields) or self._owner_slot in fields
 
-    def _flushed(self, event: Event) -> Sequence[Event]:
-        """The texts and the state that waited for what follows them, and this event."""
+    def _write_tail(self) -> Sequence[Event]:
+        """The texts and the state that waited for what follows them."""
         tail, self._tail = self._tail, []
         events: list[Event] = []
         for each in tail:
@@ -466,17 +466,18 @@ class Carrier:
                     events.append(replace(each.close, index=each.index + self._shift))
             if each.state is not None:
                 events += self._carried(each.index + (each.text is not None), each.state, "last_text")
-        return *events, *self._fed(event)
+        return events
 
-    def _end_tail(self) -> None:
-        """The state of a text that ends the answer. Its owner can do without it: Gemini demands signatures of calls
-        alone (Gemini API, "Thought signatures")."""
-        tail, self._tail = self._tail, []
-        if all(each.state is None for each in tail):
-            return
+    def _end_tail(self) -> Sequence[Event]:
+        """Leave out the state of a text that ends the answer, and the empty texts behind it. The owner can do without
+        it: Gemini demands signatures of calls alone (Gemini API, "Thought signatures")."""
+        if all(each.state is None for each in self._tail):
+            return self._write_tail()
+        self._tail = []
         kept = f"; it is kept here for {self._owner}" if self._kept else ""
         why = f"the client shows the last block of an answer, which has to be the text{kept}"
         self._receipt.note("content", "reasoning state of the last text", why)
+        return ()
 
     def _lost(self, index: int, *, kept: bool = True) -> None:
         """`kept`: it is of a kind that can be kept elsewhere."""

@@ -37,7 +37,7 @@ def answer_label(recording: Recording) -> AnswerLabel:
     start = recorded_start(recording)
     created = None if start is None else start.created
     if created is None:
-        created = _gemini_time(recording.body)
+        created = _create_time(recording.body)
     started = _parse_time(recording.head.time) if created is None else created
     return AnswerLabel(started, answer_id(recording.head.id), completed_time(recording))
 
@@ -90,7 +90,7 @@ def _events(client: str, answer: bytes) -> Iterator[Event]:
 _PIECE = 4096
 
 
-def _gemini_time(answer: bytes) -> int | None:
+def _create_time(answer: bytes) -> int | None:
     """Parse the time of Gemini's API, which is not part of an event."""
     cutter = FrameSplitter()
     frame = next(iter((*cutter.feed(answer), *cutter.close())), b"")
