@@ -44,26 +44,16 @@ def find_call(
     function: FunctionDelta,
 ) -> OpenCall | None:
     """Return the call that this entry continues, or None if it begins one. `known` has calls by number and by id."""
-    call = _same_call(known, latest, delta, number, function)
-    return None if call is None or _begins_again(call, delta, function) else call
-
-
-def _same_call(
-    known: Mapping[int | str, OpenCall],
-    latest: OpenCall | None,
-    delta: CallDelta,
-    number: int | None,
-    function: FunctionDelta,
-) -> OpenCall | None:
     if number is None:
         # Without an index the id decides; without an id it is the latest call's.
-        return known.get(delta.id) if delta.id else latest
-    call = known.get(number)
-    if call is None or not delta.id or not call.id or call.id == delta.id:
-        return call
-    if not function.name and delta.id not in known and not call.is_whole():
-        return call  # some servers make up an id for every chunk
-    return known.get(delta.id)  # another id at the same index is another call
+        call = known.get(delta.id) if delta.id else latest
+    else:
+        call = known.get(number)
+        if call is not None and delta.id and call.id and call.id != delta.id:
+            # Another id at the same index is another call, but some servers make up an id for every chunk.
+            is_made_up = not function.name and delta.id not in known and not call.is_whole()
+            call = call if is_made_up else known.get(delta.id)
+    return None if call is None or _begins_again(call, delta, function) else call
 
 
 def _begins_again(call: OpenCall, delta: CallDelta, function: FunctionDelta) -> bool:
