@@ -20,7 +20,7 @@ from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, LossError, UnknownDialectError, expected
 from toolglot.fragment_forms import around, elements, form_of, inside, members
 from toolglot.ir import Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
-from toolglot.passes import Context, textual
+from toolglot.passes import Context, TextCallContext, textual
 from toolglot.passes.blocks import Place
 from toolglot.passes.moved import bring_back
 from toolglot.passes.pipeline import prepare
@@ -158,7 +158,8 @@ def translate_messages(
     receipt = Receipt()
     asked = replace(_read_messages(_bytes(data), source), model=model, tools=tuple(tools))
     context = _context(source, target, model, receipt)
-    context.text_calls, context.history_format = text_calls, history_format
+    if text_calls is not None or history_format is not None:
+        context.text = TextCallContext(calls=text_calls, history_format=history_format)
     context.can = textual.capabilities_of(context.can, text_calls)
     sent = prepare(asked, context)
     if sent.tools and not tools:

@@ -149,17 +149,17 @@ _known: dict[tuple[object, ...], _Plan] = {}
 
 
 def _plan(context: Context) -> _Plan:
-    can, source_can = context.can, context.source_can
+    can, source_can, text = context.can, context.source_can, context.text
     key = (
         context.source,
         context.target,
         id(can),
         id(source_can),
         context.aliased,
-        context.slot,
-        context.details,
-        context.text_calls is None,
-        context.history_format is None,
+        context.slots.slot,
+        context.slots.details_slot,
+        text is None or text.calls is None,
+        text is None or text.history_format is None,
         context.cache_marks,
     )
     known = _known.get(key)

@@ -145,8 +145,8 @@ class StreamTranslation:
         self._unread = bytearray()
         self._characters = 0  # of the answer, for a usage that may be missing at its end
         self._has_usage = False  # it had one at its beginning
-        self._cuts = exchange.can_cut and exchange.client.stream.broken == "cut"
-        self._waits = exchange.holds_head  # nothing has come but the head of an answer
+        self._cuts = exchange.options.can_cut and exchange.client.stream.broken == "cut"
+        self._waits = exchange.options.holds_head  # nothing has come but the head of an answer
         self._head = b""
         self.may_want_again = self._reader is not None
         """`wants_again` may become true."""

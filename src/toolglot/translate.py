@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolglot.dialect import Capabilities, Dialect, StreamEncoder, capabilities
+from toolglot.dialect import Capabilities, Dialect, StreamEncoder
 from toolglot.dialects import find
 from toolglot.errors import (
     NAMELESS,
@@ -28,10 +28,11 @@ from toolglot.errors import (
     malformed_call,
 )
 from toolglot.events import Event, Fold, Start, unfold
+from toolglot.exchange_settings import AnswerLabels, CallerOptions, ExchangeSettings
 from toolglot.forwarding import renamed
 from toolglot.ir import Block, Message, Request, Response, Text, replace
 from toolglot.missing_usage import with_usage
-from toolglot.passes import CacheMarks, Context, RequestPass, textual
+from toolglot.passes import CacheMarks, Context, RequestPass, StateOwner, textual
 from toolglot.passes.answer_state import issuer_of
 from toolglot.passes.carry import Carrier, is_stateless
 from toolglot.passes.details import DetailsCarrier
@@ -40,7 +41,6 @@ from toolglot.passes.event_passes import EventPass, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
 from toolglot.passes.origins import Origins
-from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer, is_restored
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler, is_nameless, is_settled
@@ -91,53 +91,40 @@ class Exchange:
         prefix_repeats: the caller knows that the request's tools and system text have come before, a short time ago.
     """
 
-    # More attributes than instances share the names of: without slots each stream would hold a dictionary.
     __slots__ = (
-        "_answer_id",
-        "_asked_again",
-        "_can",
-        "_clock",
-        "_created",
-        "_history_format",
-        "_made_context",
-        "_may_forward",
-        "_model",
+        "_context_made",
         "_origins",
-        "_passes",
-        "_renamed",
-        "_serves",
-        "_takes_back",
-        "_text_calls",
+        "_retry_prompt",
         "answered",
         "asked",
-        "cache_marks",
-        "can_cut",
         "client",
         "hide",
-        "holds_head",
-        "issuer",
-        "keeps_state",
+        "labels",
         "new_listener",
-        "prefix_repeats",
+        "options",
         "receipt",
         "restored",
         "sent",
+        "settings",
         "strict",
         "upstream",
         "verbatim",
         "wants_again",
     )
 
+    settings: ExchangeSettings
+    options: CallerOptions
+    labels: AnswerLabels
     asked: Request | None
     """The client's request as it was decoded."""
     sent: Request | None
     """The request as the upstream gets it."""
     verbatim: bool
-    """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
+    """The bytes go through unchanged: one dialect on both sides, and no pass had anything to change."""
     answered: Response | None
-    """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
+    """A whole response as the upstream sent it, with the stop reason that the client gets."""
     restored: Response | None
-    """The same as the client gets it, in its own words."""
+    """The same response as the client gets it, with its own names and ids."""
     wants_again: RetryPrompt | None
     """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
     new_listener: Callable[[], Callable[[Event], None]] | None
@@ -156,7 +143,7 @@ class Exchange:
         created: int | None = None,
         answer_id: str = "",
         clock: Callable[[], float | None] | None = None,
-        hide: Callable[[ApiError], ApiError] = lambda error: error,
+        hide: Callable[[ApiError], ApiError] | None = None,
         verbatim: bool = True,
         text_calls: TextCalls | None = None,
         history_format: str | None = None,
@@ -169,67 +156,65 @@ class Exchange:
         prefix_repeats: bool = False,
         serves: Callable[[str], bool] | None = None,
     ) -> None:
-        client, upstream = find(client), find(upstream)
-        self.client = client
-        self.upstream = upstream
-        self.strict = strict
+        given: dict[str, Any] = {} if hide is None else {"hide": hide}
+        if passes is not None:
+            given["passes"] = passes
+        settings = ExchangeSettings(
+            client=find(client),
+            upstream=find(upstream),
+            strict=strict,
+            model=model,
+            can=can,
+            verbatim=verbatim,
+            clock=clock,
+            text_calls=text_calls,
+            history_format=history_format,
+            issuer=issuer,
+            takes_back=takes_back,
+            cache_marks=cache_marks,
+            **given,
+        )
+        options = CallerOptions(
+            keeps_state=keeps_state,
+            can_cut=can_cut,
+            holds_head=holds_head,
+            prefix_repeats=prefix_repeats,
+            serves=serves,
+        )
+        self._begin(settings, options, AnswerLabels(created, answer_id, clock))
+
+    @classmethod
+    def begin(cls, settings: ExchangeSettings, options: CallerOptions, labels: AnswerLabels) -> Exchange:
+        """An exchange with settings that many share."""
+        exchange = cls.__new__(cls)
+        exchange._begin(settings, options, labels)
+        return exchange
+
+    def _begin(self, settings: ExchangeSettings, options: CallerOptions, labels: AnswerLabels) -> None:
+        self.settings = settings
+        self.options = options
+        self.labels = labels
+        self.client = settings.client
+        self.upstream = settings.upstream
+        self.strict = settings.strict
+        self.hide = settings.hide
+        self.verbatim = settings.may_forward
         self.receipt = Receipt()
-        self.asked = None
-        self.sent = None
-        self.verbatim = verbatim and client.name == upstream.name and upstream.upstream.forwards
-        self.answered = None
-        self.restored = None
-        self.wants_again = None
-        self.new_listener = None
-        self.keeps_state = keeps_state
-        self.can_cut = can_cut
-        self.holds_head = holds_head
-        self.issuer = issuer
-        self._takes_back = takes_back
-        self.cache_marks = cache_marks
-        self.prefix_repeats = prefix_repeats
-        self._serves = serves
-        self._asked_again: RetryPrompt | None = None
-        self._text_calls = text_calls
-        self._history_format = history_format
-        self._model = model
-        self._can = can
-        self._passes = REQUEST_PASSES if passes is None else passes
-        self._created = created
-        self._answer_id = answer_id
-        self._clock = clock
-        self._renamed = False
-        self.hide = hide
-        self._may_forward = self.verbatim
+        self.asked = self.sent = self.answered = self.restored = None
+        self.wants_again = self.new_listener = None
+        self._retry_prompt: RetryPrompt | None = None
+        self._context_made: Context | None = None
         self._origins = Origins(())
-        self._made_context: Context | None = None
 
     @property
     def _context(self) -> Context:
-        if self._made_context is None:
-            self._made_context = self._new_context(self._model or "")
-        return self._made_context
+        if self._context_made is None:
+            self._context_made = self._new_context(self.settings.model or "")
+        return self._context_made
 
     def _new_context(self, model: str) -> Context:
-        return Context(
-            source=self.client.name,
-            target=self.upstream.name,
-            can=textual.capabilities_of(self._can or capabilities(self.upstream, model), self._text_calls),
-            receipt=self.receipt,
-            source_can=self.client.can,
-            readable=self.client.readable,
-            slot=self.client.state.slot,
-            call_slot=self.client.state.call_slot,
-            details=self.client.state.details_slot,
-            issuer=issuer_of(self.issuer, self.upstream.name, model),
-            is_bound=bool(self.issuer),
-            takes_back=self._takes_back,
-            aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
-            text_calls=self._text_calls,
-            history_format=self._history_format,
-            cache_marks=self.cache_marks,
-            prefix_repeats=self.prefix_repeats,
-        )
+        asked_model = None if self.asked is None else self.asked.model
+        return self.settings.new_context(self.receipt, model, asked_model, prefix_repeats=self.options.prefix_repeats)
 
     @property
     def can(self) -> Capabilities:
@@ -239,7 +224,7 @@ class Exchange:
     @property
     def bound_to(self) -> str:
         """Who takes back the state that a client carries in an envelope."""
-        return self._context.bound_to
+        return self._context.owner.bound_to
 
     @property
     def stages(self) -> Iterator[tuple[Message, ...]]:
@@ -291,7 +276,8 @@ class Exchange:
 
     def _request(self, asked: Request, data: bytes) -> bytes:
         # Told as text, a conversation is told whole.
-        as_text = self._text_calls is not None and not self._text_calls.rescue
+        text_calls = self.settings.text_calls
+        as_text = text_calls is not None and not text_calls.rescue
         elsewhere = as_text or self.client.name != self.upstream.name
         if elsewhere and (refused := self.client.request.refuse_elsewhere(asked)) is not None:
             raise RefusedError(refused)
@@ -303,12 +289,14 @@ class Exchange:
     def rewrite(self, asked: Request) -> Request:
         """The request that the passes make of the client's."""
         self.asked = asked
-        sent = asked if self._model is None else replace(asked, model=self._model)
-        context = self._made_context = self._new_context(sent.model)
-        sent, self._origins = run_passes(sent, self._passes, context)
+        settings = self.settings
+        model = settings.model
+        sent = asked if model is None or model == asked.model else replace(asked, model=model)
+        context = self._context_made = self._new_context(sent.model)
+        sent, self._origins = run_passes(sent, settings.passes, context)
         self._remember(sent)
-        is_unchanged = self._may_forward and replace(sent, model=asked.model) == asked
-        self.verbatim = is_unchanged and context.text_tools is None
+        is_unchanged = settings.may_forward and replace(sent, model=asked.model) == asked
+        self.verbatim = is_unchanged and (context.text is None or context.text.tools is None)
         return sent
 
     def resend(self, sent: Request) -> bytes:
@@ -327,7 +315,7 @@ class Exchange:
     def release_request(self) -> None:
         """Drop the messages as they were sent: a stream has begun, which may last, and the request is not sent again.
         A model that writes its calls as text may have to be asked once more."""
-        if self._text_calls is None and self.sent is not None:
+        if self.settings.text_calls is None and self.sent is not None:
             self.sent, self._origins = replace(self.sent, messages=()), Origins(())
             self._context.tool_history = self.receipt.asked_at = None
 
@@ -336,13 +324,13 @@ class Exchange:
     ) -> None:
         """The times and the id to put on an answer after all, where they are known only once it has begun. `renamed`:
         it is another model's, and is to have the name of the one that was asked."""
-        self._created, self._answer_id, self._renamed = created, answer_id, renamed
-        self._clock = lambda: completed
+        self.labels = AnswerLabels(created, answer_id, lambda: completed, renamed)
 
     def start_of_failure(self) -> Start:
         """The beginning of an answer that fails before its upstream has begun one."""
         model = self.alias or (self.asked.model if self.asked is not None else "")
-        start = Start(id=self._answer_id, model=model or self._model or "", created=self._created)
+        labels = self.labels
+        start = Start(id=labels.answer_id, model=model or self.settings.model or "", created=labels.created)
         return start if start.id else replace(start, id=self._derive_id(start))
 
     def _derive_id(self, start: Start | Response, content: tuple[Block, ...] = ()) -> str:
@@ -352,14 +340,16 @@ class Exchange:
 
     def seal_for(self, server: str, model: str) -> None:
         """What the client is to carry is for this one, who has answered in the place of the one that was asked."""
-        self._context.issuer, self._context.is_bound = issuer_of(server, self.upstream.name, model), True
+        context = self._context
+        context.owner = StateOwner(issuer_of(server, self.upstream.name, model), True, context.owner.accepts)
 
     def again(self) -> bytes:
         """The request once more, with what the model wrote and what was wrong with it; then `response` as before."""
-        if self.wants_again is None or self.sent is None or self._text_calls is None:
+        text_calls = self.settings.text_calls
+        if self.wants_again is None or self.sent is None or text_calls is None:
             raise ValueError("nothing has to be asked again")
-        self._asked_again, self.wants_again = self.wants_again, None
-        asked = self._asked_again.retry_request(self.sent, self._text_calls.format)
+        self._retry_prompt, self.wants_again = self.wants_again, None
+        asked = self._retry_prompt.retry_request(self.sent, text_calls.format)
         return self.upstream.encode_request(asked, self.receipt)
 
     @property
@@ -367,7 +357,7 @@ class Exchange:
         """The client's name of the model, when the upstream has another one."""
         if self.asked is None or self.sent is None:
             return None
-        return (self.asked.model or None) if self._renamed or self.asked.model != self.sent.model else None
+        return (self.asked.model or None) if self.labels.is_renamed or self.asked.model != self.sent.model else None
 
     def _forward(self, data: bytes, sent: Request) -> bytes:
         """The client's bytes, with the upstream's name of the model where the dialect has it in the body."""
@@ -475,7 +465,7 @@ class Exchange:
 
     def reader(self, *, whole: bool = False) -> TextAnswerPass | None:
         """The event pass that reads calls out of an answer's text, new for each answer; None where none may be."""
-        return textual.reader(self._context, self._asked_again, whole=whole)
+        return textual.reader(self._context, self._retry_prompt, whole=whole)
 
     def event_passes(self, reader: EventPass | None = None, whole: Response | None = None) -> tuple[EventPass, ...]:
         """The passes that an answer goes through, in order, new for each answer; `whole`: it is there, and does not
@@ -496,7 +486,7 @@ class Exchange:
             marks_cuts=(whole is not None or self.upstream.can.incomplete_calls)
             and self.client.name != self.upstream.name,
             is_foreign=self.client.name != self.upstream.name,
-            serves=None if self._serves is None else self._is_served,
+            serves=None if self.options.serves is None else self._is_served,
             tools=self._context.tools,
         )
         made = self.upstream.upstream.answer_pass
@@ -505,28 +495,30 @@ class Exchange:
         return self._labeller(whole), *first, reporter, restorer, self._carrier()
 
     def _labeller(self, whole: Response | None) -> Labeller:
-        model = (self.asked.model if self.asked is not None else "") or self._model or ""
+        model = (self.asked.model if self.asked is not None else "") or self.settings.model or ""
+        labels = self.labels
 
         def derive_id(start: Start | Response) -> str:
             return self._derive_id(start, () if whole is None else whole.content)
 
-        return Labeller(self._created, self.alias, model, self._answer_id, self._clock, derive_id)
+        return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, derive_id)
 
     def _is_served(self, name: str) -> bool:
         """Does the caller run this tool itself? `name` is the upstream's."""
-        assert self._serves is not None
+        serves = self.options.serves
+        assert serves is not None
         original = self._context.tools.get(name)
         if original is None:
-            return self._serves(name)
-        return original.namespace is None and self._serves(original.name)
+            return serves(name)
+        return original.namespace is None and serves(original.name)
 
     def _carrier(self) -> EventPass:
-        client, owner, kept = self.client, self.upstream, self.keeps_state
+        client, owner, kept = self.client, self.upstream, self.options.keeps_state
         context = self._context
         known = self.sent is not None  # who answers
         if client.state.details_slot is None:
             slots = client.state.slot, owner.name, owner.state.slot
-            bound_to = context.bound_to if known else ""
+            bound_to = context.owner.bound_to if known else ""
             on_calls = client.state.call_slot
             return Carrier(
                 client.name,
@@ -537,7 +529,7 @@ class Exchange:
                 call_slot=on_calls,
                 ends_answers=client.state.ends_answers,
             )
-        issuer = context.issuer if known else ""
+        issuer = context.owner.issuer if known else ""
         return DetailsCarrier(client.name, client.state.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:

@@ -274,9 +274,7 @@ def streamed(client: str, owner: str, *content: Any) -> tuple[str, Receipt]:
 
 def opened(client: str, target: str, *messages: Message) -> tuple[Request, Context]:
     dialect = DIALECTS[target]
-    context = Context(
-        source=client, target=target, can=dialect.can, receipt=Receipt(), slot=DIALECTS[client].state.slot
-    )
+    context = Context(source=client, target=target, can=dialect.can, receipt=Receipt(), slots=DIALECTS[client].state)
     return open_envelopes(Request(model="m", messages=messages), context), context
 
 

@@ -41,8 +41,7 @@ def context(source: str, target: str) -> Context:
         can=DIALECTS[target].can,
         receipt=Receipt(),
         source_can=client.can,
-        slot=client.state.slot,
-        details=client.state.details_slot,
+        slots=client.state,
     )
 
 

@@ -47,7 +47,7 @@ from toolglot.ir import (
     native_of,
     replace,
 )
-from toolglot.passes import Context
+from toolglot.passes import Context, TextCallContext
 from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation
@@ -67,9 +67,11 @@ def context(format_name: str = "hermes_json", *, bad_calls: BadCalls = "pass", r
         target="openai_chat",
         can=DIALECTS["openai_chat"].can,
         receipt=Receipt(),
-        text_calls=TextCalls(format=format_name, bad_calls=bad_calls, rescue=rescue),
-        text_tools={tool.name: tool.parameters for tool in TOOLS},
-        stops=("\n<tool_response>",),
+        text=TextCallContext(
+            calls=TextCalls(format=format_name, bad_calls=bad_calls, rescue=rescue),
+            tools={tool.name: tool.parameters for tool in TOOLS},
+            added_stops=("\n<tool_response>",),
+        ),
     )
 
 
@@ -289,7 +291,9 @@ def test_an_id_is_ours_whatever_the_model_wrote(format_name: str) -> None:
 
 
 def ids_of(answer_id: str, *messages: Message) -> list[str]:
-    shared = replace(context(), text_past=messages)
+    shared = context()
+    assert shared.text is not None
+    shared.text.client_messages = messages
     events = [Start(id=answer_id), *events_of(calls_text("hermes_json", (PARIS, PARIS)))[1:]]
     return [call.id for call in calls_of(folded(passed(events, shared)).content)]
 

@@ -12,7 +12,7 @@ from toolglot.ir import replace
 from toolglot.routing import Target
 from toolglot.upstream import exchange
 from toolglot.upstream.demo.transport import DemoTransport
-from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState, ExchangeFactories
+from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState, KnownExchangeSettings
 from toolglot.upstream.upstream import Upstream, join_url
 
 UPSTREAM = Upstream(
@@ -53,7 +53,7 @@ def test_a_version_at_the_end_of_the_base_takes_the_place_of_the_paths_own(base:
 
 
 def test_exchanges_of_one_kind_are_made_alike_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchanges, client = ExchangeFactories(), DIALECTS["anthropic"]
+    exchanges, client = KnownExchangeSettings(), DIALECTS["anthropic"]
 
     def kind(
         upstream: Upstream = UPSTREAM,
@@ -73,7 +73,7 @@ def test_exchanges_of_one_kind_are_made_alike_and_others_are_not(monkeypatch: py
         kind(told=ConversationState(unknown=True)),
     ]
     assert first not in others
-    monkeypatch.setattr(exchange, "MAX_FACTORIES", 2)
+    monkeypatch.setattr(exchange, "MAX_SETTINGS", 2)
     for number in range(5):
         kind(target=replace(TARGET, asked=str(number)))
     assert len(exchanges._made) <= 2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from time import time
 
 from msgspec import Struct
 
 from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
+from toolglot.exchange_settings import AnswerLabels, CallerOptions
 from toolglot.forwarding import OWN_CODES
 from toolglot.gateway.commands import Steps, WholeReply
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
@@ -175,7 +176,7 @@ class RequestTargets(Struct, eq=False):
         known: ConversationState,
     ) -> Exchange:
         received = self.received
-        make = self.gateway.exchanges.of_kind(
+        settings = self.gateway.exchanges.of_kind(
             received.client,
             upstream,
             target,
@@ -184,15 +185,12 @@ class RequestTargets(Struct, eq=False):
             told=known,
             forward=received.encoder is None,
         )
-        exchange = make(
-            created=int(time()),
-            answer_id=answer_id(context.record),
-            keeps_state=self.states.kept,
-            can_cut=received.can_cut,
-            holds_head=True,
-            prefix_repeats=self._prefix_repeats(context, upstream, target),
-            serves=received.serves,
-        )
+        repeats = self._prefix_repeats(context, upstream, target)
+        options = _caller_options(self.states.kept, received.can_cut, repeats)
+        if received.serves is not None:
+            options = replace(options, serves=received.serves)
+        labels = AnswerLabels(int(time()), answer_id(context.record), settings.clock)
+        exchange = Exchange.begin(settings, options, labels)
         if received.shown:
             exchange.hide = also_hiding(exchange.hide, received.shown)
         return exchange
@@ -228,6 +226,11 @@ class RequestTargets(Struct, eq=False):
 
     def close(self) -> None:
         self.prefix.cancel()
+
+
+@lru_cache(maxsize=8)
+def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> CallerOptions:
+    return CallerOptions(keeps_state=keeps_state, can_cut=can_cut, holds_head=True, prefix_repeats=prefix_repeats)
 
 
 def answer_without_model(gateway: Gateway, received: ReceivedRequest, target: Target) -> Response | None:

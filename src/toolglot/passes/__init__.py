@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from toolglot.dialect import Capabilities
+from toolglot.dialect import Capabilities, StateSlots
 from toolglot.ir import Json, Message, Request, Text, ToolKind
 from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
@@ -44,67 +44,80 @@ class OriginalTool(Struct, frozen=True):
         return self.kind == "function" and self.namespace is None
 
 
+class StateOwner(Struct, frozen=True):
+    """The server and model that take reasoning state back."""
+
+    issuer: str = ""
+    is_bound: bool = False
+    """The server is known, so state goes back to it alone."""
+    accepts: frozenset[str] = frozenset()
+    """Other issuers whose state it takes too."""
+
+    @property
+    def bound_to(self) -> str:
+        """The only issuer whose state the client may return; empty if any issuer's is accepted."""
+        return self.issuer if self.is_bound else ""
+
+
+class TextCallContext(Struct, kw_only=True):
+    """Tool calls as text in one exchange: the settings, and what the request passes note for the answer's parser."""
+
+    calls: TextCalls | None = None
+    """How the model writes calls as text; None if it has native ones."""
+    history_format: str | None = None
+    """The text format of calls in the client's history."""
+    tools: dict[str, Json] | None = None
+    """The tools that the answer's text may call, with their schemas. None: the text holds no calls."""
+    call_count: int = 0
+    """The number of calls before the answer."""
+    is_in_reasoning: bool = False
+    """The request ends inside reasoning, which the answer continues."""
+    client_messages: tuple[Message, ...] = ()
+    """The conversation as the client sent it."""
+    escapes: Escapes | None = None
+    """Text that was escaped in the request. The answer is unescaped by it."""
+    added_stops: tuple[str, ...] = ()
+    """Stop sequences that the client did not ask for."""
+
+
 class Context(Struct, kw_only=True):
-    """What the passes of one exchange share.
-
-    `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
-    conversation has used, so that a new call gets another one. `source_can` says which native keys of
-    the source mean nothing to anybody else, and which are notes; `slot`, `call_slot` and `details` are the source's
-    places for reasoning state, `issuer` is who takes such state back, `is_bound` says that its server is known, and
-    `takes_back` are others whose state it takes. `aliased`: the upstream is not the one the client thinks it speaks to:
-    another model, or one that is said to differ. `carried`: the history holds turns of other vendors, whose state the
-    client carried. `limit_is_ours`: nobody asked for this output limit, the wire wants one.
-
-    `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
-    client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
-    nothing but text), `text_called` is the number of calls before it, `stops` are stop sequences that nobody asked for.
-    `text_thinks`: the request ends inside reasoning, which the answer goes on with. `text_past` is the conversation as
-    the client told it, `text_escapes` is what was escaped of it, for the answer to be put back.
-    """
+    """Data that the passes of one exchange share."""
 
     source: str
     target: str
     can: Capabilities
     receipt: Receipt
     tools: dict[str, OriginalTool] = {}
+    """Maps the upstream's name of a tool to the client's, for the answer."""
     call_ids: set[str] = set()
+    """The ids that the conversation has used. A new call gets another one."""
     source_can: Capabilities = _UNKNOWN
+    """The client's dialect: its native keys that no other dialect needs, and its notes."""
     readable: ReadableTypes = {}
-    """The source's opaque blocks that other dialects can be told: `passes/opaque.py`."""
-    slot: str | None = None
-    call_slot: str | None = None
-    details: str | None = None
-    issuer: str = ""
-    is_bound: bool = False
-    takes_back: frozenset[str] = frozenset()
+    """The source's opaque blocks that other dialects can carry as text: `passes/opaque.py`."""
+    slots: StateSlots = StateSlots()
+    """The members in which the client carries reasoning state."""
+    owner: StateOwner = StateOwner()
     aliased: bool = False
+    """The upstream is not the one that the client names: another model, or one configured to differ."""
     carried: bool = False
+    """The history holds turns of other vendors, with the state that the client carried for them."""
     limit_is_ours: bool = False
-    text_calls: TextCalls | None = None
-    history_format: str | None = None
-    text_tools: dict[str, Json] | None = None
-    text_called: int = 0
-    text_thinks: bool = False
-    text_past: tuple[Message, ...] = ()
-    text_escapes: Escapes | None = None
-    stops: tuple[str, ...] = ()
+    """The output limit is a default that the wire requires; the client set none."""
+    text: TextCallContext | None = None
+    """Tool calls as text; None where the model and the history have native ones."""
     shortened: dict[int, tuple[Text, str]] = {}
     """Texts of results that were cut, by their identity, and what the receipt is to say of each that is sent."""
     cache_marks: CacheMarks = "auto"
     """When breakpoints of the prompt cache are set for clients that set none: `passes/cache_marks.py`."""
     prefix_repeats: bool = False
-    """Tools and system text have come before, a short time ago."""
+    """The same tools and system text were sent a short time ago."""
     client_marks: bool = False
-    """The client says itself what is to be cached."""
+    """The client sets its own cache breakpoints."""
     features: int = -1
     """The features that the request may have now (`features.py`); all of them unless a plan runs the passes."""
     tool_history: ToolHistory | None = None
-    """The calls and results of the messages that were asked about last."""
-
-    @property
-    def bound_to(self) -> str:
-        """Who alone takes back what the client carries; empty if anybody does."""
-        return self.issuer if self.is_bound else ""
+    """The calls and results of the messages that were surveyed last."""
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

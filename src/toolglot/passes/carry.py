@@ -47,13 +47,13 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 
 
-@runs_on(lambda context: 0 if context.slot is None else features.ENVELOPE, adds=None)
+@runs_on(lambda context: 0 if context.slots.slot is None else features.ENVELOPE, adds=None)
 def open_envelopes(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
-    if context.slot is None:
+    if context.slots.slot is None:
         return request
     messages: list[Message] = []
-    slot = context.slot
+    slot = context.slots.slot
     run = _Run(context, slot)
     for number, message in enumerate(request.messages):
         if message.role != "assistant":
@@ -104,7 +104,7 @@ class _Run:
 
     def _unpack_part(self, block: Block, home: int, place: Place) -> None:
         """What stands on a call or a text. No vendor ever sees it, and least the client's own."""
-        value = native_of(block, self._context.source).get(self._context.call_slot or "")
+        value = native_of(block, self._context.source).get(self._context.slots.call_slot or "")
         sealed, envelope = unseal(value), unpack(value)
         if not isinstance(block, (Text, ToolCall)) or (sealed is None and envelope is None):
             self._context.receipt.loss(str(place), "carried state", "it stands where none belongs")
@@ -139,7 +139,7 @@ class _Run:
         if sealed.owner != context.target:
             why += ", to which alone it goes back"
             block = replace(block, native={**block.native, sealed.owner: {MADE: True}})
-        elif sealed.issuer not in ("", context.bound_to) and sealed.issuer not in context.takes_back:
+        elif sealed.issuer not in ("", context.owner.bound_to) and sealed.issuer not in context.owner.accepts:
             why += "; another server or model has made it"
         elif context.can.thinking == "none":
             why += "; this model takes none back"
@@ -185,7 +185,7 @@ class _Run:
 
     def _is_taken_back(self, envelope: Envelope) -> bool:
         context = self._context
-        return envelope.issuer in context.takes_back or envelope.is_for(context.target, context.bound_to)
+        return envelope.issuer in context.owner.accepts or envelope.is_for(context.target, context.owner.bound_to)
 
     def _give_back(self, state: Native, kind: type[ToolCall] | type[Text], home: int) -> None:
         """State for the block before. Where the client has left an empty text out, its owner gets another one."""

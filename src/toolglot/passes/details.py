@@ -44,10 +44,12 @@ _IN_EXTRA_CONTENT = ByDialect(lambda manifest: manifest.state.in_extra_content)
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
-@runs_on(lambda context: 0 if context.details is None else features.THINKING | features.NATIVE_CALLS, adds=None)
+@runs_on(
+    lambda context: 0 if context.slots.details_slot is None else features.THINKING | features.NATIVE_CALLS, adds=None
+)
 def open_details(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
-    if context.details is None:
+    if context.slots.details_slot is None:
         return request
 
     def rewrite(message: Message, number: int) -> Message:
@@ -85,7 +87,7 @@ class _Opening:
 
     def _reasoning(self, block: Thinking) -> Block | None:
         """The reasoning without our entries; None if there is nothing left."""
-        source, slot = self._context.source, self._context.details
+        source, slot = self._context.source, self._context.slots.details_slot
         fields = native_of(block, source)
         entries = fields.get(slot, ()) if slot is not None else ()
         others = [entry for entry in entries if not is_ours(entry.get("data"))]
@@ -131,7 +133,7 @@ class _Opening:
         if sealed.owner != self._context.target:
             why += ", to which alone it goes back"
             self._others.add(sealed.owner)
-        elif sealed.issuer not in ("", self._context.issuer) and sealed.issuer not in self._context.takes_back:
+        elif sealed.issuer not in ("", self._context.owner.issuer) and sealed.issuer not in self._context.owner.accepts:
             why += "; another server or model has made it"
         elif self._context.can.thinking == "none":
             why += "; this model takes none back"

@@ -28,20 +28,20 @@ def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabili
     return text_capabilities(can, text_calls.format)
 
 
-@runs_on(lambda context: 0 if context.history_format is None else features.ANY, adds=None)
+@runs_on(lambda context: 0 if context.text is None or context.text.history_format is None else features.ANY, adds=None)
 def read_history(request: Request, context: Context) -> Request:
     """Calls and results that stand as text in the conversation, as native ones."""
-    if context.history_format is None:
+    if context.text is None or context.text.history_format is None:
         return request
     from toolglot.textcalls.history import native_history
 
-    return native_history(request, context.history_format, context.receipt)
+    return native_history(request, context.text.history_format, context.receipt)
 
 
-@runs_on(lambda context: 0 if context.text_calls is None else features.ANY, adds=None)
+@runs_on(lambda context: 0 if context.text is None or context.text.calls is None else features.ANY, adds=None)
 def render(request: Request, context: Context) -> Request:
     """Tools, calls and results as text, for a model that knows no others."""
-    if context.text_calls is None:
+    if context.text is None or context.text.calls is None:
         return request
     from toolglot.textcalls import request as text_request
 
@@ -51,7 +51,7 @@ def render(request: Request, context: Context) -> Request:
 def reader(context: Context, again: RetryPrompt | None, *, whole: bool = False) -> TextAnswerPass | None:
     """The event pass that reads calls out of an answer's text, which may be there as a `whole`; None where none may
     stand there."""
-    if context.text_tools is None:
+    if context.text is None or context.text.tools is None:
         return None
     from toolglot.textcalls.answer import TextAnswerPass
 

@@ -12,7 +12,7 @@ from toolglot.server.prefixes import Prefixes
 from toolglot.server.recent_prefixes import RecentPrefixes
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
-from toolglot.upstream.exchange import ExchangeFactories
+from toolglot.upstream.exchange import KnownExchangeSettings
 from toolglot.upstream.upstream import Upstream
 
 
@@ -29,7 +29,7 @@ class Gateway:
         self.catalogue = Catalogue(upstreams, router)
         self.prefixes: Prefixes = Prefixes() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
-        self.exchanges = ExchangeFactories()
+        self.exchanges = KnownExchangeSettings()
         self._breakers = {name: _breaker(upstream, before) for name, upstream in upstreams.items()}
 
     def breaker(self, upstream: Upstream) -> Breaker:

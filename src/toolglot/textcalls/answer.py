@@ -44,16 +44,19 @@ class TextAnswerPass:
     never sees the beginning of a call before its end."""
 
     def __init__(self, context: Context, again: RetryPrompt | None = None, *, whole: bool = False) -> None:
-        assert context.text_calls is not None
+        text = context.text
+        assert text is not None
+        assert text.calls is not None
         self._context = context
+        self._shared = text
         self._receipt = context.receipt
-        self._settings = context.text_calls
-        self._tools = context.text_tools or {}
+        self._settings = text.calls
+        self._tools = text.tools or {}
         self._format = answer_format(self._settings, callable_=bool(self._tools))
         self._results = result_marks(self._settings.format, tuple(self._tools))
         self._whole = whole
-        self._ids = TextCallIds(context.text_past)
-        self._escapes = context.text_escapes or None  # None costs nothing if nothing was escaped
+        self._ids = TextCallIds(text.client_messages)
+        self._escapes = text.escapes or None  # None costs nothing if nothing was escaped
         self._next = 0  # index of the next block
         self._started = False
         self.wants_again: RetryPrompt | None
@@ -64,7 +67,7 @@ class TextAnswerPass:
         """Begin an answer, the first one or the retry."""
         self._again, self.wants_again = again, None
         self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
-        self._thinks = self._settings.starts_in_reasoning or (again is None and self._context.text_thinks)
+        self._thinks = self._settings.starts_in_reasoning or (again is None and self._shared.is_in_reasoning)
         self._engine = self._new_engine()
         self._sequencer = Sequencer()
         self._over = False
@@ -381,7 +384,7 @@ class TextAnswerPass:
             text="".join(self._heard),
             written=tuple(self._written),
             usage=usage,
-            before=self._context.text_called,
+            before=self._shared.call_count,
             tools=tuple(Tool(name=name) for name in self._tools),
         )
 
@@ -395,7 +398,7 @@ class TextAnswerPass:
 
     def _stop(self, stop: Stop) -> Stop:
         """Hide a stop sequence of ours, which is a normal end of an answer."""
-        stops = self._context.stops
+        stops = self._shared.added_stops
         ours = stop.reason == "stop_sequence" and stops and (stop.sequence is None or stop.sequence in stops)
         return Stop("end", detail=stop.detail) if ours else stop
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import Cache, Message, Opaque, Request, Text, Tool, ToolCall, ToolChoice, ToolResult, replace
-from toolglot.passes import Context, custom, deferred, formats, history, ids, names
+from toolglot.passes import Context, TextCallContext, custom, deferred, formats, history, ids, names
 from toolglot.passes.blocks import blocks, leading
 from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
 from toolglot.passes.foreign import missed
@@ -55,14 +55,14 @@ def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
 
 def render(request: Request, context: Context) -> Request:
     """Return the request without tools, calls and results: all of them are written in the exchange's text format.
-    `context.text_tools` receives what the model may call, for the parser of its answer."""
-    settings = context.text_calls
-    if settings is None:
+    `context.text.tools` receives what the model may call, for the parser of its answer."""
+    text = context.text
+    if text is None or text.calls is None:
         return request
-    context.text_past = request.messages
+    settings, text.client_messages = text.calls, request.messages
     if settings.rescue:
         if request.tools:
-            context.text_tools = {tool.name: tool.parameters for tool in _function_tools(request)}
+            text.tools = {tool.name: tool.parameters for tool in _function_tools(request)}
         return request
     if not _uses_tools(request):
         return _without_empty_tools(request)
@@ -72,21 +72,22 @@ def render(request: Request, context: Context) -> Request:
             request = earlier(request, apart)
     tools, choice = _offered_tools(request, context), request.tool_choice
     closed = choice is not None and choice.mode == "none"
-    context.text_tools = {} if closed else {tool.name: tool.parameters for tool in tools}
-    context.text_called = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
-    if context.text_tools:
+    text.tools = {} if closed else {tool.name: tool.parameters for tool in tools}
+    text.call_count = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
+    if text.tools:
         # A server that enforces an answer format could not let the model write a call.
         unbound = replace(apart, can=replace(apart.can, format_with_tools=False))
         request = _merge_turn_line(formats.fit(request, unbound, may_call=True), request)
     past, begun = _split_prefill(request.messages)
-    context.text_thinks = _ends_in_reasoning(begun, settings.format)
-    context.text_escapes = Escapes()
-    turns = TurnRenderer(settings.format, context.receipt, tools, context.text_escapes)
+    text.is_in_reasoning = _ends_in_reasoning(begun, settings.format)
+    text.escapes = Escapes()
+    turns = TurnRenderer(settings.format, context.receipt, tools, text.escapes)
     request = replace(request, messages=(*turns.render(past), *begun))
     if tools:
-        request = _with_choice(_with_tools(request, tools, context), choice, apart, tools)
+        request = _with_tools(request, tools, settings.format, text.escapes, context)
+        request = _with_choice(request, choice, apart, tools, settings.format)
     request = _without_empty_tools(replace(request, tools=(), tool_choice=None, parallel_tool_calls=None))
-    return _with_stops(request, context) if context.text_tools else request
+    return _with_stops(request, text, settings.format, context.can) if text.tools else request
 
 
 def _uses_tools(request: Request) -> bool:
@@ -175,15 +176,14 @@ def _last_breakpoint(tools: Sequence[Tool]) -> Cache | None:
     return next((tool.cache for tool in reversed(tools) if tool.cache is not None), None)
 
 
-def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Request:
-    assert context.text_calls is not None
-    format_name = context.text_calls.format
+def _with_tools(
+    request: Request, tools: Sequence[Tool], format_name: str, escapes: Escapes, context: Context
+) -> Request:
     parallel = request.parallel_tool_calls is not False
     if not parallel:
         context.receipt.loss("parallel_tool_calls", "one call at a time", NOT_ENFORCED)
     count = "a tool" if len(tools) == 1 else f"{len(tools)} tools"
     context.receipt.note("tools", count, f"told as text, in the format {format_name}")
-    escapes = Escapes() if context.text_escapes is None else context.text_escapes
     before = escapes.count
     told = tool_instructions(format_name, tools, None, parallel, escapes)
     if escapes.count > before:
@@ -206,12 +206,13 @@ def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
     return replace(request, messages=(*messages[: first - 1], replace(last, content=content), *messages[first:]))
 
 
-def _with_choice(request: Request, choice: ToolChoice | None, apart: Context, tools: Sequence[Tool]) -> Request:
+def _with_choice(
+    request: Request, choice: ToolChoice | None, apart: Context, tools: Sequence[Tool], format_name: str
+) -> Request:
     line = _choice_line(choice, apart)
     if choice is None or not line:
         return request
-    if apart.text_calls is not None:  # undeclared names are whatever the client wrote
-        line = escape_marks(apart.text_calls.format, line, tools)
+    line = escape_marks(format_name, line, tools)  # undeclared names are whatever the client wrote
     apart.receipt.loss("tool_choice", _LOST[choice.mode], NOT_ENFORCED)
     return _merge_turn_line(instruct(request, line, apart), request)
 
@@ -237,12 +238,11 @@ def _choice_line(choice: ToolChoice | None, apart: Context) -> str:
     return ""
 
 
-def _with_stops(request: Request, context: Context) -> Request:
+def _with_stops(request: Request, text: TextCallContext, format_name: str, can: Capabilities) -> Request:
     """Add stop sequences after the client's own: they stop a model that would write results itself."""
-    if "stop" not in context.can.fields:
+    if "stop" not in can.fields:
         return request
-    assert context.text_calls is not None
-    most = context.can.max_stop_sequences
-    new = tuple(text for text in stop_strings(context.text_calls.format) if text not in request.stop)
-    context.stops = new if most is None else new[: max(most - len(request.stop), 0)]
-    return replace(request, stop=(*request.stop, *context.stops)) if context.stops else request
+    most = can.max_stop_sequences
+    new = tuple(stop for stop in stop_strings(format_name) if stop not in request.stop)
+    text.added_stops = new if most is None else new[: max(most - len(request.stop), 0)]
+    return replace(request, stop=(*request.stop, *text.added_stops)) if text.added_stops else request

@@ -3,8 +3,7 @@ module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from time import time
 from typing import Any, TypeAlias
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Dialect, capabilities
 from toolglot.dialects.warp.native import NAME as WARP
+from toolglot.exchange_settings import AnswerLabels, CallerOptions, ExchangeSettings
 from toolglot.ir import Request, replace, with_native
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.answer_state import AnswerState
@@ -104,7 +104,7 @@ def make_exchange(
         forward: bytes may be forwarded unchanged.
         keeps_state: state that the client cannot carry for the upstream is stored.
     """
-    made = exchange_factory(
+    settings = exchange_settings(
         client,
         upstream,
         target,
@@ -113,10 +113,11 @@ def make_exchange(
         told=told or NO_CONVERSATION_STATE,
         forward=forward,
     )
-    return made(created=created, answer_id=answer_id, keeps_state=keeps_state)
+    labels = AnswerLabels(created, answer_id, settings.clock)
+    return Exchange.begin(settings, CallerOptions(keeps_state=keeps_state), labels)
 
 
-def exchange_factory(
+def exchange_settings(
     client: Dialect,
     upstream: Upstream,
     target: Target,
@@ -125,15 +126,13 @@ def exchange_factory(
     strict: bool = False,
     told: ConversationState = NO_CONVERSATION_STATE,
     forward: bool = True,
-) -> Callable[..., Exchange]:
-    """Return a factory for exchanges that share their settings. The arguments that differ per exchange are `created`,
-    `answer_id`, `keeps_state` and `prefix_repeats`."""
+) -> ExchangeSettings:
+    """Return the settings of every exchange with the target's model, as both are configured."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
     policy = history_policy(upstream, target)
-    return partial(
-        Exchange,
-        client,
-        upstream.dialect,
+    return ExchangeSettings(
+        client=client,
+        upstream=upstream.dialect,
         strict=strict or target.strict,
         model=target.model,
         can=can,
@@ -149,16 +148,16 @@ def exchange_factory(
     )
 
 
-_FactoryKey: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
+_SettingsKey: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
 
-MAX_FACTORIES = 256
+MAX_SETTINGS = 256
 
 
-class ExchangeFactories:
-    """Caches exchange factories for one configuration."""
+class KnownExchangeSettings:
+    """Caches exchange settings for one configuration."""
 
     def __init__(self) -> None:
-        self._made: dict[_FactoryKey, tuple[Target, Upstream, Callable[..., Exchange]]] = {}
+        self._made: dict[_SettingsKey, tuple[Target, Upstream, ExchangeSettings]] = {}
 
     def of_kind(
         self,
@@ -170,18 +169,18 @@ class ExchangeFactories:
         strict: bool,
         told: ConversationState,
         forward: bool,
-    ) -> Callable[..., Exchange]:
-        """Like `exchange_factory`, with caching. An exchange with conversation state is never cached."""
+    ) -> ExchangeSettings:
+        """Like `exchange_settings`, with caching. Settings with conversation state are never cached."""
         is_common = told is NO_CONVERSATION_STATE and not isinstance(upstream.transport, ReplayTransport)
         kind = (client.name, target.asked, target.model, text_calls, strict, forward)
         known = self._made.get(kind) if is_common else None
         if known is not None and known[0] is target and known[1] is upstream:
             return known[2]
-        made = exchange_factory(
+        made = exchange_settings(
             client, upstream, target, text_calls=text_calls, strict=strict, told=told, forward=forward
         )
         if is_common:
-            if len(self._made) >= MAX_FACTORIES:
+            if len(self._made) >= MAX_SETTINGS:
                 self._made.clear()
             self._made[kind] = (target, upstream, made)
         return made
