@@ -9,13 +9,13 @@ from toolglot.wire import json
 
 Problem: TypeAlias = Literal["cut", "not_an_object", "not_finite", "not_json"]
 
-_WHY: dict[Problem, str] = {
+_REASONS: dict[Problem, str] = {
     "cut": "its arguments are cut off",
     "not_an_object": "its arguments are JSON, but not an object",
     "not_finite": "its arguments hold NaN or Infinity, which JSON does not have",
     "not_json": "its arguments are not valid JSON",
 }
-_SHOWN: dict[Problem, str] = {
+_PREDICATES: dict[Problem, str] = {
     "cut": "was cut off",
     "not_an_object": "has arguments that are not an object",
     "not_finite": "has NaN or Infinity in its arguments",
@@ -27,12 +27,12 @@ _LONGEST_ESCAPE = len("\\u0000")
 
 def describe_bad_arguments(arguments: str) -> str:
     """Why these arguments cannot be sent as an object, as a clause of a receipt."""
-    return _WHY[_problem_of(arguments)]
+    return _REASONS[_problem_of(arguments)]
 
 
 def show_bad_call(name: str, arguments: str) -> str:
     """What a reader sees in place of a call that a wire cannot carry."""
-    return f"[tool call {name} {_SHOWN[_problem_of(arguments)]}: {arguments}]"
+    return f"[tool call {name} {_PREDICATES[_problem_of(arguments)]}: {arguments}]"
 
 
 def _problem_of(arguments: str) -> Problem:

@@ -60,7 +60,7 @@ Later rows win. From OpenAI's reference and from refusals that users quote ("Sup
 SMALLEST_BUDGET = 1024
 
 
-def budget_of(effort: str, limit: int, kept: int | None = None) -> int:
+def effort_to_budget(effort: str, limit: int, kept: int | None = None) -> int:
     """Tokens for an effort under this output limit.
 
     Thinking counts towards the limit, so a part of that stays for the answer: half of it where nothing else is said.
@@ -69,11 +69,11 @@ def budget_of(effort: str, limit: int, kept: int | None = None) -> int:
     return max(SMALLEST_BUDGET, min(BUDGETS[effort], room))
 
 
-def effort_of(budget: int) -> str:
+def budget_to_effort(budget: int) -> str:
     """The first effort that is not below this budget."""
     return next((effort for effort in SCALE[2:] if budget <= BUDGETS[effort]), SCALE[-1])
 
 
-def is_bare_switch(reasoning: Reasoning) -> bool:
+def has_no_amount(reasoning: Reasoning) -> bool:
     """Is reasoning switched on, without a word on how much?"""
     return reasoning.mode == "on" and reasoning.effort is None and reasoning.budget_tokens is None

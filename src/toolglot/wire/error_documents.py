@@ -24,7 +24,7 @@ _STATUS_MEMBERS = ("status_code", "statusCode", "http_status", "status", "code")
 _MESSAGE_MEMBERS = ("message", "Message", "detail", "msg", "faultstring", "title")
 _CODE_MEMBERS = ("code", "status_code", "statusCode", "error_code")
 
-_FINE = ("0", "200")
+_SUCCESS_CODES = ("0", "200")
 """Codes of documents with a `msg` that tells of no error."""
 
 _TYPE_MARKS = ("error", "exception")
@@ -109,7 +109,7 @@ def _find_in_object(value: Any) -> ErrorDocument | None:
     if error:
         if isinstance(error, dict):
             return ErrorDocument(error, value, is_enveloped=True)
-        return ErrorDocument({**value, "message": _text_beside(value, error)}, value, is_enveloped=False)
+        return ErrorDocument({**value, "message": _message_or_error(value, error)}, value, is_enveloped=False)
     if isinstance(fault := value.get("fault"), dict):
         return ErrorDocument(_fault_fields(fault), value, is_enveloped=False)
     if isinstance(base := value.get("base_resp"), dict) and base.get("status_code") and not value.get("choices"):
@@ -133,19 +133,19 @@ def read_error_document(value: Any) -> ErrorDocument:
     return ErrorDocument(fields, fields, is_enveloped=False)
 
 
-def with_wait(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
+def add_retry_after(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
     """The error with the time to wait: of its headers (names in lower case), of Google's details, or of its words; and
     with what the headers say on whether to ask again."""
     seconds, date = retry_after.seconds_in(headers), retry_after.date_in(headers)
     if seconds is None:
         seconds = google_retry_delay(fields)
     if seconds is None and date is None and error.retryable:
-        seconds = retry_after.seconds_named(error.message)
+        seconds = retry_after.seconds_in_message(error.message)
     should_retry = retry_after.should_retry_in(headers)
     return replace(error, retry_after=seconds, retry_after_date=date, should_retry=should_retry)
 
 
-def _text_beside(value: dict[str, Any], error: Any) -> Any:
+def _message_or_error(value: dict[str, Any], error: Any) -> Any:
     """The longer of `error` and `message`: Spring and others write `{"error": "Not Found", "message": "No route"}`."""
     message = value.get("message")
     return message if isinstance(message, str) and message else error
@@ -168,7 +168,7 @@ def _is_flat(value: dict[str, Any]) -> bool:
 
 def _is_failure(value: dict[str, Any]) -> bool:
     """Is this `{"code": 500, "msg": "…", "success": false}`, as Z.ai's proxies write it, with status 200 too?"""
-    return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _FINE
+    return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _SUCCESS_CODES
 
 
 def _is_text(value: Any) -> bool:

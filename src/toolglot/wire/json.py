@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from toolglot.errors import DecodeError
-from toolglot.wire import large, large_writing
+from toolglot.wire import incremental_encode, incremental_json
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """A document larger than this is refused unless the caller raises the limit. A gateway takes half of it, as Anthropic
@@ -39,16 +39,16 @@ ANSWER_FACTOR = 4
 the operator."""
 
 _QUOTE = ord('"')
-_LARGE = 256 * 1024
+_COUNTED_FROM = 256 * 1024
 """No smaller document is worth counting."""
 
 _SHORT = 4096
 """Characters that take no time to read."""
 
-_SOON = 4 * 1024 * 1024
+_SEARCH_WINDOW = 4 * 1024 * 1024
 """Bytes behind a place up to which all is well, in which that must stand which is wrong."""
 
-_TOKENS_READ = 200_000
+_MAX_TOKENS = 200_000
 """So many tokens are read in search of a place, a tenth of a second's work; the documents of clients have far fewer."""
 
 TOO_DEEP = "the JSON is nested too deeply"
@@ -58,7 +58,7 @@ encode = msgspec.json.Encoder().encode
 
 
 _decode_any = msgspec.json.Decoder().decode
-_check = msgspec.json.Decoder(msgspec.Raw).decode
+_check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 """Reads all of a document and builds nothing. It does not see numbers out of range and invalid UTF-8."""
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ T = TypeVar("T")
 def encode_document(value: Any, used_up: str = "") -> bytes:
     """The same for a value that may be large: in slices, where others wait for the interpreter. The array that is the
     member `used_up` may be empty afterwards."""
-    return large_writing.encode(value, used_up) if large.shares_interpreter() else encode(value)
+    return incremental_encode.encode(value, used_up) if incremental_json.shares_interpreter() else encode(value)
 
 
 def encode_text(value: Any) -> str:
@@ -98,15 +98,15 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES, factor: int = 1) 
     raw = to_bytes(data)
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
-    if large.is_large(raw):
+    if incremental_json.is_large(raw):
         _refuse_oversized(raw, factor)
-        reading = large.Reading(raw)
+        reading = incremental_json.IncrementalReader(raw)
         try:
-            value = reading.document()
-        except large.Irregular as irregular:
-            _refuse_from(raw, irregular)
+            value = reading.read_document()
+        except incremental_json.IrregularJsonError as irregular:
+            _refuse_irregular(raw, irregular)
         else:
-            if reading.repeats:
+            if reading.has_repeated_key:
                 _refuse_duplicate_keys(raw)
             return value
     value = _decode_at_once(raw)
@@ -116,29 +116,29 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES, factor: int = 1) 
         raise DecodeError("$", TOO_DEEP) from None
     # A compact document without duplicate keys encodes to the same bytes again. Others differ through whitespace,
     # escapes and the spelling of numbers, but only a key that was dropped takes its colon with it.
-    if encoded != raw and large.colons(raw) != encoded.count(b":"):
+    if encoded != raw and incremental_json.count_colons(raw) != encoded.count(b":"):
         _refuse_duplicate_keys(raw)
     return value
 
 
-def _refuse_from(raw: bytes, irregular: large.Irregular) -> None:
+def _refuse_irregular(raw: bytes, irregular: incremental_json.IrregularJsonError) -> None:
     """Refuse a document that is all right up to a place, and wrong from there on, if it is wrong at all."""
     if irregular.at is not None:
         try:
-            _decode_any(large.joined(irregular.opened, memoryview(raw)[irregular.at :]))
+            _decode_any(incremental_json.join_bytes(irregular.opened, memoryview(raw)[irregular.at :]))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise explain(raw, error, irregular.at, irregular.at - len(irregular.opened)) from None
 
 
 def decode_frame(raw: bytes) -> Any:
     """The value of one JSON frame; of duplicate keys the last one counts."""
-    if len(raw) > _LARGE:
+    if len(raw) > _COUNTED_FROM:
         _refuse_oversized(raw)
-        if large.is_large(raw):
+        if incremental_json.is_large(raw):
             try:
-                return large.Reading(raw).document()
-            except large.Irregular as irregular:
-                _refuse_from(raw, irregular)
+                return incremental_json.IncrementalReader(raw).read_document()
+            except incremental_json.IrregularJsonError as irregular:
+                _refuse_irregular(raw, irregular)
     return _decode_at_once(raw)
 
 
@@ -174,8 +174,8 @@ class _ValueCounts(msgspec.Struct):
 def _refuse_oversized(raw: bytes, factor: int = 1) -> None:
     """Refuse more values than anybody means. Marks in texts do not count."""
     most = _ValueCounts()
-    for at in range(0, len(raw), large.PIECE):
-        most.add(raw, at, at + large.PIECE)
+    for at in range(0, len(raw), incremental_json.PIECE):
+        most.add(raw, at, at + incremental_json.PIECE)
     if most.problem(factor) is None:
         return
     crowd = _ValueCounts()
@@ -190,7 +190,7 @@ def _without_strings(raw: bytes) -> Iterator[bytes]:
     interpreter in between."""
     at, inside = 0, False
     while at < len(raw):
-        end = at + large.SLICE
+        end = at + incremental_json.SLICE
         while raw[end - 1 : end] == b"\\" and end < len(raw):  # no escape is cut
             end += 1
         parts = raw[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
@@ -199,9 +199,9 @@ def _without_strings(raw: bytes) -> Iterator[bytes]:
         at = end
 
 
-def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """One frame, decoded by a typed decoder."""
-    if len(raw) > _LARGE:
+    if len(raw) > _COUNTED_FROM:
         _refuse_oversized(raw, ANSWER_FACTOR)
     try:
         return decoder.decode(raw)
@@ -209,8 +209,8 @@ def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise explain(raw, error) from None
 
 
-_BYTE = re.compile(r" \(byte (\d+)\)")
-_AT = re.compile(r" - at `(.*)`")
+_BYTE_OFFSET = re.compile(r" \(byte (\d+)\)")
+_ERROR_PATH = re.compile(r" - at `(.*)`")
 
 
 def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> DecodeError:
@@ -225,38 +225,40 @@ def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> Dec
     message = str(error)
     if message.partition(" - ")[0].endswith("out of range"):
         return DecodeError(path_at(raw, _number_out_of_range(raw, since)), "a number that is out of range")
-    if at := _AT.search(message):
+    if at := _ERROR_PATH.search(message):
         return DecodeError(at[1], message[: at.start()])
     # The parser speaks of a truncated document or an invalid pair; the reader wants to know which half stands alone.
     if ("truncated" in message or "surrogate" in message) and (surrogate := _lone_surrogate(raw, since)):
         return DecodeError(path_at(raw, surrogate), f"a lone surrogate at byte {surrogate} is not Unicode text")
-    if byte := _BYTE.search(message):
+    if byte := _BYTE_OFFSET.search(message):
         place = int(byte[1]) + shift
-        return DecodeError(path_at(raw, place), _BYTE.sub(f" (byte {place})", message))
+        return DecodeError(path_at(raw, place), _BYTE_OFFSET.sub(f" (byte {place})", message))
     return DecodeError(path_at(raw, len(raw)), f"{message} (byte {len(raw)})")
 
 
 def _invalid_utf8(raw: bytes) -> int | None:
     """Where the first byte stands that is no UTF-8."""
     decoder = getincrementaldecoder("utf-8")()
-    for at in range(0, len(raw), large.PIECE):
+    for at in range(0, len(raw), incremental_json.PIECE):
         held = len(decoder.getstate()[0])  # of a character that began in the piece before
         try:
-            decoder.decode(raw[at : at + large.PIECE], final=at + large.PIECE >= len(raw))
+            decoder.decode(raw[at : at + incremental_json.PIECE], final=at + incremental_json.PIECE >= len(raw))
         except UnicodeDecodeError as invalid:
             return at - held + invalid.start
     return None
 
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW))
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW)
+)
 
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
     """Where the first escaped surrogate stands that has no partner; 0 when none does."""
     # Of a run of backslashes all pairs mean one backslash each; only what is left over begins an escape.
-    near = raw[since : since + _SOON] if since else raw
-    lone = _LONE.search(near.replace(rb"\\", b"  "))
+    near = raw[since : since + _SEARCH_WINDOW] if since else raw
+    lone = _LONE_SURROGATE.search(near.replace(rb"\\", b"  "))
     return since + lone.start() if lone is not None else 0
 
 
@@ -271,13 +273,13 @@ _HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 def _may_be_out_of_range(raw: bytes) -> bool:
     """Whether there may be a number that no machine number can hold."""
-    pieces = range(0, len(raw), large.PIECE)
-    return any(_HUGE_EXPONENT.search(raw, at, at + large.PIECE + 5) is not None for at in pieces)
+    pieces = range(0, len(raw), incremental_json.PIECE)
+    return any(_HUGE_EXPONENT.search(raw, at, at + incremental_json.PIECE + 5) is not None for at in pieces)
 
 
 def _number_out_of_range(raw: bytes, since: int) -> int:
     """Where the first number stands that no machine number can hold; 0 when that is not soon found."""
-    for match in islice(_NUMBER.finditer(raw, since), _TOKENS_READ):
+    for match in islice(_NUMBER.finditer(raw, since), _MAX_TOKENS):
         try:
             _decode_any(match[0])
         except msgspec.DecodeError:
@@ -294,7 +296,7 @@ def _tokens(raw: bytes, end: int) -> Iterator[tuple[bytes, slice]]:
     through in pieces."""
     at = 0
     while at < end:
-        stop = min(at + large.PIECE, end)
+        stop = min(at + incremental_json.PIECE, end)
         found = _TOKEN.search(raw, at, stop)
         if found is None:
             at = stop
@@ -305,7 +307,7 @@ def _tokens(raw: bytes, end: int) -> Iterator[tuple[bytes, slice]]:
 
 def _string_end(raw: bytes, at: int, end: int) -> int:
     while at < end:
-        found = _INSIDE.match(raw, at, min(at + large.PIECE, end))
+        found = _INSIDE.match(raw, at, min(at + incremental_json.PIECE, end))
         assert found is not None
         at = found.end()
         if at < end and raw[at] == _QUOTE:
@@ -324,9 +326,9 @@ def object_of(text: str) -> msgspec.Raw | None:
         return msgspec.Raw(b"{}")
     raw = text.encode("utf-8", "surrogatepass")
     try:
-        if len(raw) > large.SLICE and raw.isascii() and not _may_be_out_of_range(raw):
+        if len(raw) > incremental_json.SLICE and raw.isascii() and not _may_be_out_of_range(raw):
             # Nothing is built of it: a million members take seconds otherwise, in one call.
-            if not raw.lstrip().startswith(b"{") or not _check(raw):
+            if not raw.lstrip().startswith(b"{") or not _check_syntax(raw):
                 return None
         elif type(decode_frame(raw)) is not dict:
             return None
@@ -342,7 +344,7 @@ def plain_object(text: str) -> msgspec.Raw | None:
         return None
     try:
         raw = text.encode()
-        if large.is_large(raw) or type(value := _decode_any(raw)) is not dict:
+        if incremental_json.is_large(raw) or type(value := _decode_any(raw)) is not dict:
             return None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
@@ -366,12 +368,12 @@ def has_repeated_key(text: str) -> bool:
         return False
     raw = text.encode("utf-8", "surrogatepass")
     try:
-        if large.is_large(raw):
-            reading = large.Reading(raw)
-            reading.document()
-            return reading.repeats
-        return large.colons(raw) != encode(_decode_any(raw)).count(b":")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, large.Irregular):
+        if incremental_json.is_large(raw):
+            reading = incremental_json.IncrementalReader(raw)
+            reading.read_document()
+            return reading.has_repeated_key
+        return incremental_json.count_colons(raw) != encode(_decode_any(raw)).count(b":")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, incremental_json.IrregularJsonError):
         return False
 
 
@@ -385,13 +387,13 @@ _members: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, 
 
 def replace_member(raw: bytes, key: str, value: Any) -> bytes:
     """A JSON object with one member set and every other one left as it is written."""
-    members = typed(raw, _members)
+    members = decode_typed(raw, _members)
     return _with_member(raw, members, key, encode(value))
 
 
 def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
     """A JSON object with the member at this place set, if there is one; everything else stays as it is written."""
-    members = typed(raw, _members)
+    members = decode_typed(raw, _members)
     key, *rest = place
     inside = members.get(key)
     if inside is None or (rest and not bytes(inside).lstrip().startswith(b"{")):
@@ -399,7 +401,7 @@ def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
     return _with_member(raw, members, key, replace_at(bytes(inside), rest, value) if rest else encode(value))
 
 
-_SPLICES = 16
+_MAX_SPLICES = 16
 """So many places are looked at for a member's value before the object is written anew."""
 
 
@@ -407,19 +409,19 @@ def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) ->
     """The object with these bytes as a member's value: put into the place of the old ones, white space and all."""
     if key in members:
         old = bytes(members[key])
-        for found in islice(_member(key).finditer(raw), _SPLICES):
+        for found in islice(_member_pattern(key).finditer(raw), _MAX_SPLICES):
             if raw.startswith(old, found.end()):
                 view = memoryview(raw)
-                spliced = large.joined(view[: found.end()], value, view[found.end() + len(old) :])
+                spliced = incremental_json.join_bytes(view[: found.end()], value, view[found.end() + len(old) :])
                 # The same key may stand deeper down, or twice; then the object itself still has its old value.
-                if bytes(typed(spliced, _members)[key]) == value:
+                if bytes(decode_typed(spliced, _members)[key]) == value:
                     return spliced
     members[key] = msgspec.Raw(value)
     return encode(members)
 
 
 @cache
-def _member(key: str) -> re.Pattern[bytes]:
+def _member_pattern(key: str) -> re.Pattern[bytes]:
     return re.compile(rb'"%b"\s*:\s*' % re.escape(key.encode()))
 
 
@@ -428,7 +430,7 @@ def path_at(raw: bytes, offset: int) -> str:
     stack: list[str | int | None] = []
     key: slice | None = None
     tokens = _tokens(raw, offset)
-    for token, place in islice(tokens, _TOKENS_READ):
+    for token, place in islice(tokens, _MAX_TOKENS):
         if token == b"{":
             stack.append(None)
         elif token == b"[":
@@ -445,11 +447,11 @@ def path_at(raw: bytes, offset: int) -> str:
         else:
             key = place
         if len(stack) > 64:  # deep enough for anyone's reading
-            return render(stack)
-    return render(stack) if next(tokens, None) is None else "$"
+            return render_path(stack)
+    return render_path(stack) if next(tokens, None) is None else "$"
 
 
-def render(parts: list[str | int | None]) -> str:
+def render_path(parts: list[str | int | None]) -> str:
     """Path parts as text: `$.messages[0].content`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else "" if part is None else f".{part}" for part in parts)
 
@@ -458,7 +460,7 @@ def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
     seen: list[set[bytes] | int] = []
     path: list[str | int | None] = []
     last = slice(0)
-    for token, place in islice(_tokens(raw, len(raw)), _TOKENS_READ):
+    for token, place in islice(_tokens(raw, len(raw)), _MAX_TOKENS):
         if token == b"{":
             seen.append(set())
             path.append(None)
@@ -477,7 +479,7 @@ def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
             name = raw[last] if b"\\" not in raw[last] else encode(_decode_any(raw[last]))
             path[-1] = _decode_any(name)
             if name in keys:
-                raise DecodeError(render(path), "this key stands twice in its object")
+                raise DecodeError(render_path(path), "this key stands twice in its object")
             keys.add(name)
         else:
             last = place

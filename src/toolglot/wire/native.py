@@ -11,7 +11,7 @@ from typing import Any
 from toolglot.ir import Native
 
 
-def keep_members(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
+def make_native(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
     """`native` with these members of the owner's, and notes on shape, to whose names `$` is prefixed. The dictionary is
     consumed.
 
@@ -25,8 +25,8 @@ def keep_members(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
     return {owner: rest} if rest else {}
 
 
-def kept(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that `keep_members` kept, without the notes."""
+def native_members(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that `make_native` kept, without the notes."""
     if not notes:
         return {}
     fields = {key: value for key, value in notes.items() if not key.startswith("$")}

@@ -27,11 +27,11 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
-from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
+from toolglot.wire.error_documents import add_retry_after, google_field, google_kind, read_error_document
 from toolglot.wire.known_errors import recognize_error
 
 # kind -> (type, code) as OpenAI words them
-_WORDS: dict[ErrorKind, tuple[str, str | None]] = {
+_TYPE_AND_CODE: dict[ErrorKind, tuple[str, str | None]] = {
     "bad_request": ("invalid_request_error", None),
     "authentication": ("invalid_request_error", "invalid_api_key"),
     "billing": ("insufficient_quota", "insufficient_quota"),
@@ -115,7 +115,7 @@ _CODES = frozenset(
         "unknown_path",
         "unsupported_encoding",
     }
-) | {code for _, code in _WORDS.values() if code}
+) | {code for _, code in _TYPE_AND_CODE.values() if code}
 _OWN_CODES = "upstream_"
 
 _CODES_WITH_TYPE = frozenset({CONTEXT_OVERFLOW, REQUEST_TOO_LARGE})
@@ -133,7 +133,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 _SCOPES = ("requests", "tokens")
 
 
-def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
+def read_error(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
     """The error in a document of any form; `owner` is the dialect that keeps the rest. Header names are lower case."""
     document = read_error_document(value)
     fields = document.fields
@@ -154,18 +154,18 @@ def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _
     if error.kind == "billing" and error.code not in _CODES:
         # Told by a status or by words, beside a code that means something else (DeepSeek) or a number (OpenRouter).
         error = replace(error, code=None, native={owner: {}})
-    return with_wait(error, headers, fields)
+    return add_retry_after(error, headers, fields)
 
 
-def _own(error: ApiError) -> dict[str, Any] | None:
+def _native_fields(error: ApiError) -> dict[str, Any] | None:
     """What an API of this family said besides; None for an error of anybody else."""
     return next((error.native[name] for name in _FAMILY if name in error.native), None)
 
 
-def write(error: ApiError) -> dict[str, Any]:
+def write_error(error: ApiError) -> dict[str, Any]:
     """The inner object of the envelope, in OpenAI's words: those of other vendors say nothing to its clients."""
-    word, code = _WORDS[error.kind]
-    own = _own(error)
+    word, code = _TYPE_AND_CODE[error.kind]
+    own = _native_fields(error)
     known = error.code and (own is not None or error.code in _CODES or error.code.startswith(_OWN_CODES))
     return {
         "message": _message(error),
@@ -188,7 +188,7 @@ def _message(error: ApiError) -> str:
 
 def _status(error: ApiError) -> int:
     """OpenAI's own status, and the server errors of others; what others say of a bad request, the kind says."""
-    if _own(error) is not None or (500 <= error.status < 600 and error.status != 529):
+    if _native_fields(error) is not None or (500 <= error.status < 600 and error.status != 529):
         return error_status(error)
     return _STATUS[error.kind]
 
@@ -197,14 +197,14 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
     """An HTTP error reply. Bodies that are not JSON (a proxy's page) become the message."""
     lower = {name.lower(): value for name, value in headers.items()}
     try:
-        error = read(json.decode_frame(body), owner, status, lower)
+        error = read_error(json.decode_frame(body), owner, status, lower)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:2000] or f"HTTP status {status}"
         error = recognize_error(
             ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
         )
-        error = with_wait(error, lower, {})
+        error = add_retry_after(error, lower, {})
     return replace(
         error,
         limits=tuple(limit for scope in _SCOPES if (limit := _rate_limit(lower, scope))),
@@ -215,22 +215,22 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
 def encode_http(error: ApiError) -> HttpError:
     headers: dict[str, str | None] = {
         "content-type": "application/json",
-        **_waiting(error),
+        **_retry_headers(error),
         "x-request-id": error.request_id,
     }
     for limit in error.limits:
         for name in ("limit", "remaining", "reset"):
             headers[f"x-ratelimit-{name}-{limit.scope}"] = getattr(limit, name)
     safe = {name: safe for name, value in headers.items() if (safe := header_value(value)) is not None}
-    return HttpError(_status(error), safe, json.encode({"error": write(error)}))
+    return HttpError(_status(error), safe, json.encode({"error": write_error(error)}))
 
 
-def _waiting(error: ApiError) -> dict[str, str | None]:
+def _retry_headers(error: ApiError) -> dict[str, str | None]:
     """`retry-after` in whole seconds, as HTTP has it, a fraction beside it in OpenAI's own header, and whether to ask
     again at all."""
     wait, whole = error.retry_after, retry_after.whole_seconds(error)
     exact = {} if wait is None or whole is None or wait >= whole else {"retry-after-ms": str(ceil(wait * 1000))}
-    return {**retry_after.written(error), **exact, **retry_after.should_retry_header(error)}
+    return {**retry_after.retry_after_header(error), **exact, **retry_after.should_retry_header(error)}
 
 
 def _rate_limit(headers: Mapping[str, str], scope: str) -> RateLimit | None:

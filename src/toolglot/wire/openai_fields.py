@@ -22,7 +22,7 @@ RESPONSE_HEADERS = ("openai-", "x-ratelimit-", "x-request-id")
 _EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html"}
 
 
-def identifier(user: str, receipt: Receipt) -> str:
+def encode_identifier(user: str, receipt: Receipt) -> str:
     """The name of a user, hashed if it is too long (that of Claude Code is a JSON object)."""
     if len(user) <= MAX_IDENTIFIER:
         return user
@@ -34,7 +34,7 @@ TIERS = frozenset({"auto", "default", "fast", "flex", "priority", "scale"})
 """The service tiers that OpenAI's APIs know; the IR uses the same words."""
 
 
-def service_tier(tier: str | None, receipt: Receipt) -> str | None:
+def encode_service_tier(tier: str | None, receipt: Receipt) -> str | None:
     """The tier of a request of another dialect, if OpenAI's APIs know it: they refuse any other."""
     if tier is None or tier in TIERS:
         return tier
@@ -79,7 +79,7 @@ def write_prompt_cache(wanted: PromptCache | None) -> dict[str, Any]:
     return {key: value for name, key in PROMPT_CACHE.items() if (value := getattr(wanted, name)) is not None}
 
 
-def schema_in_text(text: str) -> dict[str, Any] | None:
+def parse_schema_text(text: str) -> dict[str, Any] | None:
     """The schema of a tool's parameters that came as JSON text; None where it is no object."""
     try:
         schema = json.decode(text.encode("utf-8", "surrogatepass"))
@@ -88,10 +88,10 @@ def schema_in_text(text: str) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
-def schema_as_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
+def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
     """The text that a schema came as, while it still is the same schema."""
     text = notes.get("$schema_text")
-    return text if isinstance(text, str) and schema_in_text(text) == schema else None
+    return text if isinstance(text, str) and parse_schema_text(text) == schema else None
 
 
 SCHEMA_NOTES: dict[str, Any] = {
@@ -100,23 +100,23 @@ SCHEMA_NOTES: dict[str, Any] = {
 """The note on a tool whose schema came as text."""
 
 
-def file_name(media_type: str | None) -> str:
+def default_file_name(media_type: str | None) -> str:
     """A name for file data that has none: the API refuses it without."""
     known = media_type or "application/pdf"
     return f"document.{_EXTENSIONS.get(known, known.partition('/')[2])}"
 
 
 # What Structured Outputs documents as supported. Whatever else stands in a schema, strict mode refuses.
-_WORDS = frozenset(
+_STRICT_KEYWORDS = frozenset(
     {"$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description", "enum", "title", "type"}
     | {"items", "maxItems", "minItems", "properties", "required"}
     | {"exclusiveMaximum", "exclusiveMinimum", "format", "maximum", "minimum", "multipleOf", "pattern"}
 )
-_FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
+_STRICT_FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
 _MAPS = ("properties", "$defs", "definitions")
 
 
-def takes_strict(schema: Any) -> bool:
+def fits_strict_mode(schema: Any) -> bool:
     """Is this schema within the subset that strict mode takes? Its root is an object, and nothing recurses here."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
         return False
@@ -134,7 +134,7 @@ def takes_strict(schema: Any) -> bool:
 
 
 def _is_strict_node(node: dict[str, Any]) -> bool:
-    if not node.keys() <= _WORDS or ("format" in node and str(node["format"]) not in _FORMATS):
+    if not node.keys() <= _STRICT_KEYWORDS or ("format" in node and str(node["format"]) not in _STRICT_FORMATS):
         return False
     if not all(isinstance(node.get(key, {}), dict) for key in _MAPS) or not isinstance(node.get("anyOf", []), list):
         return False
@@ -146,9 +146,9 @@ def _is_strict_node(node: dict[str, Any]) -> bool:
     return node.get("additionalProperties") is False and names == set(node.get("properties", {}))
 
 
-def strictness(schema: Any, receipt: Receipt) -> bool | None:
+def encode_strict(schema: Any, receipt: Receipt) -> bool | None:
     """`strict` for a schema that its sender expects to be enforced, though its wire has no word for that."""
-    if takes_strict(schema):
+    if fits_strict_mode(schema):
         return True
     why = "strict mode does not take this schema; the model is asked for it and nothing enforces it"
     receipt.loss("response_format.schema", "an enforced schema", why)

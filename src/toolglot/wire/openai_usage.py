@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.ir import Usage, sum_counts
-from toolglot.wire.usage import CountNames, Path, UsageReader, original, read_plain, with_original
+from toolglot.wire.usage import CountNames, Path, UsageReader, read_plain, unchanged_original, with_original
 
 _TOTAL = ("total_tokens",)
 
@@ -108,8 +108,8 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         """The usage that these members tell; `rest` are those that no count was read from."""
         cached = (read or 0) + (written or 0)
         tokens, output = prompt, completion
-        if not _add_up(prompt, completion, cached, reasoning, total):
-            prompt, completion = _from_total(prompt, completion, cached, total)
+        if not _is_consistent(prompt, completion, cached, reasoning, total):
+            prompt, completion = _fill_from_total(prompt, completion, cached, total)
             tokens, output, reasoning = _whole_counts(prompt, completion, cached, reasoning, total)
         if total and total != (tokens or 0) + (output or 0):
             rest[_TOTAL[0]] = total
@@ -124,7 +124,7 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         )
 
     def encode(self, usage: Usage) -> dict[str, Any]:
-        if (came := original(usage, self.owner, self.decode)) is not None:
+        if (came := unchanged_original(usage, self.owner, self.decode)) is not None:
             return came
         tokens, output = usage.input_tokens or 0, usage.output_tokens or 0
         if not self.details_required and _details_of(usage) == _NO_DETAILS:
@@ -176,19 +176,19 @@ def _shape(usage: dict[str, Any]) -> tuple[Path, ...]:
 
 
 _MOST_SHAPES, _MOST_CHARACTERS = 256, 2048
-_narrowed: dict[tuple[str, tuple[Path, ...]], UsageNames] = {}
+_narrowed_names: dict[tuple[str, tuple[Path, ...]], UsageNames] = {}
 """The names of an API that a usage object of some shape has. Servers choose the shapes: few small ones are kept."""
 
 
 def _names_in(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
     """Only those names that a usage object of this shape has, so that reading it looks for no others."""
-    found = _narrowed.get((names.owner, shape))
+    found = _narrowed_names.get((names.owner, shape))
     if found is None:
         found = _narrow(names, shape)
-        if len(_narrowed) >= _MOST_SHAPES:
-            _narrowed.clear()
+        if len(_narrowed_names) >= _MOST_SHAPES:
+            _narrowed_names.clear()
         if sum(len(name) + 1 for members in shape for name in members) <= _MOST_CHARACTERS:
-            _narrowed[names.owner, shape] = found
+            _narrowed_names[names.owner, shape] = found
     return found
 
 
@@ -203,14 +203,16 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
     return replace(names, **{group: tuple([path for path in getattr(names, group) if is_in(path)]) for group in groups})
 
 
-def _add_up(prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None) -> bool:
+def _is_consistent(
+    prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
+) -> bool:
     """Are these counts as OpenAI writes them: the total is input and output, and both hold their details?"""
     if prompt is None or completion is None or cached > prompt or total != prompt + completion:
         return False
     return reasoning is None or reasoning <= completion
 
 
-def _from_total(
+def _fill_from_total(
     prompt: int | None, completion: int | None, cached: int, total: int | None
 ) -> tuple[int | None, int | None]:
     """Input and output, with the one that is missing taken from the total."""
@@ -230,7 +232,7 @@ def _whole_counts(
 ) -> tuple[int | None, int | None, int | None]:
     """The input with its cache, the output with its reasoning, and the reasoning."""
     known, written, whole = prompt or 0, completion or 0, total or 0
-    apart = _cache_apart(known, written, cached, reasoning or 0, whole)
+    apart = _uncounted_cache(known, written, cached, reasoning or 0, whole)
     tokens = known + apart if apart else prompt
     in_total = known + (apart if whole - known - written >= apart else 0)
     beyond = whole - in_total - written
@@ -242,7 +244,7 @@ def _whole_counts(
     return tokens, completion, reasoning
 
 
-def _cache_apart(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
+def _uncounted_cache(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
     """How many of the tokens that were read from and written to the cache are no part of the prompt: all or none."""
     beyond = total - prompt - completion
     apart = cached > prompt or (beyond != reasoning and beyond in (cached, cached + reasoning))

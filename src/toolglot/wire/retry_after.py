@@ -32,16 +32,16 @@ _SEARCHED = 4000
 """Characters of a message in which a wait is looked for."""
 
 
-def seconds_named(message: str) -> float | None:
+def seconds_in_message(message: str) -> float | None:
     """The wait that a message names, as vendors word it: "Please try again in 6m0.5s", "Please retry after 26 seconds",
     "Please wait 28 seconds before retrying"."""
     found = _NAMED_WAIT.search(message, 0, _SEARCHED)
     if found is None:
         return None
-    return sum(float(amount) * _seconds_of(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
+    return sum(float(amount) * _seconds_per_unit(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
 
 
-def _seconds_of(unit: str) -> float:
+def _seconds_per_unit(unit: str) -> float:
     return next(seconds for beginning, seconds in _UNITS.items() if unit.startswith(beginning))
 
 
@@ -87,7 +87,7 @@ def whole_seconds(error: ApiError) -> int | None:
     return ceil(min(wait, LONGEST_WAIT)) if wait is not None and wait >= 0 else None
 
 
-def written(error: ApiError) -> dict[str, str]:
+def retry_after_header(error: ApiError) -> dict[str, str]:
     """The header for this error; empty when nobody said how long."""
     seconds = whole_seconds(error)
     value = str(seconds) if seconds is not None else header_value(error.retry_after_date)

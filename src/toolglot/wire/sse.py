@@ -147,7 +147,7 @@ def error_document(body: bytes) -> bytes:
     return next((data for _, data in (*reader.feed(body), *reader.close())), body)
 
 
-def parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
+def frame_parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
     """One event on the wire, for whoever puts several together: the data may be large."""
     return b"event: %b\ndata: " % event, data, b"\n\n"
 

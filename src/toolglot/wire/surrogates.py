@@ -26,7 +26,7 @@ _HALVES = re.compile(
 )
 
 
-def change_around_halves(frame: bytes, change: Callable[[bytes], bytes]) -> bytes:
+def apply_without_halves(frame: bytes, change: Callable[[bytes], bytes]) -> bytes:
     """Apply `change` to a frame that halves make unreadable. They are back in their places afterwards.
 
     Raises:
@@ -43,7 +43,7 @@ def change_around_halves(frame: bytes, change: Callable[[bytes], bytes]) -> byte
     return b"".join([parts[0], *[half + part for half, part in zip(halves, parts[1:], strict=True)]])
 
 
-class Halves:
+class SurrogateJoiner:
     """The half that has come. To be asked only for frames that cannot be read: nothing else needs mending."""
 
     __slots__ = ("held",)
@@ -61,7 +61,7 @@ class Halves:
             return reader(frame)
         except DecodeError:
             held = self.held
-            mended = self.mend(frame)
+            mended = self.join_halves(frame)
             if mended is None:
                 raise
         try:
@@ -75,7 +75,7 @@ class Halves:
         if self.held:
             receipt.loss("stream", "half a character", "its other half has not come")
 
-    def mend(self, frame: bytes) -> bytes | None:
+    def join_halves(self, frame: bytes) -> bytes | None:
         """The frame with its second half completed and its first half taken out; None when that is not what it lacks.
 
         Only one string of a frame can be cut.

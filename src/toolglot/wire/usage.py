@@ -57,7 +57,7 @@ class UsageReader:
     def _unread(self, base: Path, fields: Mapping[str, Any], groups: set[Path]) -> Iterator[tuple[str, Any]]:
         for name, value in fields.items():
             path = (*base, name)
-            if path in self._read or says_nothing(value):
+            if path in self._read or is_empty_count(value):
                 continue
             if path in groups and type(value) is dict:
                 yield from self._unread(path, value, groups)
@@ -82,7 +82,7 @@ def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str,
         if known == "":
             if name[:1] == "$":
                 return None
-            if value and not says_nothing(value):
+            if value and not is_empty_count(value):
                 rest[name] = value
         elif known is None:
             return None
@@ -117,7 +117,7 @@ def is_count(value: Any) -> bool:
     return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
 
 
-def says_nothing(value: Any) -> bool:
+def is_empty_count(value: Any) -> bool:
     """Is nothing counted here? Counts may stand in an object."""
     if type(value) is dict:
         return all(inner is None or inner is False or inner in ("", 0, [], {}) for inner in value.values())
@@ -137,7 +137,7 @@ def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
     return came if isinstance(came, dict) else {}
 
 
-def original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
+def unchanged_original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
     """The owner's usage object as it came; None when there is none, or when it no longer says the same."""
     if owner not in usage.native or ORIGINAL not in usage.native[owner]:
         return None

@@ -3,7 +3,7 @@
 One call of the parser on tens of megabytes is not interrupted: whoever waits for the interpreter in another thread
 waits until it is over. Here the same document is read and written as many short calls. What a document means and which
 ones are taken is the parser's matter as ever: each slice is whole values that it reads, and only what stands between
-slices is looked at here. Whatever does not look right (`Irregular`) is left to the one call, which says what is wrong.
+slices is looked at here. Whatever does not look right (`IrregularJsonError`) is left to the one call, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ PIECE = 1024 * 1024
 """Bytes of one string that are, which is less work."""
 LARGE = 4 * 1024 * 1024
 """Bytes of text that are read in one call, which takes some milliseconds."""
-VALUE = 40
+VALUE_COST = 40
 """Bytes of text that take as long as one value more."""
-VALUES = 40_000
+MAX_VALUES = 40_000
 """Quotes or commas of a document that is read in one call: twenty thousand members of objects take 40 ms."""
-_AT_ONCE = 200
+_FREED_PER_CALL = 200
 """Values that end in one call."""
-_NESTED = 8
+_SCANNED_LEVELS = 8
 """Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
 
 _thread = local()
@@ -50,25 +50,25 @@ def shares_interpreter() -> bool:
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 
-def _inside() -> bytes:
+def _bracket_content() -> bytes:
     """What may stand in brackets. Everything is possessive: nothing is tried in two ways."""
     inside = rb'(?:[^"\[\]{}]++|%b)*+' % _STRING
-    for _ in range(_NESTED):
+    for _ in range(_SCANNED_LEVELS):
         inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}])*+' % (_STRING, inside)
     return inside
 
 
-_CONTAINER = rb"[\[{]%b[\]}]" % _inside()
+_CONTAINER = rb"[\[{]%b[\]}]" % _bracket_content()
 
 
 @cache  # to make these takes milliseconds, and many a process has nothing large to read
-def _run() -> re.Pattern[bytes]:
+def _members_pattern() -> re.Pattern[bytes]:
     """Members of an object or an array with the comma behind each, as many as there are."""
     return re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
 
 
 @cache
-def _small() -> re.Pattern[bytes]:
+def _value_pattern() -> re.Pattern[bytes]:
     """One value."""
     return re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
 
@@ -85,13 +85,13 @@ _encode = msgspec.json.Encoder().encode
 _decode_raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
-_BRACKETS = {b"[": (b"]", b"[0,"), b"{": (b"}", b'{"":0,')}
+_CLOSING = {b"[": (b"]", b"[0,"), b"{": (b"}", b'{"":0,')}
 """What closes each, and what a document begins with in which a member was read already."""
-_OPEN = {b"]": b"[", b"}": b'{"":'}
+_OPEN_VALUE = {b"]": b"[", b"}": b'{"":'}
 """What it begins with up to the value of a member."""
 
 
-class Irregular(Exception):  # noqa: N818
+class IrregularJsonError(Exception):
     """This is not plainly the JSON that was expected. `at` is where it was all right up to, and `opened` what is open
     there: with that before it, what follows is wrong as it is in the document. None if nobody knows."""
 
@@ -100,22 +100,22 @@ class Irregular(Exception):  # noqa: N818
         self.opened = opened
 
 
-class Reading:
+class IncrementalReader:
     """A document that is being read. `repeats`: a key stands twice in one of its objects."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
-        self.repeats = False
+        self.has_repeated_key = False
 
-    def document(self) -> Any:
+    def read_document(self) -> Any:
         try:
-            value, end = self._value(self._after_space(0))
+            value, end = self._read_value(self._skip_space(0))
         except _ERRORS:
-            raise Irregular from None
-        self._finish(end)
+            raise IrregularJsonError from None
+        self._check_end(end)
         return value
 
-    def members(
+    def read_members(
         self, key: str, values: list[T], some: Callable[[bytes], list[T]], one: Callable[[memoryview], T]
     ) -> dict[str, msgspec.Raw]:
         """All other members of the document, as they stand there, and the elements of this one in `values`."""
@@ -126,119 +126,119 @@ class Reading:
             others.update(_decode_raws(b"{%b}" % raw[start:end]))
 
         def element(start: int) -> int:
-            end = self._end(start)
+            end = self._value_end(start)
             values.append(one(view[start:end]))
             return end
 
         def member(start: int) -> int:
             nonlocal found
-            name, at = self._key(start)
+            name, at = self._read_key(start)
             if name != key or raw[at : at + 1] != b"[":
-                end = self._end(at)
+                end = self._value_end(at)
                 others[name] = msgspec.Raw(view[at:end])
                 return end
             found = True
             values.clear()
             return self._walk(at, lambda start, end: values.extend(some(b"[%b]" % raw[start:end])), element)
 
-        at = self._after_space(0)
+        at = self._skip_space(0)
         if raw[at : at + 1] != b"{":
-            raise Irregular
-        self._finish(self._walk(at, several, member))
+            raise IrregularJsonError
+        self._check_end(self._walk(at, several, member))
         if key in others and memoryview(others[key])[:1].tobytes() == b"[":  # it is among small ones
             values += some(bytes(others.pop(key)))
         elif not found:
-            raise Irregular  # it is not there, or no array: a text, or one object
+            raise IrregularJsonError  # it is not there, or no array: a text, or one object
         return others
 
-    def _finish(self, end: int) -> None:
-        if self._after_space(end) != len(self._raw):
-            raise Irregular(end, b"0")
+    def _check_end(self, end: int) -> None:
+        if self._skip_space(end) != len(self._raw):
+            raise IrregularJsonError(end, b"0")
 
-    def _after_space(self, at: int) -> int:
+    def _skip_space(self, at: int) -> int:
         found = _SPACE.match(self._raw, at)
         assert found is not None
         return found.end()
 
-    def _key(self, at: int) -> tuple[str, int]:
+    def _read_key(self, at: int) -> tuple[str, int]:
         """The key that comes next, and where its value begins."""
-        at = self._after_space(at)
+        at = self._skip_space(at)
         if self._raw[at : at + 1] != b'"':
-            raise Irregular
+            raise IrregularJsonError
         try:
-            key, end = self._value(at)
-        except Irregular:
-            raise Irregular from None  # the place is known by its member
-        end = self._after_space(end)
+            key, end = self._read_value(at)
+        except IrregularJsonError:
+            raise IrregularJsonError from None  # the place is known by its member
+        end = self._skip_space(end)
         if self._raw[end : end + 1] != b":":
-            raise Irregular
-        return key, self._after_space(end + 1)
+            raise IrregularJsonError
+        return key, self._skip_space(end + 1)
 
-    def _value(self, at: int) -> tuple[Any, int]:
+    def _read_value(self, at: int) -> tuple[Any, int]:
         """The value that begins here, and where it ends."""
-        end = self._near_end(at)
+        end = self._small_value_end(at)
         if end is not None:
-            return self._small(self._raw[at:end]), end
+            return self._decode_small(self._raw[at:end]), end
         begin = self._raw[at : at + 1]
         if begin == b"[":
-            return self._array(at)
+            return self._read_array(at)
         if begin == b"{":
-            return self._object(at)
+            return self._read_object(at)
         if begin == b'"':
-            return self._text(at)
-        raise Irregular
+            return self._read_text(at)
+        raise IrregularJsonError
 
-    def _near_end(self, at: int) -> int | None:
+    def _small_value_end(self, at: int) -> int | None:
         """Where the value ends that begins here, if it is a small one."""
-        found = _small().match(self._raw, at, at + SLICE)
+        found = _value_pattern().match(self._raw, at, at + SLICE)
         is_whole = found is not None and (found.end() < at + SLICE or self._raw[at] in b'"[{')
         return found.end() if found is not None and is_whole else None
 
-    def _end(self, at: int) -> int:
+    def _value_end(self, at: int) -> int:
         """The same for one of any size."""
-        end = self._near_end(at)
+        end = self._small_value_end(at)
         if end is not None:
             return end
         begin = self._raw[at : at + 1]
         if begin == b'"':
-            *_, last = (at, *self._cuts(at))
+            *_, last = (at, *self._piece_ends(at))
             return last + 1
         if begin == b"[":
-            return self._walk(at, lambda start, end: None, self._end)
+            return self._walk(at, lambda start, end: None, self._value_end)
         if begin == b"{":
-            return self._walk(at, lambda start, end: None, lambda start: self._end(self._key(start)[1]))
-        raise Irregular
+            return self._walk(at, lambda start, end: None, lambda start: self._value_end(self._read_key(start)[1]))
+        raise IrregularJsonError
 
-    def _small(self, raw: bytes) -> Any:
+    def _decode_small(self, raw: bytes) -> Any:
         value = _decode(raw)
         encoded = _encode(value)
-        if encoded != raw and colons(raw) != encoded.count(b":"):
-            self.repeats = True
+        if encoded != raw and count_colons(raw) != encoded.count(b":"):
+            self.has_repeated_key = True
         return value
 
-    def _array(self, at: int) -> tuple[list[Any], int]:
+    def _read_array(self, at: int) -> tuple[list[Any], int]:
         raw, values = self._raw, list[Any]()
 
         def element(start: int) -> int:
-            value, end = self._value(start)
+            value, end = self._read_value(start)
             values.append(value)
             return end
 
-        end = self._walk(at, lambda start, end: values.extend(self._small(b"[%b]" % raw[start:end])), element)
+        end = self._walk(at, lambda start, end: values.extend(self._decode_small(b"[%b]" % raw[start:end])), element)
         return values, end
 
-    def _object(self, at: int) -> tuple[dict[str, Any], int]:
+    def _read_object(self, at: int) -> tuple[dict[str, Any], int]:
         raw, members = self._raw, dict[str, Any]()
 
         def several(start: int, end: int) -> None:
-            some: dict[str, Any] = self._small(b"{%b}" % raw[start:end])
-            self.repeats |= not members.keys().isdisjoint(some)
+            some: dict[str, Any] = self._decode_small(b"{%b}" % raw[start:end])
+            self.has_repeated_key |= not members.keys().isdisjoint(some)
             members.update(some)
 
         def member(start: int) -> int:
-            key, at = self._key(start)
-            self.repeats |= key in members
-            members[key], end = self._value(at)
+            key, at = self._read_key(start)
+            self.has_repeated_key |= key in members
+            members[key], end = self._read_value(at)
             return end
 
         return members, self._walk(at, several, member)
@@ -247,52 +247,52 @@ class Reading:
         """Go through the members of what begins here: as many small ones at once as there are in a slice, or one,
         which tells where it ends. Gives the end of all."""
         raw, opening = self._raw, self._raw[at : at + 1]
-        closing, next_opening = _BRACKETS[opening]
-        at = start = self._after_space(at + 1)
+        closing, next_opening = _CLOSING[opening]
+        at = start = self._skip_space(at + 1)
         if raw[at : at + 1] == closing:
             return at + 1
         try:
             while True:
                 start = at
-                run = _run().match(raw, at, at + SLICE)
+                run = _members_pattern().match(raw, at, at + SLICE)
                 if run is not None and run.end() > at:
                     several(at, run.end() - 1)
-                    at = self._after_space(run.end())
+                    at = self._skip_space(run.end())
                 else:
-                    at = self._after_space(one(at))
+                    at = self._skip_space(one(at))
                     if raw[at : at + 1] == closing:
                         return at + 1
                     if raw[at : at + 1] != b",":
-                        raise Irregular
-                    at = self._after_space(at + 1)
+                        raise IrregularJsonError
+                    at = self._skip_space(at + 1)
                 opening = next_opening
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Irregular(start, opening) from None
-        except Irregular as irregular:
+            raise IrregularJsonError(start, opening) from None
+        except IrregularJsonError as irregular:
             if irregular.at is None:
-                raise Irregular(start, opening) from None
-            raise Irregular(irregular.at, _OPEN[closing] + irregular.opened) from None
+                raise IrregularJsonError(start, opening) from None
+            raise IrregularJsonError(irregular.at, _OPEN_VALUE[closing] + irregular.opened) from None
 
-    def _text(self, at: int) -> tuple[str, int]:
+    def _read_text(self, at: int) -> tuple[str, int]:
         """A long string, piece by piece."""
         # Added to in place: Python lets a string grow that nobody else has, so that nothing is copied again.
         text, start = "", at + 1
         try:
-            for cut in self._cuts(at):
+            for cut in self._piece_ends(at):
                 text += _decode(b'"%b"' % self._raw[start:cut])
                 start = cut
-        except (*_ERRORS, Irregular):
-            raise Irregular(start, b'"') from None
+        except (*_ERRORS, IrregularJsonError):
+            raise IrregularJsonError(start, b'"') from None
         return text, start + 1
 
-    def _cuts(self, at: int) -> Iterator[int]:
+    def _piece_ends(self, at: int) -> Iterator[int]:
         """Where the pieces of a string end: not within a character, be it one that is escaped."""
         at += 1
         while self._raw[at : at + 1] != b'"':
-            at = self._cut(at)
+            at = self._piece_end(at)
             yield at
 
-    def _cut(self, at: int) -> int:
+    def _piece_end(self, at: int) -> int:
         raw, cut = self._raw, self._raw.find(b'"', at, at + PIECE)
         if cut < 0:
             cut = min(at + PIECE, len(raw))
@@ -304,28 +304,28 @@ class Reading:
             while cut > at and cut < len(raw) and raw[cut] & 0xC0 == 0x80:
                 cut -= 1
         if cut <= at:
-            raise Irregular
+            raise IrregularJsonError
         return cut
 
 
-def colons(raw: bytes) -> int:
+def count_colons(raw: bytes) -> int:
     """How many colons a document has, in its texts and between keys and values. `\\u003a` is one as well."""
     escapes = raw.replace(b"\\\\", b"") if b"\\u003" in raw else b""
     return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
 
 
-def room(size: int) -> BytesIO:
+def allocate_buffer(size: int) -> BytesIO:
     """Where so many bytes are to be written; what it holds it gives without another copy. The memory is taken at once,
     yet nothing of it is touched before: where room is made bit by bit, what is there already is copied now and then."""
     return BytesIO(bytes(size))
 
 
-def joined(*parts: bytes | memoryview) -> bytes:
+def join_bytes(*parts: bytes | memoryview) -> bytes:
     """`b"".join(parts)`."""
     size = sum(map(len, parts))
     if size <= PIECE or len(parts) == 1:
         return b"".join(parts)
-    out = room(size)
+    out = allocate_buffer(size)
     for part in parts:
         view = memoryview(part)
         for at in range(0, len(part), PIECE):
@@ -333,7 +333,7 @@ def joined(*parts: bytes | memoryview) -> bytes:
     return out.getvalue()
 
 
-def decoded(raw: bytes) -> str:
+def decode_utf8(raw: bytes) -> str:
     """`raw.decode()`."""
     decode, text = getincrementaldecoder("utf-8")().decode, ""
     for at in range(0, len(raw), PIECE):
@@ -341,24 +341,24 @@ def decoded(raw: bytes) -> str:
     return text
 
 
-def extended(text: str, more: str, start: int = 0) -> str:
+def append_text(text: str, more: str, start: int = 0) -> str:
     """`text + more[start:]`."""
     for at in range(start, len(more), PIECE):
         text += more[at : at + PIECE]
     return text
 
 
-def emptied(values: list[T]) -> Iterator[T]:
+def drain(values: list[T]) -> Iterator[T]:
     """The values of a list, which is empty afterwards. The end of a hundred thousand in one call takes long, and one by
     one on the way it makes the garbage collector come too late: what ends is taken off its count of what is new."""
     yield from values
-    drop(values)
+    clear_list(values)
 
 
-def drop(values: list[Any]) -> None:
+def clear_list(values: list[Any]) -> None:
     """`values.clear()`."""
     while values:
-        del values[-_AT_ONCE:]
+        del values[-_FREED_PER_CALL:]
 
 
 def contains(raw: bytes, part: bytes) -> bool:
@@ -373,6 +373,6 @@ def is_large(raw: bytes) -> bool:
         return True
     # To count takes as long as to parse, so not where there is no room: a string takes three bytes, a value and its
     # comma two. With each comma come two strings at the most, and commas are fewer than quotes.
-    if size <= VALUES * 3 // 2 or (commas := raw.count(b",")) <= VALUES // 4:
+    if size <= MAX_VALUES * 3 // 2 or (commas := raw.count(b",")) <= MAX_VALUES // 4:
         return False
-    return commas > VALUES or raw.count(b'"') > VALUES
+    return commas > MAX_VALUES or raw.count(b'"') > MAX_VALUES

@@ -17,31 +17,31 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-MARK = 64
+FINGERPRINT_BYTES = 64
 """Bytes at the end of a request that tell which others it may be like; or at its beginning, where the conversation
 stands last."""
-ALIKE = 4
+MAX_PER_FINGERPRINT = 4
 """Requests that are kept for one mark."""
-MOST_MARKS = 256
-ROOM = 4 * 1024 * 1024
+MAX_FINGERPRINTS = 256
+MAX_BYTES = 4 * 1024 * 1024
 """Bytes around conversations that are kept, twice: as they came, and as what was read of them."""
-LARGEST = 512 * 1024
+MAX_ENTRY_BYTES = 512 * 1024
 """Bytes around one conversation."""
-LARGEST_REQUEST = 1024 * 1024
+MAX_REQUEST_BYTES = 1024 * 1024
 """Bytes of a request in which its conversation is looked for: that is one call of the parser."""
-CREDIT = 16
+MAX_MISSES = 16
 """So often in a row is kept what does not come again; from then on, one in as many is."""
-PLACES = 16
+MAX_CANDIDATES = 16
 """Places that are looked at in search of the conversation."""
 
 T = TypeVar("T")
 
 
-class _Around(Struct, Generic[T], frozen=True, gc=False):
+class _CachedSettings(Struct, Generic[T], frozen=True, gc=False):
     """What stands before and behind the conversation of a request, and what was read of it."""
 
     before: bytes
-    behind: bytes
+    after: bytes
     start: int
     """Where the conversation begins."""
     end: int
@@ -50,7 +50,7 @@ class _Around(Struct, Generic[T], frozen=True, gc=False):
     settings: T
 
 
-class KnownSettings(Generic[T]):
+class SettingsCache(Generic[T]):
     """Settings of one dialect's requests. `history` is the member that holds the conversation. Threads may use it at
     any time."""
 
@@ -59,53 +59,53 @@ class KnownSettings(Generic[T]):
         outline: Any = msgspec.defstruct("_Outline", [("history", Raw)], rename={"history": history})
         self._outline = msgspec.json.Decoder(outline).decode
         self._member = re.compile(rb'"%b"\s*:\s*' % re.escape(name))
-        self._by_mark: dict[bytes, tuple[_Around[T], ...]] = {}
+        self._entries: dict[bytes, tuple[_CachedSettings[T], ...]] = {}
         self._lock = Lock()
-        self._in_vain = 0
+        self._misses = 0
         self.size = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_mark.values()))
+        return sum(map(len, self._entries.values()))
 
     def find(self, data: bytes) -> tuple[T, bytes] | None:
         """The settings of a request with these bytes, and the bytes of its conversation."""
-        for mark in (data[-MARK:], data[:MARK]):
-            for around in self._by_mark.get(mark, ()):
-                if data.endswith(around.behind, around.start) and data.startswith(around.before):
-                    self._in_vain = 0
+        for mark in (data[-FINGERPRINT_BYTES:], data[:FINGERPRINT_BYTES]):
+            for around in self._entries.get(mark, ()):
+                if data.endswith(around.after, around.start) and data.startswith(around.before):
+                    self._misses = 0
                     return around.settings, data[around.start : around.end]
         return None
 
-    def keep(self, data: bytes, settings: Callable[[], T]) -> None:
+    def add(self, data: bytes, settings: Callable[[], T]) -> None:
         """Remember the settings of a request that was read whole and is sound."""
-        self._in_vain += 1
-        if len(data) > LARGEST_REQUEST or (self._in_vain > CREDIT and self._in_vain % CREDIT):
+        self._misses += 1
+        if len(data) > MAX_REQUEST_BYTES or (self._misses > MAX_MISSES and self._misses % MAX_MISSES):
             return
         try:
             conversation = bytes(self._outline(data).history)
         except msgspec.MsgspecError:
             return
-        ends = [found.end() for found in islice(self._member.finditer(data), PLACES)]
+        ends = [found.end() for found in islice(self._member.finditer(data), MAX_CANDIDATES)]
         start = next((end for end in ends if data.startswith(conversation, end)), len(data))
         before, behind = data[:start], data[start + len(conversation) :]
-        mark = behind[-MARK:] if len(behind) >= MARK else before[:MARK]
+        mark = behind[-FINGERPRINT_BYTES:] if len(behind) >= FINGERPRINT_BYTES else before[:FINGERPRINT_BYTES]
         size = len(before) + len(behind)
-        if len(mark) == MARK and size <= LARGEST and self._is_around(before, behind):
-            around = _Around(before, behind, len(before), -len(behind), size, settings())
-            self._add(mark, around)
+        if len(mark) == FINGERPRINT_BYTES and size <= MAX_ENTRY_BYTES and self._encloses_history(before, behind):
+            around = _CachedSettings(before, behind, len(before), -len(behind), size, settings())
+            self._insert(mark, around)
 
-    def _is_around(self, before: bytes, behind: bytes) -> bool:
+    def _encloses_history(self, before: bytes, behind: bytes) -> bool:
         """Does the conversation stand between these? The same bytes may be in another place of the request too."""
         try:
             return bytes(self._outline(b"%b[0]%b" % (before, behind)).history) == b"[0]"
         except msgspec.MsgspecError:
             return False
 
-    def _add(self, mark: bytes, around: _Around[T]) -> None:
+    def _insert(self, mark: bytes, around: _CachedSettings[T]) -> None:
         with self._lock:
-            known = self._by_mark.pop(mark, ())
-            self.size += around.size - sum(one.size for one in known[ALIKE - 1 :])
-            self._by_mark[mark] = (around, *known[: ALIKE - 1])
-            while self.size > ROOM or len(self._by_mark) > MOST_MARKS:
-                oldest = self._by_mark.pop(next(iter(self._by_mark)))
+            known = self._entries.pop(mark, ())
+            self.size += around.size - sum(one.size for one in known[MAX_PER_FINGERPRINT - 1 :])
+            self._entries[mark] = (around, *known[: MAX_PER_FINGERPRINT - 1])
+            while self.size > MAX_BYTES or len(self._entries) > MAX_FINGERPRINTS:
+                oldest = self._entries.pop(next(iter(self._entries)))
                 self.size -= sum(one.size for one in oldest)

@@ -15,14 +15,14 @@ _OBJECTS, _COUNTS = ValueReader(dict[str, Any]), ValueReader[int | None](int | N
 _members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def members(data: bytes) -> dict[str, msgspec.Raw]:
+def read_members(data: bytes) -> dict[str, msgspec.Raw]:
     """The members of a JSON object, each as it is written."""
-    return json.typed(data, _members)
+    return json.decode_typed(data, _members)
 
 
-def keep_members(data: bytes, names: Collection[str]) -> bytes:
+def select_members(data: bytes, names: Collection[str]) -> bytes:
     """A JSON object with these members alone, each as it was written."""
-    return json.encode({name: value for name, value in members(data).items() if name in names})
+    return json.encode({name: value for name, value in read_members(data).items() if name in names})
 
 
 def read_count(data: bytes, name: str, *, absent: int | None = None) -> int:

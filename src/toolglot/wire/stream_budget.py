@@ -8,7 +8,7 @@ MAX_HELD_CHARACTERS = 32 * 1024 * 1024
 MAX_BLOCKS = 10_000
 
 
-class Budget:
+class StreamBudget:
     """Text that cannot be passed on yet, and blocks. Either may only grow so far: then the stream is unreadable."""
 
     __slots__ = ("_blocks", "_held")
@@ -25,7 +25,7 @@ class Budget:
     def release(self, characters: int) -> None:
         self._held -= characters
 
-    def block(self) -> None:
+    def add_block(self) -> None:
         """One more block."""
         self._blocks += 1
         if self._blocks > MAX_BLOCKS:
