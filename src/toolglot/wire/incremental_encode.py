@@ -1,4 +1,4 @@
-"""Large JSON documents written in slices, as `wire/incremental_json.py` reads them."""
+"""Encodes large JSON documents in slices; the counterpart of `wire/incremental_json.py`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode(value: Any, used_up: str = "") -> bytes:
-    """A value as the encoder writes it, in as many calls as it takes. The array that is the member `used_up` is empty
-    afterwards: to let go of hundreds of thousands of values at once takes long as well."""
+    """Encode a value in as many short calls as needed. Afterwards the array in the member `used_up` is empty: freeing
+    hundreds of thousands of values at once would take long as well."""
     if _encoding_cost(value, incremental_json.LARGE) <= incremental_json.LARGE:
         return _encode(value)
     out = incremental_json.allocate_buffer(_encoding_cost(value, sys.maxsize))
@@ -29,7 +29,7 @@ def encode(value: Any, used_up: str = "") -> bytes:
 
 
 def _encoding_cost(value: Any, most: int) -> int:
-    """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
+    """Cost of encoding a value, in bytes of text that take equally long. Stops counting above `most`."""
     size = 0
     waiting: list[Any] = [(value,)]
     while waiting and size <= most:

@@ -1,9 +1,9 @@
-"""Large JSON documents in slices.
+"""Decodes large JSON documents in slices.
 
-One call of the parser on tens of megabytes is not interrupted: whoever waits for the interpreter in another thread
-waits until it is over. Here the same document is read and written as many short calls. What a document means and which
-ones are taken is the parser's matter as ever: each slice is whole values that it reads, and only what stands between
-slices is looked at here. Whatever does not look right (`IrregularJsonError`) is left to the one call, which says what is wrong.
+The parser does not yield during one call. On tens of megabytes, other threads wait for the interpreter until the call
+ends. Here the same document is decoded in many short calls. The parser still decides what is valid: each slice is a run
+of whole values that it decodes, and only the bytes between slices are examined here. Anything unexpected raises
+`IrregularJsonError`; the caller then decodes the document in one call, which reports the error.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ import msgspec
 T = TypeVar("T")
 
 SLICE = 128 * 1024
-"""Bytes of a document that are read or written in one call: a millisecond or two, if they are many small values."""
+"""Bytes of a document per call: a millisecond or two, if they are many small values."""
 PIECE = 1024 * 1024
-"""Bytes of one string that are, which is less work."""
+"""Bytes of one string per call; a string is less work."""
 LARGE = 4 * 1024 * 1024
-"""Bytes of text that are read in one call, which takes some milliseconds."""
+"""Bytes of text that may be decoded in one call, which takes some milliseconds."""
 VALUE_COST = 40
-"""Bytes of text that take as long as one value more."""
+"""Bytes of text that take as long as one more value."""
 MAX_VALUES = 40_000
-"""Quotes or commas of a document that is read in one call: twenty thousand members of objects take 40 ms."""
+"""Quotes or commas of a document that may be decoded in one call: twenty thousand members of objects take 40 ms."""
 _FREED_PER_CALL = 200
-"""Values that end in one call."""
+"""Values that are freed in one call."""
 _SCANNED_LEVELS = 8
-"""Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
+"""Nesting levels of a value that are scanned for its end. A deeper value is read level by level."""
 
 _thread = local()
 
 
 def share_interpreter() -> None:
-    """Say that others wait for the interpreter while this thread works on what is large."""
+    """Declare that other threads wait for the interpreter while this thread works on large documents."""
     _thread.is_shared = True
 
 
@@ -51,7 +51,7 @@ _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 
 def _bracket_content() -> bytes:
-    """What may stand in brackets. Everything is possessive: nothing is tried in two ways."""
+    """Pattern of the content of brackets. Every quantifier is possessive, so nothing is matched in two ways."""
     inside = rb'(?:[^"\[\]{}]++|%b)*+' % _STRING
     for _ in range(_SCANNED_LEVELS):
         inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}])*+' % (_STRING, inside)
@@ -61,15 +61,15 @@ def _bracket_content() -> bytes:
 _CONTAINER = rb"[\[{]%b[\]}]" % _bracket_content()
 
 
-@cache  # to make these takes milliseconds, and many a process has nothing large to read
+@cache  # compiling takes milliseconds, and many processes never read a large document
 def _members_pattern() -> re.Pattern[bytes]:
-    """Members of an object or an array with the comma behind each, as many as there are."""
+    """Matches as many members of an object or array as possible, each with the comma after it."""
     return re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
 
 
 @cache
 def _value_pattern() -> re.Pattern[bytes]:
-    """One value."""
+    """Matches one value."""
     return re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
 
 
@@ -77,7 +77,7 @@ _HEX, _HIGH, _LOW = rb"[0-9a-fA-F]", rb"u[dD][89abAB]", rb"u[dD][c-fC-F]"
 _PAIR = rb"%b%b{2}\\%b%b{2}" % (_HIGH, _HEX, _LOW, _HEX)
 _ESCAPE = rb"\\(?:[^u]|%b|(?!%b)u%b{4})" % (_PAIR, _HIGH, _HEX)
 _TEXT = re.compile(rb'[^"\\]*+(?:%b[^"\\]*+)*+' % _ESCAPE, re.DOTALL)
-"""The text of a string, up to an escape that is not all there."""
+"""Matches the content of a string, up to an incomplete escape."""
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 
 _decode = msgspec.json.Decoder().decode
@@ -86,14 +86,14 @@ _decode_raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _CLOSING = {b"[": (b"]", b"[0,"), b"{": (b"}", b'{"":0,')}
-"""What closes each, and what a document begins with in which a member was read already."""
+"""For each bracket: the closing one, and the start of a document in which earlier members were read already."""
 _OPEN_VALUE = {b"]": b"[", b"}": b'{"":'}
-"""What it begins with up to the value of a member."""
+"""For each closing bracket: the start of a document up to the value of a member."""
 
 
 class IrregularJsonError(Exception):
-    """This is not plainly the JSON that was expected. `at` is where it was all right up to, and `opened` what is open
-    there: with that before it, what follows is wrong as it is in the document. None if nobody knows."""
+    """The document is not plainly the expected JSON. It is valid up to `at` (None if unknown). `opened` followed by the
+    rest of the document has the same error as the document."""
 
     def __init__(self, at: int | None = None, opened: bytes = b"") -> None:
         self.at = at
@@ -101,7 +101,7 @@ class IrregularJsonError(Exception):
 
 
 class IncrementalReader:
-    """A document that is being read. `repeats`: a key stands twice in one of its objects."""
+    """Reads one document. `has_repeated_key` is True if one of its objects repeats a key."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -118,7 +118,8 @@ class IncrementalReader:
     def read_members(
         self, key: str, values: list[T], some: Callable[[bytes], list[T]], one: Callable[[memoryview], T]
     ) -> dict[str, msgspec.Raw]:
-        """All other members of the document, as they stand there, and the elements of this one in `values`."""
+        """Return all other members of the document as raw JSON, and append the elements of the member `key` to
+        `values`."""
         raw, view, others = self._raw, memoryview(self._raw), dict[str, msgspec.Raw]()
         found = False
 
@@ -145,10 +146,10 @@ class IncrementalReader:
         if raw[at : at + 1] != b"{":
             raise IrregularJsonError
         self._check_end(self._walk(at, several, member))
-        if key in others and memoryview(others[key])[:1].tobytes() == b"[":  # it is among small ones
+        if key in others and memoryview(others[key])[:1].tobytes() == b"[":  # it was part of a run of small members
             values += some(bytes(others.pop(key)))
         elif not found:
-            raise IrregularJsonError  # it is not there, or no array: a text, or one object
+            raise IrregularJsonError  # it is missing, or not an array
         return others
 
     def _check_end(self, end: int) -> None:
@@ -161,21 +162,21 @@ class IncrementalReader:
         return found.end()
 
     def _read_key(self, at: int) -> tuple[str, int]:
-        """The key that comes next, and where its value begins."""
+        """The next key, and the offset where its value begins."""
         at = self._skip_space(at)
         if self._raw[at : at + 1] != b'"':
             raise IrregularJsonError
         try:
             key, end = self._read_value(at)
         except IrregularJsonError:
-            raise IrregularJsonError from None  # the place is known by its member
+            raise IrregularJsonError from None  # `_walk` adds the position of the member
         end = self._skip_space(end)
         if self._raw[end : end + 1] != b":":
             raise IrregularJsonError
         return key, self._skip_space(end + 1)
 
     def _read_value(self, at: int) -> tuple[Any, int]:
-        """The value that begins here, and where it ends."""
+        """The value that begins here, and the offset where it ends."""
         end = self._small_value_end(at)
         if end is not None:
             return self._decode_small(self._raw[at:end]), end
@@ -189,13 +190,13 @@ class IncrementalReader:
         raise IrregularJsonError
 
     def _small_value_end(self, at: int) -> int | None:
-        """Where the value ends that begins here, if it is a small one."""
+        """Offset where the value that begins here ends, if it is small; else None."""
         found = _value_pattern().match(self._raw, at, at + SLICE)
         is_whole = found is not None and (found.end() < at + SLICE or self._raw[at] in b'"[{')
         return found.end() if found is not None and is_whole else None
 
     def _value_end(self, at: int) -> int:
-        """The same for one of any size."""
+        """Offset where the value that begins here ends, whatever its size."""
         end = self._small_value_end(at)
         if end is not None:
             return end
@@ -244,8 +245,8 @@ class IncrementalReader:
         return members, self._walk(at, several, member)
 
     def _walk(self, at: int, several: Callable[[int, int], None], one: Callable[[int], int]) -> int:
-        """Go through the members of what begins here: as many small ones at once as there are in a slice, or one,
-        which tells where it ends. Gives the end of all."""
+        """Visit the members of the object or array that begins here and return the offset of its end. `several` gets a
+        run of small members that fits a slice; `one` gets a single member and returns its end."""
         raw, opening = self._raw, self._raw[at : at + 1]
         closing, next_opening = _CLOSING[opening]
         at = start = self._skip_space(at + 1)
@@ -274,8 +275,8 @@ class IncrementalReader:
             raise IrregularJsonError(irregular.at, _OPEN_VALUE[closing] + irregular.opened) from None
 
     def _read_text(self, at: int) -> tuple[str, int]:
-        """A long string, piece by piece."""
-        # Added to in place: Python lets a string grow that nobody else has, so that nothing is copied again.
+        """Read a long string piece by piece."""
+        # CPython extends a string in place if there is no other reference to it, so nothing is copied again.
         text, start = "", at + 1
         try:
             for cut in self._piece_ends(at):
@@ -286,7 +287,7 @@ class IncrementalReader:
         return text, start + 1
 
     def _piece_ends(self, at: int) -> Iterator[int]:
-        """Where the pieces of a string end: not within a character, be it one that is escaped."""
+        """Offsets where the pieces of a string end. No character and no escape is cut."""
         at += 1
         while self._raw[at : at + 1] != b'"':
             at = self._piece_end(at)
@@ -309,19 +310,19 @@ class IncrementalReader:
 
 
 def count_colons(raw: bytes) -> int:
-    """How many colons a document has, in its texts and between keys and values. `\\u003a` is one as well."""
+    """Count the colons of a document, in strings and between keys and values, including escaped ones (`\\u003a`)."""
     escapes = raw.replace(b"\\\\", b"") if b"\\u003" in raw else b""
     return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
 
 
 def allocate_buffer(size: int) -> BytesIO:
-    """Where so many bytes are to be written; what it holds it gives without another copy. The memory is taken at once,
-    yet nothing of it is touched before: where room is made bit by bit, what is there already is copied now and then."""
+    """A buffer for this many bytes that returns its content without copying it. All memory is reserved at once but not
+    touched; a buffer that grows would be copied repeatedly."""
     return BytesIO(bytes(size))
 
 
 def join_bytes(*parts: bytes | memoryview) -> bytes:
-    """`b"".join(parts)`."""
+    """`b"".join(parts)` in short calls."""
     size = sum(map(len, parts))
     if size <= PIECE or len(parts) == 1:
         return b"".join(parts)
@@ -334,7 +335,7 @@ def join_bytes(*parts: bytes | memoryview) -> bytes:
 
 
 def decode_utf8(raw: bytes) -> str:
-    """`raw.decode()`."""
+    """`raw.decode()` in short calls."""
     decode, text = getincrementaldecoder("utf-8")().decode, ""
     for at in range(0, len(raw), PIECE):
         text += decode(raw[at : at + PIECE], at + PIECE >= len(raw))
@@ -342,37 +343,37 @@ def decode_utf8(raw: bytes) -> str:
 
 
 def append_text(text: str, more: str, start: int = 0) -> str:
-    """`text + more[start:]`."""
+    """`text + more[start:]` in short calls."""
     for at in range(start, len(more), PIECE):
         text += more[at : at + PIECE]
     return text
 
 
 def drain(values: list[T]) -> Iterator[T]:
-    """The values of a list, which is empty afterwards. The end of a hundred thousand in one call takes long, and one by
-    one on the way it makes the garbage collector come too late: what ends is taken off its count of what is new."""
+    """Yield the values of a list, then empty it. Freeing a hundred thousand values in one call takes long. Freeing each
+    one on the way delays the garbage collector, which subtracts freed objects from its count of new ones."""
     yield from values
     clear_list(values)
 
 
 def clear_list(values: list[Any]) -> None:
-    """`values.clear()`."""
+    """`values.clear()` in short calls."""
     while values:
         del values[-_FREED_PER_CALL:]
 
 
 def contains(raw: bytes, part: bytes) -> bool:
-    """`part in raw`."""
+    """`part in raw` in short calls."""
     return any(raw.find(part, at, at + PIECE + len(part)) >= 0 for at in range(0, len(raw), PIECE))
 
 
 def is_large(raw: bytes) -> bool:
-    """Would one call take long? It does for many bytes, or for many values."""
+    """Would decoding in one call take long? It does for many bytes, or for many values."""
     size = len(raw)
     if size > LARGE:
         return True
-    # To count takes as long as to parse, so not where there is no room: a string takes three bytes, a value and its
-    # comma two. With each comma come two strings at the most, and commas are fewer than quotes.
+    # Counting takes as long as parsing, so skip it if the document is too small to have that many values: a string has
+    # three bytes, a value with its comma two. Each comma brings at most two strings, and commas are fewer than quotes.
     if size <= MAX_VALUES * 3 // 2 or (commas := raw.count(b",")) <= MAX_VALUES // 4:
         return False
     return commas > MAX_VALUES or raw.count(b'"') > MAX_VALUES

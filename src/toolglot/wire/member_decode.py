@@ -1,7 +1,7 @@
-"""Documents that their types cannot read whole, taken apart along the same types.
+"""Decodes documents member by member if their types reject them as a whole.
 
-Each part is first tried whole, so that only the path to the odd member is taken apart. Works on the bytes: an untyped
-document given to `msgspec.convert` instead would have lost the spelling of `Raw` members.
+Each part is first tried as a whole, so only the path to the odd member is decoded in parts. This works on the bytes:
+`msgspec.convert` of an untyped document would lose the spelling of `Raw` members.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _decode_elements = msgspec.json.Decoder(list[Raw]).decode
 
 
 class MissingMemberError(Exception):
-    """An object lacks a member that its type must have."""
+    """An object lacks a required member."""
 
     def __init__(self, owner: str, name: str, noun: str) -> None:
         self.owner = owner
@@ -48,7 +48,7 @@ _TYPE_NAMES: Mapping[type[inspect.Type], str] = {
 def _type_names(types: list[inspect.Type]) -> str:
     kinds = [type(_without_metadata(one)) for one in types]
     implied: list[type[inspect.Type]] = [inspect.IntType] if inspect.FloatType in kinds else []
-    if len(kinds) > 1:  # a null is as good as nothing
+    if len(kinds) > 1:  # an optional null is not worth mentioning
         implied.append(inspect.NoneType)
     named = (_type_name(_without_metadata(one)) for one in types if type(_without_metadata(one)) not in implied)
     return " or ".join(dict.fromkeys(named))
@@ -65,7 +65,7 @@ def _without_metadata(kind: inspect.Type) -> inspect.Type:
 
 
 def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
-    """The types of a union, or the one type."""
+    """The types of a union, or the single type."""
     bare = _without_metadata(kind)
     return (
         [one for outer in bare.types for one in _alternatives(outer)] if isinstance(bare, inspect.UnionType) else [bare]
@@ -73,13 +73,13 @@ def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
 
 
 class ReaderFactory:
-    """Makes the functions that take parts of a document apart, one for each type."""
+    """Makes a reader function for each type."""
 
     def __init__(self) -> None:
         self._structs: dict[type, StructReader] = {}
 
     def reader_for(self, kind: inspect.Type) -> _Read:
-        """Reads a value of this type that cannot be decoded whole."""
+        """Make the function that reads a value of this type if it cannot be decoded as a whole."""
         match kind:
             case inspect.Metadata(type=inner):
                 return self.reader_for(inner)
@@ -117,7 +117,7 @@ class ReaderFactory:
         return read
 
     def _object_union_reader(self, structs: list[inspect.StructType]) -> _Read:
-        """A union of objects, told apart by their tags."""
+        """Make the reader of a union of objects, distinguished by their tags."""
         known: dict[Any, StructReader] = {
             one.tag: self.struct_reader(one.cls) for one in structs if one.cls is not Unknown
         }
@@ -155,13 +155,13 @@ class ReaderFactory:
     def struct_reader(self, cls: type[Any]) -> StructReader:
         made = self._structs.get(cls)
         if made is None:
-            made = self._structs[cls] = StructReader(cls)  # before its fields: types may contain themselves
+            made = self._structs[cls] = StructReader(cls)  # registered before its fields: types may be recursive
             made.add_fields(self)
         return made
 
 
 def _find_implied_type(readers: list[StructReader], members: Mapping[str, Raw], tag: Any) -> StructReader | None:
-    """The type of an object without a tag, if exactly one has its member there."""
+    """The type of an object without a tag, if exactly one type has its implying member there."""
     found = [one for one in readers if one.implied_by in members and not is_null(members[one.implied_by])]
     if len(found) != 1:
         return None
@@ -169,7 +169,7 @@ def _find_implied_type(readers: list[StructReader], members: Mapping[str, Raw], 
 
 
 def _open_union_reader(whole: Callable[[bytes | Raw], Any], known: Mapping[Any, StructReader], tag_field: str) -> _Read:
-    """A union of objects in which one type reads those of other tags."""
+    """Make the reader of a union in which one type reads the objects with any other tag."""
 
     def read(raw: bytes | Raw, where: str) -> Any:
         try:
@@ -191,7 +191,7 @@ def is_null(raw: Raw) -> bool:
 
 
 class StructReader:
-    """Reads an object: whole, or member by member."""
+    """Reads an object as a whole, or member by member."""
 
     def __init__(self, cls: type[Wire]) -> None:
         info = inspect.type_info(cls)
@@ -225,7 +225,7 @@ class StructReader:
     def from_members(
         self, members: Mapping[str, Raw], where: str, values: dict[str, Any], *, is_implied: bool = False
     ) -> Any:
-        """The object of these members, and of these values that are read already."""
+        """Build the object from these members and from `values`, which are decoded already."""
         self._check_required(members, where, values)
         rest = Rest()
         seen: dict[str, None] = {}
@@ -246,7 +246,8 @@ class StructReader:
         return self._cls(**values, rest=rest)
 
     def _check_required(self, members: Mapping[str, Raw], where: str, values: Mapping[str, Any]) -> None:
-        """A missing member is told before a wrong one: the object may be of a type that is not known."""
+        """Raise for a missing member. This runs before wrong values are reported, because the object may have an
+        unknown type."""
         if not self._required:
             return
         present = {self._cls.resolve_name(name, where) for name, raw in members.items() if not is_null(raw)}
@@ -259,8 +260,6 @@ _RestPolicy = Literal["", "other type", "unknown", "inexact", "or unknown", "emp
 
 
 class MemberReader:
-    """A member of a struct."""
-
     def __init__(self, found: inspect.Field, annotation: Any, splitter: ReaderFactory) -> None:
         types = list(found.type.types) if isinstance(found.type, inspect.UnionType) else [found.type]
         bare = _alternatives(found.type)
@@ -276,7 +275,7 @@ class MemberReader:
         arrays = [one for one in bare if isinstance(one, inspect.ListType)]
         self.item_types = _alternatives(arrays[0].item_type) if arrays else []
         self.read_item = splitter.reader_for(arrays[0].item_type) if arrays else self._parts
-        """Reads an element, where the member is an array."""
+        """Reads an element, if the member is an array."""
 
     def _read(self, raw: Raw, where: str) -> Any:
         try:
@@ -285,7 +284,7 @@ class MemberReader:
             return self._parts(raw, where)
 
     def read_into(self, values: dict[str, Any], rest: Rest, raw: Raw, where: str) -> None:
-        """Put the member where it belongs: among the values, or into the rest."""
+        """Read the member into the values, or into the rest."""
         if not self._takes_null and is_null(raw):
             rest[self.name] = None
             return
@@ -304,7 +303,7 @@ class MemberReader:
             values[self.attribute] = value
 
     def _belongs_in_rest(self, raw: Raw, error: DecodeError | MissingMemberError, where: str) -> bool:
-        """Does a value that is not of the type stay in the rest?"""
+        """Does a value of another type stay in the rest?"""
         match self._rest_policy:
             case "other type":
                 lacks_member = isinstance(error, MissingMemberError) and error.owner == where

@@ -1,4 +1,4 @@
-"""How much a stream decoder may hold back before it gives up on an upstream."""
+"""Limits the text that a stream decoder buffers and the number of its blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_BLOCKS = 10_000
 
 
 class StreamBudget:
-    """Text that cannot be passed on yet, and blocks. Either may only grow so far: then the stream is unreadable."""
+    """Counts buffered characters and blocks. Raises `DecodeError` if either exceeds its limit."""
 
     __slots__ = ("_blocks", "_held")
 
@@ -26,7 +26,6 @@ class StreamBudget:
         self._held -= characters
 
     def add_block(self) -> None:
-        """One more block."""
         self._blocks += 1
         if self._blocks > MAX_BLOCKS:
             raise DecodeError("$", f"a response of more than {MAX_BLOCKS} blocks")
