@@ -9,7 +9,7 @@ from toolglot.dialects.gemini import response as gemini_response
 from toolglot.dialects.gemini import schema as gemini_schema
 from toolglot.dialects.gemini import stream_decoder as gemini_stream
 from toolglot.passes import effort, sequence
-from toolglot.wire import budget, json, openai_fields, sse
+from toolglot.wire import json, openai_fields, sse, stream_budget
 
 MEGABYTE = 1024 * 1024
 LIMITS: list[tuple[object, str, int]] = [
@@ -26,8 +26,8 @@ LIMITS: list[tuple[object, str, int]] = [
     (sequence, "MAX_WAITING_BLOCKS", 10_000),
     (sequence, "EVENT_SIZE", 64),
     (effort, "ROOM_FOR_ANSWER", 4096),
-    (budget, "MAX_HELD_CHARACTERS", 32 * MEGABYTE),
-    (budget, "MAX_BLOCKS", 10_000),
+    (stream_budget, "MAX_HELD_CHARACTERS", 32 * MEGABYTE),
+    (stream_budget, "MAX_BLOCKS", 10_000),
     (sse, "MAX_EVENT_BYTES", 32 * MEGABYTE),
     (json, "MAX_DOCUMENT_BYTES", 64 * MEGABYTE),
     (openai_fields, "MAX_IDENTIFIER", 64),

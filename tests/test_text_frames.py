@@ -586,7 +586,7 @@ def test_what_is_too_large_is_refused_also_where_its_frame_is_known(kind: Callab
 def test_an_answer_that_becomes_too_long_is_refused_also_where_its_frames_are_known(
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolglot.wire.budget.MAX_HELD_CHARACTERS", 10_000)
+    monkeypatch.setattr("toolglot.wire.stream_budget.MAX_HELD_CHARACTERS", 10_000)
     translation = StreamTranslation(Exchange(client, "openai_responses", created=1, answer_id="a"))
     frames = [*BEGIN["openai_responses"], *[_output_text("some words ")] * 1500]
     written = [translation.feed(frame + b"\n\n") for frame in frames]

@@ -16,7 +16,7 @@ from toolglot.events import Finish
 from toolglot.ir import Stop
 from toolglot.wire import json
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
-from toolglot.wire.surrogates import change_around_halves
+from toolglot.wire.surrogates import apply_without_halves
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
@@ -158,6 +158,6 @@ class Forwarder:
         except DecodeError:
             pass
         try:
-            return change_around_halves(document, lambda masked: renamed(masked, self._places, alias))
+            return apply_without_halves(document, lambda masked: renamed(masked, self._places, alias))
         except DecodeError:
             return None

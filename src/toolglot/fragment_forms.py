@@ -43,7 +43,7 @@ def form_of(dialect: Dialect) -> Form:
 def _json_form(dialect: Dialect) -> Form:
     key = dialect.request.history_key
     return Form(
-        read=lambda data: json.typed(data, members),
+        read=lambda data: json.decode_typed(data, members),
         write=json.encode,
         tools=("tools",),
         results=(key,),
@@ -55,7 +55,7 @@ def _json_form(dialect: Dialect) -> Form:
 
 def _binary_form(form: JsonForm) -> Form:
     return Form(
-        read=lambda data: json.typed(json.encode(form.decode_request(data)), members),
+        read=lambda data: json.decode_typed(json.encode(form.decode_request(data)), members),
         write=lambda body: form.encode_request(json.decode(json.encode(body)), None),
         tools=form.tools,
         results=form.results,
@@ -71,7 +71,7 @@ def inside(found: dict[str, Raw], path: Sequence[str]) -> bytes | None:
     for name in outer:
         if name not in found:
             return None
-        found = json.typed(bytes(found[name]), members)
+        found = json.decode_typed(bytes(found[name]), members)
     return bytes(found[last]) if last in found else None
 
 

@@ -300,7 +300,13 @@ def _read_answer(data: bytes, source: Dialect) -> tuple[tuple[Message, ...], boo
     form, value = form_of(source), json.decode(data)
     if isinstance(value, dict) and form.results[0] in value:
         return _decode(source, {form.results[0]: _member(data, value, form.results[0])}).messages, True
-    items = [Raw(data)] if isinstance(value, dict) else json.typed(data, elements) if isinstance(value, list) else None
+    items = (
+        [Raw(data)]
+        if isinstance(value, dict)
+        else json.decode_typed(data, elements)
+        if isinstance(value, list)
+        else None
+    )
     if items is None:
         raise expected("$", "a message with a result, or an array of them", value)
     values = value if isinstance(value, list) else [value]
@@ -323,7 +329,7 @@ def _written_result(sent: Request, target: Dialect | str, receipt: Receipt) -> b
     target = find(target)
     form = form_of(target)
     listed = inside(_encode(sent, target, receipt), form.results) or b"[]"
-    return json.encode(json.typed(listed, elements)[form.before :])
+    return json.encode(json.decode_typed(listed, elements)[form.before :])
 
 
 def _is_of_result(line: Loss) -> bool:
@@ -345,7 +351,7 @@ def _read_messages(data: bytes, source: Dialect) -> Request:
     if isinstance(value, list) and needed == source.request.history_key:
         return _decode(source, {needed: Raw(data)}, (needed,))
     wanted = {_plain(name): name for name in (needed, *others)}
-    given = json.typed(data, members) if isinstance(value, dict) else {}
+    given = json.decode_typed(data, members) if isinstance(value, dict) else {}
     found = {wanted[_plain(name)]: raw for name, raw in given.items() if _plain(name) in wanted}
     if needed not in found and not (found and needed != source.request.history_key):
         _member(data, value, needed)
@@ -362,7 +368,7 @@ def _member(data: bytes, value: Any, key: str) -> Raw:
         raise expected("$", f"an array, or an object that has one as `{key}`", value)
     if key not in value:
         raise DecodeError(f"$.{key}", "this array is required")
-    return json.typed(data, members)[key]
+    return json.decode_typed(data, members)[key]
 
 
 def _decode(source: Dialect, body: Mapping[str, Any], path: Sequence[str] = (), *, single: bool = False) -> Request:

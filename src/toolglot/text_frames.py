@@ -212,7 +212,7 @@ that go: the bytes before the text, between a number and the text, and behind th
 
 def around(came: FrameTemplate, goes: DeltaTemplate) -> Around:
     within = slice(len(came.head), -len(came.tail)) if came.is_constant else None
-    return came, came.first, came.last, within, goes.before, goes.middle, goes.behind
+    return came, came.first, came.last, within, goes.before, goes.middle, goes.after
 
 
 class TextFrames:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolglot import DecodeError, translate_request
-from toolglot.wire import large
+from toolglot.wire import incremental_json
 
 FORMS: list[tuple[str, dict[str, Any]]] = [
     ("openai_responses", {"model": "m", "input": "Umbrella?"}),
@@ -35,7 +35,7 @@ def test_every_form_of_a_history_is_read(
 ) -> None:
     whole = outcome(source, document)
     assert whole["messages"] == [{"role": "user", "content": "Umbrella?"}]
-    monkeypatch.setattr(large, "LARGE", -1)
+    monkeypatch.setattr(incremental_json, "LARGE", -1)
     assert outcome(source, document) == whole
 
 
@@ -46,5 +46,5 @@ def test_what_is_no_history_is_refused_with_the_same_words(
 ) -> None:
     document = {"model": "m", "max_tokens": 5, HISTORIES[source]: wrong}
     whole = outcome(source, document)
-    monkeypatch.setattr(large, "LARGE", -1)
+    monkeypatch.setattr(incremental_json, "LARGE", -1)
     assert outcome(source, document) == whole

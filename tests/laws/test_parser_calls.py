@@ -14,7 +14,7 @@ import pytest
 
 from toolglot.api import translate_request, translate_response
 from toolglot.dialects import DIALECTS
-from toolglot.wire import json, large
+from toolglot.wire import incremental_json, json
 
 MOST = 45_000
 """Values of one call: a slice has fewer, and so has a document that is too small to be read in slices."""
@@ -67,7 +67,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return value
 
     monkeypatch.setattr(json, "_decode_any", counting)
-    monkeypatch.setattr(large, "_decode", counting)
+    monkeypatch.setattr(incremental_json, "_decode", counting)
     return seen
 
 

@@ -11,7 +11,7 @@ from toolglot.errors import ApiError, ErrorKind
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.retry import API, TRANSPORT, retry_delay, should_fall_back
 from toolglot.upstream.transport import TransportError, TransportFailure
-from toolglot.wire.retry_after import seconds_named
+from toolglot.wire.retry_after import seconds_in_message
 
 RETRIES = Retries(attempts=4, first_wait=0.5, longest_wait=30.0)
 NOW = 1_800_000_000.0
@@ -151,12 +151,12 @@ NAMED_WAITS = {
 @pytest.mark.parametrize("message", NAMED_WAITS)
 def test_a_wait_that_a_message_names_is_read(message: str) -> None:
     expected = NAMED_WAITS[message]
-    assert seconds_named(message) == (None if expected is None else pytest.approx(expected, 1e-2))
+    assert seconds_in_message(message) == (None if expected is None else pytest.approx(expected, 1e-2))
 
 
 def test_a_wait_in_a_message_is_looked_for_in_linear_time() -> None:
     for hostile in ("try again in " * 100_000, "wait 1s" * 200_000, "retry in " + "1s 1m " * 200_000):
-        seconds_named(hostile)
+        seconds_in_message(hostile)
 
 
 def test_a_wait_that_a_message_names_counts_for_a_retry_where_no_header_does() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.wire.efforts import BUDGETS, SCALE, budget_of, effort_of
+from toolglot.wire.efforts import BUDGETS, SCALE, budget_to_effort, effort_to_budget
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from toolglot.wire.efforts import BUDGETS, SCALE, budget_of, effort_of
     [("minimal", 1024), ("low", 1024), ("medium", 8192), ("high", 24576), ("xhigh", 32768), ("max", 65536)],
 )
 def test_an_effort_is_a_budget(effort: str, budget: int) -> None:
-    assert budget_of(effort, 200_000) == budget
+    assert effort_to_budget(effort, 200_000) == budget
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def test_an_effort_is_a_budget(effort: str, budget: int) -> None:
     ],
 )
 def test_a_budget_is_the_first_effort_that_is_not_below_it(budget: int, effort: str) -> None:
-    assert effort_of(budget) == effort
+    assert budget_to_effort(budget) == effort
 
 
 def test_half_of_the_limit_is_kept_for_the_answer_unless_told_otherwise() -> None:
-    assert budget_of("high", 20_001) == 10_001
-    assert budget_of("high", 20_001, kept=1) == 20_000
-    assert budget_of("high", 20_001, kept=0) == 20_001
-    assert budget_of("low", 10) == 1024
+    assert effort_to_budget("high", 20_001) == 10_001
+    assert effort_to_budget("high", 20_001, kept=1) == 20_000
+    assert effort_to_budget("high", 20_001, kept=0) == 20_001
+    assert effort_to_budget("low", 10) == 1024
 
 
 def test_every_effort_but_none_has_a_budget_and_a_higher_one_no_smaller_budget() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolglot.errors import DecodeError
 from toolglot.wire import json
-from toolglot.wire.balance import ObjectScanner
+from toolglot.wire.object_scanner import ObjectScanner
 
 # bytes, where, what
 REFUSED: list[tuple[bytes, str, str]] = [

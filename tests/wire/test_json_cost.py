@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.errors import DecodeError
-from toolglot.wire import json, large
+from toolglot.wire import incremental_json, json
 
 SECONDS = 1.0
 MANY = 400_000
@@ -82,7 +82,7 @@ def test_marks_in_texts_are_no_values() -> None:
 @pytest.mark.parametrize("cut", range(6))
 def test_values_are_counted_wherever_a_document_is_cut_into_slices(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Escapes and quotes stand on both sides of a cut."""
-    monkeypatch.setattr(large, "SLICE", 1000)
+    monkeypatch.setattr(incremental_json, "SLICE", 1000)
     text = standard.dumps(["a" * cut, *['{[:,"\\' * (number % 7) for number in range(2000)]])
     bare = b"".join(json._without_strings(text.encode()))
     assert bare == b"[" + b", " * 2000 + b"]"

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 from tests.laws.mutations import spoilt
 
 from toolglot.errors import DecodeError
-from toolglot.wire import json, large
+from toolglot.wire import incremental_json, json
 from toolglot.wire.structs import (
     OR_UNKNOWN,
     OTHER_TAG,
@@ -369,7 +369,7 @@ def test_a_wrong_document_is_refused_with_the_path(document: Any, where: str, wh
 def test_a_wrong_document_is_refused_with_the_same_words_in_slices(
     document: Any, where: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large, "LARGE", -1)
+    monkeypatch.setattr(incremental_json, "LARGE", -1)
     test_a_wrong_document_is_refused_with_the_path(document, where, what)
 
 

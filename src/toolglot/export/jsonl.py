@@ -137,7 +137,7 @@ class _JsonlWriter:
             return
         history, *apart = self._form.history
         yield from (_encode_line({name: found[name]}) for name in apart if name in found)
-        for item in json.typed(bytes(found.get(history, Raw(b"[]"))), elements):
+        for item in json.decode_typed(bytes(found.get(history, Raw(b"[]"))), elements):
             yield _encode_line(item)
 
 
@@ -237,7 +237,7 @@ def read_messages(line: bytes, number: int, dialect: Dialect) -> tuple[Message, 
     """
     key = dialect.request.history_key
     try:
-        json.typed(line, _value)
+        json.decode_typed(line, _value)
     except DecodeError as error:
         raise DecodeError(f"line {number}", error.what) from None
     if is_system_line(line, dialect):
@@ -258,7 +258,7 @@ def is_system_line(line: bytes, dialect: Dialect) -> bool:
     key = dialect.request.system_key
     if key is None or len(line) > json.MAX_DOCUMENT_BYTES or not line.lstrip().startswith(b'{"%b"' % key.encode()):
         return False
-    return json.typed(line, _members).keys() == {key}
+    return json.decode_typed(line, _members).keys() == {key}
 
 
 _members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])

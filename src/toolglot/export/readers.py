@@ -162,7 +162,7 @@ def _dialect_unknown(*first: Any) -> str:
 
 def _conversation_members(data: bytes, client: Dialect) -> dict[str, Raw]:
     """Return the members of a body that contain the conversation, without its settings."""
-    given = json.typed(data, members)
+    given = json.decode_typed(data, members)
     plain = {name.replace("_", "").lower(): name for name in (*form_of(client).history, *SERVER_STATE_MEMBERS)}
     found = {known: raw for name, raw in given.items() if (known := plain.get(name.replace("_", "").lower()))}
     return found if form_of(client).history[0] in found else {**found, **_no_history(client, found)}

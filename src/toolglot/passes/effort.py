@@ -6,7 +6,7 @@ from toolglot import features
 from toolglot.ir import Reasoning, Request, native_of, replace
 from toolglot.passes import Context
 from toolglot.plan import runs_on
-from toolglot.wire.efforts import BUDGETS, SCALE, budget_of, effort_of
+from toolglot.wire.efforts import BUDGETS, SCALE, budget_to_effort, effort_to_budget
 
 ROOM_FOR_ANSWER = 4096
 
@@ -98,7 +98,7 @@ def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
     if wanted.effort is not None and wanted.effort not in can.efforts:
         wanted = _other_effort(wanted, wanted.effort, request, context)
     if wanted.budget_tokens is not None and not can.reasoning_budget:
-        effort = wanted.effort or nearest(effort_of(wanted.budget_tokens), can.efforts)
+        effort = wanted.effort or nearest(budget_to_effort(wanted.budget_tokens), can.efforts)
         receipt.loss(
             "reasoning.budget_tokens",
             f"a budget of {wanted.budget_tokens} tokens",
@@ -148,4 +148,4 @@ def _budget(effort: str, limit: int | None, context: Context) -> int:
     if limit is None:
         return min(BUDGETS[effort], most)
     kept = min(limit // 2, ROOM_FOR_ANSWER) if context.limit_is_ours else None
-    return min(budget_of(effort, limit, kept), most)
+    return min(effort_to_budget(effort, limit, kept), most)

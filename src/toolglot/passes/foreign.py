@@ -39,7 +39,7 @@ from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.plan import runs_on
 from toolglot.receipt import UNREAD, Loss, Receipt, Severity, describe_block, unread_lines
 from toolglot.tools.declared import DECLARED, Tools
-from toolglot.wire.usage import ORIGINAL, says_nothing
+from toolglot.wire.usage import ORIGINAL, is_empty_count
 
 
 @runs_on(lambda context: features.OTHERS if context.source == context.target else features.FOREIGN)
@@ -311,7 +311,7 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
         if owner == client.name:
             continue
         for key, value in fields.items():
-            if not key.startswith("$") and not says_nothing(value):
+            if not key.startswith("$") and not is_empty_count(value):
                 what = f"{key} {value}" if type(value) is int else key
                 why = f"only {owner} understands it; the counts that others know are carried over"
                 yield Loss(f"usage.{key}", what, why, "note")

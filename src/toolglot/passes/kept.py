@@ -19,7 +19,7 @@ from toolglot.passes.carry import open_envelopes
 from toolglot.passes.envelope import is_ours
 from toolglot.passes.reasoning import UNSIGNED
 from toolglot.passes.state_placement import AnswerRun, place_state, runs
-from toolglot.wire.large import emptied
+from toolglot.wire.incremental_json import drain
 
 
 def lacks_state(run: AnswerRun, source: str, slot: str | None, target: str) -> bool:
@@ -46,7 +46,7 @@ def put_back(kept: Mapping[int, AnswerState]) -> RequestPass:
         if context.can.thinking == "none":
             return request
         messages = list(request.messages)
-        for number, run in enumerate(emptied(runs(messages))):
+        for number, run in enumerate(drain(runs(messages))):
             if number in kept and (blocks := place_state(run, kept[number], context)) is not None:
                 for place in run.numbers:
                     content = tuple(block for home, block in blocks if home == place)

@@ -16,7 +16,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, NO_CONTENT, Place, with_messages
 from toolglot.passes.blocks import leading as count_leading
 from toolglot.plan import runs_on
-from toolglot.wire.large import emptied
+from toolglot.wire.incremental_json import drain
 
 BEGIN = "(The conversation begins with the assistant.)"
 CONTINUE = "Continue."
@@ -97,7 +97,7 @@ def _rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
             runs[-1].append(message)
         else:
             runs.append([message])
-    return tuple(_whole(run) for run in emptied(runs))
+    return tuple(_whole(run) for run in drain(runs))
 
 
 def _goes_on(before: Message, message: Message) -> bool:

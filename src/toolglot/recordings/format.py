@@ -30,7 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.errors import DecodeError
-from toolglot.wire import large, large_writing
+from toolglot.wire import incremental_encode, incremental_json
 
 VERSION = 1
 SUFFIX = ".exchange.jsonl"
@@ -253,14 +253,14 @@ decoder: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
 def encode_line(line: RecordingLine) -> bytes:
     """Encode a line for the file. A large body is written in slices, so that other work does not wait."""
     body = getattr(line, "text", None) or ""
-    if len(body) <= large.PIECE:
+    if len(body) <= incremental_json.PIECE:
         return encoder.encode(line) + b"\n"
-    return large.joined(large_writing.encode(msgspec.to_builtins(line)), b"\n")
+    return incremental_json.join_bytes(incremental_encode.encode(msgspec.to_builtins(line)), b"\n")
 
 
 def body_members(data: bytes) -> dict[str, str]:
     """Return bytes as the members of a line: `text` or `base64`."""
     try:
-        return {"text": large.decoded(data)}
+        return {"text": incremental_json.decode_utf8(data)}
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode("ascii")}

@@ -39,7 +39,7 @@ from toolglot.recordings.replacement import (
 from toolglot.recordings.replacement import REDACTED as REDACTED
 from toolglot.recordings.truncated_secrets import SecretPrefixes
 from toolglot.recordings.unescaped_views import TextView, all_views, may_hide
-from toolglot.wire.large import joined
+from toolglot.wire.incremental_json import join_bytes
 
 MIN_SECRET_LENGTH = 4
 """Characters. Redacting shorter secrets would make text unreadable and protect nothing."""
@@ -233,7 +233,7 @@ class Redactor:
             for start in range(0, len(data), MAX_HELD_LINE)
             for piece in stream.feed(data[start : start + MAX_HELD_LINE])
         ]
-        return RedactedBody(joined(*clean, *stream.close()), stream.numbers)
+        return RedactedBody(join_bytes(*clean, *stream.close()), stream.numbers)
 
     def stream(self, *, binary: bool = False) -> BodyRedactor:
         return BodyRedactor(self, binary=binary)
@@ -290,7 +290,7 @@ class BodyRedactor:
 
     def close(self) -> Iterator[bytes]:
         if self._held:
-            yield self._clean(joined(*self._held))
+            yield self._clean(join_bytes(*self._held))
         self._start_line()
 
     def _start_line(self) -> None:

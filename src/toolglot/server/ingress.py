@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 from toolglot.config.schema import Limits
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.server.body_budget import SMALL, BodyHold, NoRoomError
-from toolglot.wire.large import room
+from toolglot.wire.incremental_json import allocate_buffer
 
 _PIECE = 1024 * 1024
 """Inflated at a time, about a millisecond's work: other requests go on in between."""
@@ -94,7 +94,7 @@ async def read_body(
         raise _too_large(limits.body)
     if hold is not None:
         await _with_room(hold.enter(int(length), limits.body_wait))
-    whole = room(int(length) if decoder is None else 0)
+    whole = allocate_buffer(int(length) if decoder is None else 0)
     size = 0
     clock = _BodyClock(limits)
     more = True

@@ -11,7 +11,7 @@ from toolglot.ir import replace
 from toolglot.upstream.breaker import OWN_FAILURES
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
-from toolglot.wire.retry_after import seconds_named
+from toolglot.wire.retry_after import seconds_in_message
 from toolglot.wire.sse import error_document
 
 ERROR_BODY_LIMIT = 1024 * 1024
@@ -67,7 +67,7 @@ def told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
         return transport_error(upstream.name, outcome)
     error = upstream.redact_error(outcome)
     if error.retryable and error.retry_after is None and error.retry_after_date is None:
-        error = replace(error, retry_after=seconds_named(error.message))  # few clients read it in the message
+        error = replace(error, retry_after=seconds_in_message(error.message))  # few clients read it in the message
     if error.kind in _CREDENTIAL:
         return replace(error, message=f"The upstream {upstream.name!r} says: {error.message}")
     return error

@@ -28,7 +28,7 @@ from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.offload import LARGE, offload
 from toolglot.upstream.upstream import Upstream
-from toolglot.wire.large import PIECE, Irregular, Reading, contains, drop, is_large
+from toolglot.wire.incremental_json import PIECE, IncrementalReader, IrregularJsonError, clear_list, contains, is_large
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
@@ -203,7 +203,7 @@ def _parts(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgsp
         )
         return history, first
     found: list[msgspec.Raw] = []
-    others = Reading(body).members(dialect.request.history_key, found, _read_some, msgspec.Raw)
+    others = IncrementalReader(body).read_members(dialect.request.history_key, found, _read_some, msgspec.Raw)
     return found, [others.get(name, _NOTHING) for name in _first(dialect.request.system_key)]
 
 
@@ -211,7 +211,7 @@ def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
     """The hashes of a serialised request; None where it has no history that could be told apart."""
     try:
         history, first = _parts(dialect, body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Irregular):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IrregularJsonError):
         return None
     # Python's own hash is the fastest there is, and no other process ever sees it.
     marked = _is_marked(body)
@@ -224,7 +224,7 @@ def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
         end += size
         hashes.append(current)
         ends.append(end)
-    drop(history)
+    clear_list(history)
     return Prefix(array("q", hashes), array("q", ends)) if hashes else None
 
 

@@ -60,7 +60,7 @@ def input_items(value: Raw) -> list[Raw]:
         return []
     if raw.startswith(b'"'):
         return [Raw(b'{"type":"message","role":"user","content":%b}' % raw)]
-    return json.typed(raw, _arrays)
+    return json.decode_typed(raw, _arrays)
 
 
 def array(items: Iterable[Raw]) -> bytes:
@@ -75,7 +75,7 @@ def output_items(response: bytes) -> list[Raw]:
 def _read_stored(value: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """JSON from the store. It was whole when it was written: what cannot be read is the store's fault."""
     try:
-        return json.typed(value, decoder)
+        return json.decode_typed(value, decoder)
     except (DecodeError, TypeError):  # a damaged row may also hold a value of another type
         raise StoreError("foreign", "what it holds is damaged") from None
 

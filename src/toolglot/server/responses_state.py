@@ -108,7 +108,7 @@ async def expand(
     alone = await offload(len(body), expand_alone, body, upstream_keeps_state=upstream_keeps_state, random=random)
     if alone is not None:
         return alone
-    asked = json.typed(body, _asked)
+    asked = json.decode_typed(body, _asked)
     items = await offload(len(body), input_items, asked.input)
     previous, conversation = _links(asked)
     try:
@@ -145,7 +145,7 @@ def expand_alone(body: bytes, *, upstream_keeps_state: bool = False, random: Ran
         RefusedError: it asks for what cannot be done.
     """
     try:
-        asked = json.typed(body, _asked)
+        asked = json.decode_typed(body, _asked)
         names = _named_items(asked)
         own = input_items(asked.input) if asked.store is True else []
     except DecodeError:
@@ -202,7 +202,7 @@ def unstored(body: bytes) -> Expanded:
         RefusedError: the request goes on from something.
     """
     try:
-        asked = json.typed(body, _asked)
+        asked = json.decode_typed(body, _asked)
         named = next(iter(_named_items(asked)), None)
     except DecodeError:
         return Expanded(body=body)
@@ -261,7 +261,7 @@ async def _resolve(items: list[Raw], store: Store, owner: str, size: int) -> lis
 def _rewritten(body: bytes, before: list[Raw], own: list[Raw], *, changed: bool) -> bytes:
     if not changed:
         return body
-    members = json.typed(body, _members)
+    members = json.decode_typed(body, _members)
     members.pop("previous_response_id", None)
     members.pop("conversation", None)
     if bytes(members.get("store", b"")) == b"true":
@@ -282,7 +282,7 @@ def echo(expanded: Expanded, response: bytes) -> bytes:
     if not expanded.echoes or (expanded.withheld is not None and _STORED.search(response) is None):
         return response
     try:
-        members = json.typed(response, _members)
+        members = json.decode_typed(response, _members)
     except DecodeError:
         return response
     return json.encode(_echoed(expanded, members)) if _is_response(members) and _says(expanded, members) else response
@@ -325,7 +325,7 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
     if not expanded.remembered:
         return False
     try:
-        answered = json.typed(response, _answered)
+        answered = json.decode_typed(response, _answered)
     except DecodeError:
         return False
     if answered.status not in _SETTLED:
@@ -357,7 +357,7 @@ def _input_array(own: Raw | tuple[Raw, ...]) -> bytes:
 def not_stored(response: bytes) -> bytes:
     """The response object, saying that nobody can go on from it by its id."""
     try:
-        members = json.typed(response, _members)
+        members = json.decode_typed(response, _members)
     except DecodeError:
         return response
     return json.encode({**members, "store": False})
@@ -413,7 +413,7 @@ class StreamTap:
             return frame
         try:
             ((event, data),) = sse.SseReader(self._limit).feed(frame)
-            members = json.typed(data, _members)
+            members = json.decode_typed(data, _members)
             members["response"] = Raw(not_stored(bytes(members["response"])))
         except (DecodeError, ValueError, KeyError):
             return frame
@@ -435,8 +435,8 @@ class StreamTap:
             return frame
         try:
             ((event, data),) = sse.SseReader(self._limit).feed(frame)
-            members = json.typed(data, _members)
-            response = json.typed(bytes(members["response"]), _members)
+            members = json.decode_typed(data, _members)
+            response = json.decode_typed(bytes(members["response"]), _members)
         except (DecodeError, ValueError, KeyError):
             return frame
         if not _says(self._expanded, response):

@@ -38,7 +38,7 @@ from toolglot.upstream.offload import offload
 from toolglot.upstream.transcript import answered_prefixes, normalize_arguments, prefix_with_answer
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
-from toolglot.wire.large import emptied
+from toolglot.wire.incremental_json import drain
 
 log = logging.getLogger("toolglot.server")
 
@@ -248,7 +248,7 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
     if client.answer.omits_call_ids(asked):
         calls = [replace(call, id="") for call in calls]
     before = b""
-    for run in emptied(runs(asked.messages)):
+    for run in drain(runs(asked.messages)):
         before = _with_ids(before, run.calls())
     return _name(calls, prefix_with_answer(_told(asked.messages), content).hash, before)
 
@@ -318,7 +318,7 @@ def _lacking(
     before = b""
     hashes = {each.covered: each.hash for each in answered_prefixes(_told(messages))} if lacking and named else {}
     count = len(said)
-    for number, run in enumerate(emptied(said)) if hashes else ():
+    for number, run in enumerate(drain(said)) if hashes else ():
         if number in lacking and run.end in hashes and number >= first:
             names[number] = _name(run.calls(), hashes[run.end], before)
         before = _with_ids(before, run.calls())

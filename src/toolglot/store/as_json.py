@@ -106,7 +106,7 @@ def decode_stored(kind: StoredKind, data: bytes) -> Any:
 
 def _make_reader(form: Any, made: Callable[[Any], Any]) -> Callable[[bytes], Any]:
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(form)
-    return lambda data: made(json.typed(data, decoder))
+    return lambda data: made(json.decode_typed(data, decoder))
 
 
 def _from_form(kind: type[T], form: Struct, **more: Any) -> T:

@@ -8,12 +8,12 @@ from typing import Any
 from toolglot.errors import DecodeError
 from toolglot.ir import Request
 from toolglot.tools.declared import DECLARED
-from toolglot.wire.known_settings import KnownSettings
+from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.typed import TypedReader, UnsoundError
 
 
 def decode_known(
-    known: KnownSettings[Request],
+    known: SettingsCache[Request],
     reader: TypedReader[Any],
     data: bytes,
     with_history: Callable[[Request, list[Any], bytes], Request],

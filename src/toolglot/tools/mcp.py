@@ -48,7 +48,7 @@ from toolglot.tools.mcp_wire import (
     ResourceLink,
 )
 from toolglot.wire import json
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import as_json, members_without
 
 NAME = "mcp"
@@ -114,7 +114,7 @@ def _read_tool(tool: McpToolDefinition) -> Tool:
         name=tool.name,
         description=None if tool.description is UNSET else tool.description,
         parameters=tool.input_schema if has_schema else None,
-        native=keep_members(NAME, others, no_schema=None if has_schema else True),
+        native=make_native(NAME, others, no_schema=None if has_schema else True),
     )
 
 
@@ -201,7 +201,7 @@ def _write_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         fields["inputSchema"] = tool.parameters
     elif not own.get("$no_schema"):
         fields["inputSchema"] = {"type": "object"}  # MCP requires one
-    return {**fields, **kept(own)}
+    return {**fields, **native_members(own)}
 
 
 def decode_result(data: bytes | str, call_id: str, name: str | None = None) -> ToolResult:
@@ -237,7 +237,7 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
     elif structured is not None and _is_in_content(structured, content):
         shape["structured"] = rest.pop("structuredContent")
     is_error = None if result.is_error is UNSET else result.is_error
-    native = keep_members(NAME, rest, **shape)
+    native = make_native(NAME, rest, **shape)
     return ToolResult(call_id=call_id, name=name, content=content, is_error=is_error, native=native)
 
 
@@ -257,7 +257,7 @@ def _is_in_content(structured: Json, content: tuple[Block, ...]) -> bool:
 def _read_block(block: ContentBlock) -> Block:
     match block:
         case McpTextContent(text=text):
-            return Text(text=text, native=keep_members(NAME, members_without(block, "text")))
+            return Text(text=text, native=make_native(NAME, members_without(block, "text")))
         case ImageContent():
             return _read_media(block, "image")
         case AudioContent():
@@ -272,7 +272,7 @@ def _read_block(block: ContentBlock) -> Block:
 def _read_media(block: MediaContent, kind: MediaKind) -> Media:
     media_type = None if block.mime_type is UNSET else block.mime_type
     untyped = True if media_type is None else None
-    native = keep_members(NAME, members_without(block, "data", "mimeType"), untyped=untyped)
+    native = make_native(NAME, members_without(block, "data", "mimeType"), untyped=untyped)
     return Media(kind=kind, source=Source("base64", block.data, media_type), native=native)
 
 
@@ -289,7 +289,7 @@ def _read_resource(block: EmbeddedResource) -> Media:
         source, taken = Source("base64", resource.blob or "", media_type), "blob"
         kind = _KINDS.get((media_type or "").partition("/")[0], kind)
     rest = members_without(resource, "mimeType", taken)
-    native = keep_members(NAME, members_without(block, "resource"), resource=rest)
+    native = make_native(NAME, members_without(block, "resource"), resource=rest)
     name = resource.uri if isinstance(resource.uri, str) else None
     return Media(kind=kind, source=source, name=name, native=native)
 
@@ -319,7 +319,7 @@ def encode_result(result: ToolResult, receipt: Receipt) -> dict[str, Any]:
         fields["structuredContent"] = own["$structured"]
     if result.is_error is not None:
         fields["isError"] = result.is_error
-    return {**fields, **kept(own)}
+    return {**fields, **native_members(own)}
 
 
 def _write_block(block: Block, index: int, receipt: Receipt) -> dict[str, Any] | None:
@@ -330,7 +330,7 @@ def _write_block(block: Block, index: int, receipt: Receipt) -> dict[str, Any] |
             link: dict[str, Any] = own["$link"]
             return link
         case Text(text=text):
-            return {"type": "text", "text": text, **kept(own)}
+            return {"type": "text", "text": text, **native_members(own)}
         case Media():
             return _write_media(block, index, receipt)
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
@@ -350,10 +350,10 @@ def _write_media(media: Media, index: int, receipt: Receipt) -> dict[str, Any]:
         return {"type": "resource_link", "uri": source.data, "name": media.name or source.data, **typed}
     if source.kind == "base64" and media.kind in ("image", "audio") and "$resource" not in own:
         usual = {} if own.get("$untyped") else {"mimeType": _ANY_TYPE}  # MCP requires one
-        return {"type": media.kind, "data": source.data, **usual, **typed, **kept(own)}
+        return {"type": media.kind, "data": source.data, **usual, **typed, **native_members(own)}
     member = "text" if source.kind == "text" else "blob"
     rest = own.get("$resource", {"uri": _uri(media.name, index)})
-    return {"type": "resource", "resource": {**rest, **typed, member: source.data}, **kept(own)}
+    return {"type": "resource", "resource": {**rest, **typed, member: source.data}, **native_members(own)}
 
 
 _ANY_TYPE = "application/octet-stream"

@@ -5,9 +5,9 @@ them takes work that may need seconds, so that shorter work does not wait for it
 name lookups.
 
 The loop stalls when a single call is not interrupted for longer than the interpreter's switch interval. Therefore the
-work is done in slices (`wire/large.py`), and full garbage collections pause while a large document is in memory as
-hundreds of thousands of objects. Growing a block of memory must not copy it, and freeing it must not clear it in one
-go: large blocks are mapped from the system one by one.
+work is done in slices (`wire/incremental_json.py`), and full garbage collections pause while a large document is in
+memory as hundreds of thousands of objects. Growing a block of memory must not copy it, and freeing it must not clear it
+in one go: large blocks are mapped from the system one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from threading import RLock
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
-from toolglot.wire.large import share_interpreter
+from toolglot.wire.incremental_json import share_interpreter
 
 LARGE = 256 * 1024
 """Request size in bytes up to which reading and translating takes some tens of milliseconds at worst."""

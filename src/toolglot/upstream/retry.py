@@ -109,7 +109,9 @@ def _requested_delay(error: ApiError | TransportError, now: float) -> float | No
     if error.retry_after is not None:
         return max(error.retry_after, 0.0)
     if error.retry_after_date is None:
-        return retry_after.seconds_named(error.message)  # wording of OpenAI, Azure and Groq; Gemini's beside RetryInfo
+        return retry_after.seconds_in_message(
+            error.message
+        )  # wording of OpenAI, Azure and Groq; Gemini's beside RetryInfo
     try:
         until = parsedate_to_datetime(error.retry_after_date)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a tool call that are not a JSON object, in words for receipts and for readers."""
+"""Describes why the arguments of a tool call are not a JSON object, for receipts and for readers of a text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from toolglot.wire import json
 
 Problem: TypeAlias = Literal["cut", "not_an_object", "not_finite", "not_json"]
 
-_WHY: dict[Problem, str] = {
+_REASONS: dict[Problem, str] = {
     "cut": "its arguments are cut off",
     "not_an_object": "its arguments are JSON, but not an object",
     "not_finite": "its arguments hold NaN or Infinity, which JSON does not have",
     "not_json": "its arguments are not valid JSON",
 }
-_SHOWN: dict[Problem, str] = {
+_PREDICATES: dict[Problem, str] = {
     "cut": "was cut off",
     "not_an_object": "has arguments that are not an object",
     "not_finite": "has NaN or Infinity in its arguments",
@@ -26,18 +26,18 @@ _LONGEST_ESCAPE = len("\\u0000")
 
 
 def describe_bad_arguments(arguments: str) -> str:
-    """Why these arguments cannot be sent as an object, as a clause of a receipt."""
-    return _WHY[_problem_of(arguments)]
+    """Explain why these arguments cannot be sent as an object, as a clause of a receipt."""
+    return _REASONS[_problem_of(arguments)]
 
 
 def show_bad_call(name: str, arguments: str) -> str:
-    """What a reader sees in place of a call that a wire cannot carry."""
-    return f"[tool call {name} {_SHOWN[_problem_of(arguments)]}: {arguments}]"
+    """The text that replaces a call if a wire format cannot carry it."""
+    return f"[tool call {name} {_PREDICATES[_problem_of(arguments)]}: {arguments}]"
 
 
 def _problem_of(arguments: str) -> Problem:
     if json.object_of(arguments) is not None:
-        return "cut"  # so far it reads well, and its end is missing
+        return "cut"  # valid so far, but the end is missing
     constants: list[str] = []
     try:
         value = stdlib_json.loads(arguments, parse_constant=constants.append)
@@ -51,7 +51,7 @@ def _problem_of(arguments: str) -> Problem:
 
 
 def _ends_early(error: stdlib_json.JSONDecodeError) -> bool:
-    """Would the text be JSON if more of it had come?"""
+    """Would the text be JSON if more of it had arrived?"""
     rest = error.doc[error.pos :].strip()
     if not rest or error.msg.startswith("Unterminated string"):
         return bool(error.doc.strip())

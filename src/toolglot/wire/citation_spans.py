@@ -1,4 +1,4 @@
-"""Spans of citations: places in one text block (IR) <-> places in the whole text of an answer (most wires)."""
+"""Converts citation spans: offsets in one text block (IR) <-> offsets in the whole text of an answer (most wires)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,5 @@ def shift_span(citation: Citation, by: int) -> Citation:
 
 
 def span_of(citation: Citation, length: int) -> tuple[int, int]:
-    """The span for a wire that requires one. Where a citation does not say, it begins and ends with its text, which is
-    this long."""
+    """The span for a wire format that requires one. It defaults to the whole cited text, which has this length."""
     return citation.start or 0, length if citation.end is None else citation.end

@@ -1,10 +1,10 @@
-"""Context overflow: every vendor's way to say that a conversation does not fit the model's context window.
+"""Context overflow: the error texts with which vendors say that a conversation exceeds the model's context window.
 
-Agents compact a conversation only when they recognise this error, and each knows the words of its own API. Dialects
-call `recognize_overflow` on each error that they read, so that one code and the token counts travel on; each dialect
-writes them in the form that its clients look for.
+Agents compact a conversation only if they recognize this error, and each knows the wording of its own API. Dialects
+call `recognize_overflow` on each error that they read, so that the error carries one code and the token counts. Each
+dialect writes them in the form that its clients look for.
 
-The texts are those of the servers themselves, as their sources or their users' public reports quote them.
+The texts are those of the servers, from their sources or from public reports of their users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolglot.ir import replace
 LONGEST_TEXT = 8000
 """Characters of a message that are searched."""
 
-# Codes and types that mean nothing else.
+# Codes and types that always mean an overflow.
 _CODES = frozenset(
     {
         CONTEXT_OVERFLOW,  # OpenAI, Groq, Azure, Together and most imitators
@@ -32,22 +32,22 @@ _CODES = frozenset(
 )
 
 _KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "too_large", "server"})
-"""Kinds of errors whose words are read. Rate limits count tokens too, and waiting helps against those. Some servers
-(llama.cpp, LM Studio, Ollama) answer an overflow with status 500."""
+"""Kinds of errors whose message is searched. Rate limits also count tokens, but waiting helps against those. Some
+servers (llama.cpp, LM Studio, Ollama) answer an overflow with status 500."""
 
-# Members that hold the counts beside the message (llama.cpp).
+# Members with the counts (llama.cpp).
 _INPUT_MEMBER, _LIMIT_MEMBER = "n_prompt_tokens", "n_ctx"
 
 
 class OverflowPattern(NamedTuple):
-    """One server's words. The groups `input`, `tools`, `output`, `total` and `limit` are token counts."""
+    """One server's wording. The groups `input`, `tools`, `output`, `total` and `limit` are token counts."""
 
     vendor: str
     pattern: re.Pattern[str]
 
 
 def _pattern(vendor: str, text: str) -> OverflowPattern:
-    """`<input>` in the text stands for a token count; the rest is a regular expression."""
+    """Compile a pattern. `<input>` in the text stands for a token count; the rest is a regular expression."""
     pattern = re.sub(r"<(input|tools|output|total|limit)>", r"(?P<\1>\\d[\\d,]{0,14})", text)
     return OverflowPattern(vendor, re.compile(pattern, re.IGNORECASE))
 
@@ -140,19 +140,19 @@ OVERFLOW_PATTERNS: tuple[OverflowPattern, ...] = (
     _pattern("Cohere", r"number of tokens in the prompt cannot exceed <limit> - received <input>"),
     _pattern("Cohere", r"too many tokens: .{0,80}limit exceeded by"),
     _pattern("LiteLLM", r"ContextWindowExceededError"),
-    # What imitators have in common
+    # Wordings that many imitators share
     _pattern("others", r"maximum context (?:length|limit|window)|(?:context_length|context length) exceeded"),
     _pattern("others", r"prompt is too long|exceeds? (?:the )?(?:model'?s )?context (?:window|length|size|limit)"),
 )
-"""In order: the first that is found. Those with counts stand before those without."""
+"""The first match wins. Patterns with counts come before those without."""
 
 
 def recognize_overflow(error: ApiError, members: Mapping[str, Any] | None = None) -> ApiError:
-    """The error with the code and the counts of a context overflow, if it is one in any vendor's words.
+    """Add the code and the counts of a context overflow to an error, if any vendor's wording matches.
 
     Args:
-        error: as its dialect read it.
-        members: the error object of the wire, where its own codes, types and counts stand.
+        error: the error that the dialect read.
+        members: the error object of the wire, which has the vendor's codes, types and counts.
     """
     fields = members or {}
     words = (error.code, fields.get("code"), fields.get("type"))
@@ -167,20 +167,18 @@ def recognize_overflow(error: ApiError, members: Mapping[str, Any] | None = None
         overflow = ContextOverflow(
             input_tokens=_count(fields.get(_INPUT_MEMBER)), limit=_count(fields.get(_LIMIT_MEMBER))
         )
-    # Another status would make clients try again, or take it for a file that is too large.
+    # With another status, clients would retry, or assume that a file is too large.
     kind: ErrorKind = "bad_request"
     return replace(error, kind=kind, status=STATUS[kind], code=CONTEXT_OVERFLOW, overflow=overflow)
 
 
 def _read_counts(text: str) -> ContextOverflow | None:
-    """The counts in a message; None when no overflow fits it."""
+    """The counts in a message; None if no pattern matches."""
     for overflow in OVERFLOW_PATTERNS:
         if (match := overflow.pattern.search(text)) is not None:
-            told = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value}
-            sent = told["input"] + told.get("tools", 0) if "input" in told else None
-            if sent is None and "total" in told:
-                sent = told["total"]
-            return ContextOverflow(input_tokens=sent, output_tokens=told.get("output"), limit=told.get("limit"))
+            counts = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value}
+            sent = counts["input"] + counts.get("tools", 0) if "input" in counts else counts.get("total")
+            return ContextOverflow(input_tokens=sent, output_tokens=counts.get("output"), limit=counts.get("limit"))
     return None
 
 

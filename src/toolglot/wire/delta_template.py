@@ -1,4 +1,4 @@
-"""The bytes around the text of a client's frame, where nothing but the text differs from one frame to the next."""
+"""Template for a client's frames that differ only in their text."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from msgspec import Struct
 
 
 class DeltaTemplate(Struct, frozen=True):
-    """How an encoder writes each further delta of the open block: bytes around the inside of a JSON string. Where they
+    """How an encoder writes further deltas of the open block: the bytes around the content of a JSON string. If they
     are empty, nothing is written before the block ends."""
 
     before: bytes = b""
-    behind: bytes = b""
+    after: bytes = b""
     middle: bytes | None = None
-    """Where each frame has a number: the bytes between that and the text. `before` ends where the number begins."""
+    """If frames are numbered: the bytes between the number and the text. `before` ends where the number begins."""
     number: int = 0
-    """The next frame's."""
+    """The number of the next frame."""
     on_written: Callable[[str, int], None] | None = None
-    """Tells the encoder which text was written by this template, and the number that the next frame has."""
+    """Called with the text that this template wrote, and with the number of the next frame."""
 
     def write(self, bodies: list[bytes], number: int) -> bytes:
-        """The frames of several texts, one after the other."""
-        if not self.behind:
+        """Write the frames of several texts, one after the other."""
+        if not self.after:
             return b""
         if (middle := self.middle) is not None:
             bodies = [b"%d%b%b" % (count, middle, body) for count, body in enumerate(bodies, number)]
-        return b"%b%b%b" % (self.before, (self.behind + self.before).join(bodies), self.behind)
+        return b"%b%b%b" % (self.before, (self.after + self.before).join(bodies), self.after)

@@ -1,4 +1,4 @@
-"""How many tokens of thinking an effort stands for, where a wire wants tokens."""
+"""Reasoning efforts and the thinking budgets in tokens that they stand for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from toolglot.ir import Reasoning
 
 SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""All efforts that any API knows, from least to most."""
+"""All efforts of all APIs, from least to most."""
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 65536}
 """Thinking tokens for an effort. Google documents low, medium and high for its OpenAI-compatible endpoint; the two
-above go on in the same way. The other way, a budget is the first effort that is not below it."""
+above continue the series. In the other direction, a budget maps to the first effort that is not below it."""
 
 WIDELY_KNOWN = ("none", "minimal", "low", "medium", "high")
-"""What a server of OpenAI's APIs is asked for whose model is not known: most refuse the two above."""
+"""Efforts sent to servers of OpenAI's APIs with an unknown model. Most servers refuse the two above."""
 
 _LOW_TO_HIGH = ("low", "medium", "high")
 
@@ -54,26 +54,26 @@ OPENAI_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
     ),
     (r"(^|/)gpt-oss", {"efforts": _LOW_TO_HIGH, "reasoning_off": False}, "gpt-oss always reasons, with three efforts"),
 )
-"""The efforts of OpenAI's models, whichever API they are asked through: a pattern of names, what they differ in, why.
-Later rows win. From OpenAI's reference and from refusals that users quote ("Supported values are: ...")."""
+"""The efforts of OpenAI's models in both APIs: a pattern of names, the differing capabilities, the reason. Later rows
+win. From OpenAI's reference, and from refusals that users quote ("Supported values are: ...")."""
 
 SMALLEST_BUDGET = 1024
 
 
-def budget_of(effort: str, limit: int, kept: int | None = None) -> int:
-    """Tokens for an effort under this output limit.
+def effort_to_budget(effort: str, limit: int, kept: int | None = None) -> int:
+    """Thinking tokens for an effort under this output limit.
 
-    Thinking counts towards the limit, so a part of that stays for the answer: half of it where nothing else is said.
+    Thinking counts towards the limit, so a part of it is reserved for the answer: `kept` tokens, or half of the limit.
     """
     room = limit - (limit // 2 if kept is None else kept)
     return max(SMALLEST_BUDGET, min(BUDGETS[effort], room))
 
 
-def effort_of(budget: int) -> str:
+def budget_to_effort(budget: int) -> str:
     """The first effort that is not below this budget."""
     return next((effort for effort in SCALE[2:] if budget <= BUDGETS[effort]), SCALE[-1])
 
 
-def is_bare_switch(reasoning: Reasoning) -> bool:
-    """Is reasoning switched on, without a word on how much?"""
+def has_no_amount(reasoning: Reasoning) -> bool:
+    """Is reasoning switched on without an effort or a budget?"""
     return reasoning.mode == "on" and reasoning.effort is None and reasoning.budget_tokens is None

@@ -1,9 +1,9 @@
-"""Error documents of all vendors, read in one place.
+"""Reads the error documents of all vendors.
 
 Servers that imitate an API answer with errors of many forms: the API's own envelope, the bare error object, FastAPI's
 `detail`, Apigee's `fault`, Azure's `statusCode`, MiniMax's `base_resp`, a list around any of them. They come with an
 HTTP error status, with status 200, and as a frame of a stream. `find_error` recognizes the form; each dialect then
-reads the members in its own words.
+interprets the members.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from toolglot.ir import replace
 from toolglot.wire import json, retry_after
 
 _ANSWER_MEMBERS = ("choices", "output", "candidates", "content", "delta")
-"""Members of answers. A document that has one is no error because of a member `message` or `detail`."""
+"""Members of answers. A document with one of them is not an error, even if it has a `message` or `detail`."""
 
 _STATUS_MEMBERS = ("status_code", "statusCode", "http_status", "status", "code")
 _MESSAGE_MEMBERS = ("message", "Message", "detail", "msg", "faultstring", "title")
 _CODE_MEMBERS = ("code", "status_code", "statusCode", "error_code")
 
-_FINE = ("0", "200")
-"""Codes of documents with a `msg` that tells of no error."""
+_SUCCESS_CODES = ("0", "200")
+"""Codes of documents whose `msg` reports no error."""
 
 _TYPE_MARKS = ("error", "exception")
-"""Parts of a `type` that only errors have: `rate_limit_error`, `BadRequestError`, `ThrottlingException`."""
+"""Substrings of a `type` that only errors have: `rate_limit_error`, `BadRequestError`, `ThrottlingException`."""
 
 _PROBLEM_TYPES = ("about:", "http:", "https:")
-"""How the `type` of RFC 9457's problem details begins."""
+"""Prefixes of the `type` in RFC 9457's problem details."""
 
 LONGEST_PROVIDER_WORDS = 2000
-"""Characters of a provider's reply that follow the message."""
+"""Characters of a provider's reply that are appended to the message."""
 
 LONGEST_UNREAD = 1000
 """Characters of a document without a message that become the message."""
@@ -46,7 +46,7 @@ class ErrorDocument(Struct, frozen=True):
     fields: dict[str, Any]
     outer: dict[str, Any]
     is_enveloped: bool
-    """The error is an object in the member `error`, the form that all APIs share and their clients look for."""
+    """The error is an object in the member `error`, the form that all APIs share and their clients expect."""
 
     @property
     def status(self) -> int:
@@ -56,7 +56,8 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The error's words, with those of a provider or model behind it; its members where it has none."""
+        """The error's message, followed by the reply of a provider or model that it passes on. Without a message, the
+        members as JSON."""
         said = next((self.fields[name] for name in _MESSAGE_MEMBERS if self.fields.get(name)), None)
         if said is None:
             return json.encode_text(self.fields)[:LONGEST_UNREAD]
@@ -70,20 +71,21 @@ class ErrorDocument(Struct, frozen=True):
 
     @property
     def _provider_reply(self) -> Any:
-        """The reply of the provider behind OpenRouter, whose own message is only "Provider returned error"."""
+        """The reply of the provider that OpenRouter called. OpenRouter's own message is only "Provider returned
+        error"."""
         metadata = self.fields.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, dict) else None
         return raw if isinstance(raw, (str, dict)) else None
 
     @property
     def _failed_generation(self) -> str | None:
-        """The call that Groq could not read. Its message only says in which member it stands."""
+        """The call that Groq could not read. Its message only names the member that holds it."""
         written = self.fields.get("failed_generation")
         return written if isinstance(written, str) else None
 
     @property
     def innermost(self) -> dict[str, Any]:
-        """The members of the provider's error, if there is a provider behind this one and it sent any; else its own."""
+        """The members of the provider's error if this error passes one on, else its own."""
         raw = self._provider_reply
         if isinstance(raw, str):
             try:
@@ -95,7 +97,7 @@ class ErrorDocument(Struct, frozen=True):
 
 
 def find_error(value: Any) -> ErrorDocument | None:
-    """The error in a JSON value, or in a list of such; None if the value is something else."""
+    """Find the error in a JSON value or in a list of values; None if there is none."""
     if isinstance(value, list):
         found = next((found for item in value if (found := _find_in_object(item)) is not None), None)
         return None if found is None else replace(found, is_enveloped=False)
@@ -109,7 +111,7 @@ def _find_in_object(value: Any) -> ErrorDocument | None:
     if error:
         if isinstance(error, dict):
             return ErrorDocument(error, value, is_enveloped=True)
-        return ErrorDocument({**value, "message": _text_beside(value, error)}, value, is_enveloped=False)
+        return ErrorDocument({**value, "message": _message_or_error(value, error)}, value, is_enveloped=False)
     if isinstance(fault := value.get("fault"), dict):
         return ErrorDocument(_fault_fields(fault), value, is_enveloped=False)
     if isinstance(base := value.get("base_resp"), dict) and base.get("status_code") and not value.get("choices"):
@@ -124,7 +126,7 @@ def _find_in_object(value: Any) -> ErrorDocument | None:
 
 
 def read_error_document(value: Any) -> ErrorDocument:
-    """The error in a value that is known to be one, whatever its form."""
+    """Read a value that is known to be an error, in any form."""
     found = find_error(value)
     if found is not None:
         return found
@@ -133,20 +135,21 @@ def read_error_document(value: Any) -> ErrorDocument:
     return ErrorDocument(fields, fields, is_enveloped=False)
 
 
-def with_wait(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
-    """The error with the time to wait: of its headers (names in lower case), of Google's details, or of its words; and
-    with what the headers say on whether to ask again."""
+def add_retry_after(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
+    """Add the retry delay from the headers (names in lower case), Google's details or the message, and the value of
+    `x-should-retry`."""
     seconds, date = retry_after.seconds_in(headers), retry_after.date_in(headers)
     if seconds is None:
         seconds = google_retry_delay(fields)
     if seconds is None and date is None and error.retryable:
-        seconds = retry_after.seconds_named(error.message)
+        seconds = retry_after.seconds_in_message(error.message)
     should_retry = retry_after.should_retry_in(headers)
     return replace(error, retry_after=seconds, retry_after_date=date, should_retry=should_retry)
 
 
-def _text_beside(value: dict[str, Any], error: Any) -> Any:
-    """The longer of `error` and `message`: Spring and others write `{"error": "Not Found", "message": "No route"}`."""
+def _message_or_error(value: dict[str, Any], error: Any) -> Any:
+    """`message` if there is one, else `error`. Spring and others write `{"error": "Not Found", "message": "No
+    route"}`."""
     message = value.get("message")
     return message if isinstance(message, str) and message else error
 
@@ -167,8 +170,8 @@ def _is_flat(value: dict[str, Any]) -> bool:
 
 
 def _is_failure(value: dict[str, Any]) -> bool:
-    """Is this `{"code": 500, "msg": "…", "success": false}`, as Z.ai's proxies write it, with status 200 too?"""
-    return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _FINE
+    """Is this `{"code": 500, "msg": "…", "success": false}`? Z.ai's proxies write it, also with status 200."""
+    return _is_text(value.get("msg")) and str(value.get("code") or 0) not in _SUCCESS_CODES
 
 
 def _is_text(value: Any) -> bool:
@@ -176,7 +179,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:
-    """Events of a stream have a `type` too, most with a dot in it, and may have a message that is no error."""
+    """Events of a stream also have a `type`, most with a dot in it, and may have a `message` without being errors."""
     if not isinstance(kind, str) or not kind:
         return True
     if any(mark in kind.lower() for mark in _TYPE_MARKS):
@@ -186,7 +189,7 @@ def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:
 
 
 def _fault_fields(fault: dict[str, Any]) -> dict[str, Any]:
-    """Apigee's `{"faultstring", "detail": {"errorcode"}}` in the usual names."""
+    """Convert Apigee's `{"faultstring", "detail": {"errorcode"}}` to the usual names."""
     detail = fault.get("detail")
     code = detail.get("errorcode") if isinstance(detail, dict) else None
     message = fault.get("faultstring") or fault.get("message")
@@ -206,11 +209,11 @@ _MINIMAX_STATUS = {
     2049: 401,
     2056: 429,  # the limit of a plan
 }
-"""MiniMax's codes, of https://platform.minimax.io/docs/api-reference/errorcode, as HTTP statuses."""
+"""HTTP statuses for MiniMax's codes (https://platform.minimax.io/docs/api-reference/errorcode)."""
 
 
 def _minimax_fields(base: dict[str, Any]) -> dict[str, Any]:
-    """MiniMax's `{"status_code", "status_msg"}` in the usual names."""
+    """Convert MiniMax's `{"status_code", "status_msg"}` to the usual names."""
     code = base["status_code"]
     status = _MINIMAX_STATUS.get(code, 500) if type(code) is int else 500
     return {"message": base.get("status_msg"), "code": str(code), "status": status}
@@ -243,10 +246,10 @@ GOOGLE_KINDS: dict[str, ErrorKind] = {
     "UNAVAILABLE": "overloaded",
     "DEADLINE_EXCEEDED": "timeout",
 }
-"""Names of gRPC codes, in the member `status`."""
+"""Names of gRPC codes in the member `status`."""
 
 GOOGLE_KINDS_OF_REASON: dict[str, ErrorKind] = {
-    # A bad key is answered with 400 INVALID_ARGUMENT; only the detail tells.
+    # Google answers a bad key with 400 INVALID_ARGUMENT; only the detail says more.
     "API_KEY_INVALID": "authentication",
     "API_KEY_EXPIRED": "authentication",
     "BILLING_DISABLED": "billing",
@@ -254,7 +257,7 @@ GOOGLE_KINDS_OF_REASON: dict[str, ErrorKind] = {
 
 
 def google_kind(fields: Mapping[str, Any]) -> ErrorKind | None:
-    """The kind that Google's members name; None for errors of others."""
+    """The kind that Google's members name; None for errors of other vendors."""
     name = fields.get("status")
     of_reason = GOOGLE_KINDS_OF_REASON.get(google_reason(fields) or "")
     return of_reason or (GOOGLE_KINDS.get(name) if isinstance(name, str) else None)

@@ -1,9 +1,9 @@
-"""JSON in and out, strict about what it reads.
+"""Decodes and encodes JSON; strict about what it accepts.
 
-`decode` refuses what is ambiguous or dangerous in a whole document: invalid UTF-8, lone surrogates, NaN, duplicate
-keys, absurd depth, absurd size. Every refusal is a `DecodeError` that says where, as long as the place is found without
-much work: whoever sends what is refused does not decide how long it is looked at. `decode_frame` is the same for one
-event of a stream, where speed counts and a duplicate key is not worth a second look.
+`decode` refuses ambiguous or dangerous documents: invalid UTF-8, lone surrogates, NaN, duplicate keys, excessive depth
+or size. Each refusal is a `DecodeError` with the path, if the path can be found with limited work: a sender of bad
+input must not decide how long it is searched. `decode_frame` does the same for one event of a stream, where speed
+matters and duplicate keys are tolerated.
 """
 
 from __future__ import annotations
@@ -18,65 +18,65 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from toolglot.errors import DecodeError
-from toolglot.wire import large, large_writing
+from toolglot.wire import incremental_encode, incremental_json
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-"""A document larger than this is refused unless the caller raises the limit. A gateway takes half of it, as Anthropic
-does, unless `limits.body` says otherwise."""
+"""A larger document is refused unless the caller raises the limit. A gateway accepts half of it, as Anthropic does,
+unless `limits.body` says otherwise."""
 
 MAX_CONTAINERS = 500_000
-"""So many objects and arrays are more than any model reads. To build them costs a hundred times what their bytes do."""
+"""More objects and arrays than any model reads. Building them costs a hundred times what their bytes cost."""
 
 MAX_MEMBERS = 500_000
-"""Members of all objects of a document. Each takes two microseconds to build, twenty times what an element of an array
-does, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000."""
+"""Members of all objects of a document. Each takes two microseconds to build, twenty times as long as an element of an
+array, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000."""
 
 MAX_VALUES = 2_000_000
 """Members and elements of a document."""
 
 ANSWER_FACTOR = 4
-"""So many times as many a whole answer may have: log probabilities are many small values, and upstreams are chosen by
-the operator."""
+"""A whole answer may have this many times more values: log probabilities are many small values, and the operator
+chooses the upstreams."""
 
 _QUOTE = ord('"')
-_LARGE = 256 * 1024
-"""No smaller document is worth counting."""
+_COUNTED_FROM = 256 * 1024
+"""The values of smaller documents are not counted."""
 
 _SHORT = 4096
-"""Characters that take no time to read."""
+"""Characters that are decoded in negligible time."""
 
-_SOON = 4 * 1024 * 1024
-"""Bytes behind a place up to which all is well, in which that must stand which is wrong."""
+_SEARCH_WINDOW = 4 * 1024 * 1024
+"""Bytes that are searched for an error after the last position known to be valid."""
 
-_TOKENS_READ = 200_000
-"""So many tokens are read in search of a place, a tenth of a second's work; the documents of clients have far fewer."""
+_MAX_TOKENS = 200_000
+"""Tokens that are read to find a path, about a tenth of a second's work. Documents of real clients have far fewer."""
 
 TOO_DEEP = "the JSON is nested too deeply"
 
 encode = msgspec.json.Encoder().encode
-"""A JSON value as compact UTF-8 bytes."""
+"""Encode a JSON value as compact UTF-8."""
 
 
 _decode_any = msgspec.json.Decoder().decode
-_check = msgspec.json.Decoder(msgspec.Raw).decode
-"""Reads all of a document and builds nothing. It does not see numbers out of range and invalid UTF-8."""
+_check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
+"""Parses a document without building anything. It does not detect numbers out of range and invalid UTF-8."""
 
 T = TypeVar("T")
 
 
 def encode_document(value: Any, used_up: str = "") -> bytes:
-    """The same for a value that may be large: in slices, where others wait for the interpreter. The array that is the
-    member `used_up` may be empty afterwards."""
-    return large_writing.encode(value, used_up) if large.shares_interpreter() else encode(value)
+    """Like `encode`, for a value that may be large: in slices if other threads wait for the interpreter. The array in
+    the member `used_up` may be empty afterwards."""
+    return incremental_encode.encode(value, used_up) if incremental_json.shares_interpreter() else encode(value)
 
 
 def encode_text(value: Any) -> str:
-    """A JSON value as compact text."""
+    """Encode a JSON value as compact text."""
     return encode(value).decode()
 
 
 def to_bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
-    """A document given as bytes, as text or as parsed JSON, as bytes."""
+    """Convert a document given as bytes, text or parsed JSON to bytes."""
     if type(data) is bytes:
         return data
     if isinstance(data, str):
@@ -85,60 +85,60 @@ def to_bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
 
 
 def decode_answer(data: bytes | str) -> Any:
-    """The value of an upstream's whole answer, which may have more values than a request. Raises as `decode` does."""
+    """Decode an upstream's whole answer, which may have more values than a request. Raises as `decode` does."""
     return decode(data, factor=ANSWER_FACTOR)
 
 
 def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES, factor: int = 1) -> Any:
-    """The value of a whole JSON document, with `factor` times as many values as a request may have.
+    """Decode a whole document with at most `factor` times as many values as a request may have.
 
     Raises:
-        DecodeError: it is not JSON, or not JSON that one can rely on.
+        DecodeError: the data is not JSON, or not sound JSON.
     """
     raw = to_bytes(data)
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
-    if large.is_large(raw):
+    if incremental_json.is_large(raw):
         _refuse_oversized(raw, factor)
-        reading = large.Reading(raw)
+        reading = incremental_json.IncrementalReader(raw)
         try:
-            value = reading.document()
-        except large.Irregular as irregular:
-            _refuse_from(raw, irregular)
+            value = reading.read_document()
+        except incremental_json.IrregularJsonError as irregular:
+            _refuse_irregular(raw, irregular)
         else:
-            if reading.repeats:
+            if reading.has_repeated_key:
                 _refuse_duplicate_keys(raw)
             return value
     value = _decode_at_once(raw)
     try:
         encoded = encode(value)
-    except RecursionError:  # writing needs a little more room than reading
+    except RecursionError:  # encoding needs a little more stack than decoding
         raise DecodeError("$", TOO_DEEP) from None
-    # A compact document without duplicate keys encodes to the same bytes again. Others differ through whitespace,
-    # escapes and the spelling of numbers, but only a key that was dropped takes its colon with it.
-    if encoded != raw and large.colons(raw) != encoded.count(b":"):
+    # A compact document without duplicate keys encodes to the same bytes again. Others differ in whitespace, escapes or
+    # the spelling of numbers, but only a dropped key changes the number of colons.
+    if encoded != raw and incremental_json.count_colons(raw) != encoded.count(b":"):
         _refuse_duplicate_keys(raw)
     return value
 
 
-def _refuse_from(raw: bytes, irregular: large.Irregular) -> None:
-    """Refuse a document that is all right up to a place, and wrong from there on, if it is wrong at all."""
+def _refuse_irregular(raw: bytes, irregular: incremental_json.IrregularJsonError) -> None:
+    """Raise if the document is invalid after the position up to which it is known to be valid."""
     if irregular.at is not None:
         try:
-            _decode_any(large.joined(irregular.opened, memoryview(raw)[irregular.at :]))
+            _decode_any(incremental_json.join_bytes(irregular.opened, memoryview(raw)[irregular.at :]))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise explain(raw, error, irregular.at, irregular.at - len(irregular.opened)) from None
 
 
 def decode_frame(raw: bytes) -> Any:
-    """The value of one JSON frame; of duplicate keys the last one counts."""
-    if len(raw) > _LARGE:
+    """Decode one JSON frame. The last of duplicate keys wins."""
+    if len(raw) > _COUNTED_FROM:
         _refuse_oversized(raw)
-        if large.is_large(raw):
+        if incremental_json.is_large(raw):
             try:
-                return large.Reading(raw).document()
-            except large.Irregular as irregular:
-                _refuse_from(raw, irregular)
+                return incremental_json.IncrementalReader(raw).read_document()
+            except incremental_json.IrregularJsonError as irregular:
+                _refuse_irregular(raw, irregular)
     return _decode_at_once(raw)
 
 
@@ -150,7 +150,7 @@ def _decode_at_once(raw: bytes) -> Any:
 
 
 class _ValueCounts(msgspec.Struct):
-    """How many values a document has, counted by its marks."""
+    """Number of values in a document, counted by its punctuation."""
 
     containers: int = 0
     members: int = 0
@@ -172,10 +172,10 @@ class _ValueCounts(msgspec.Struct):
 
 
 def _refuse_oversized(raw: bytes, factor: int = 1) -> None:
-    """Refuse more values than anybody means. Marks in texts do not count."""
+    """Refuse a document with too many values. Punctuation inside strings does not count."""
     most = _ValueCounts()
-    for at in range(0, len(raw), large.PIECE):
-        most.add(raw, at, at + large.PIECE)
+    for at in range(0, len(raw), incremental_json.PIECE):
+        most.add(raw, at, at + incremental_json.PIECE)
     if most.problem(factor) is None:
         return
     crowd = _ValueCounts()
@@ -186,12 +186,12 @@ def _refuse_oversized(raw: bytes, factor: int = 1) -> None:
 
 
 def _without_strings(raw: bytes) -> Iterator[bytes]:
-    """What stands outside the strings of a document, piece by piece: whoever decodes in a thread lets go of the
-    interpreter in between."""
+    """Yield the bytes outside the strings of a document piece by piece, so that other threads get the interpreter in
+    between."""
     at, inside = 0, False
     while at < len(raw):
-        end = at + large.SLICE
-        while raw[end - 1 : end] == b"\\" and end < len(raw):  # no escape is cut
+        end = at + incremental_json.SLICE
+        while raw[end - 1 : end] == b"\\" and end < len(raw):  # do not cut an escape
             end += 1
         parts = raw[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         yield b"".join(parts[inside::2])
@@ -199,9 +199,9 @@ def _without_strings(raw: bytes) -> Iterator[bytes]:
         at = end
 
 
-def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """One frame, decoded by a typed decoder."""
-    if len(raw) > _LARGE:
+def decode_typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Decode one frame with a typed decoder."""
+    if len(raw) > _COUNTED_FROM:
         _refuse_oversized(raw, ANSWER_FACTOR)
     try:
         return decoder.decode(raw)
@@ -209,13 +209,13 @@ def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise explain(raw, error) from None
 
 
-_BYTE = re.compile(r" \(byte (\d+)\)")
-_AT = re.compile(r" - at `(.*)`")
+_BYTE_OFFSET = re.compile(r" \(byte (\d+)\)")
+_ERROR_PATH = re.compile(r" - at `(.*)`")
 
 
 def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> DecodeError:
-    """Why these bytes could not be decoded, and at which path. All is well up to `since`, and the places that the error
-    tells are `shift` bytes short of those in the document."""
+    """Build the error for bytes that could not be decoded, with the path. The bytes are valid up to `since`. Byte
+    offsets in the parser's error are `shift` bytes smaller than those in the document."""
     if isinstance(error, RecursionError):
         return DecodeError("$", TOO_DEEP)
     if not raw or raw.isspace():
@@ -225,43 +225,45 @@ def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> Dec
     message = str(error)
     if message.partition(" - ")[0].endswith("out of range"):
         return DecodeError(path_at(raw, _number_out_of_range(raw, since)), "a number that is out of range")
-    if at := _AT.search(message):
+    if at := _ERROR_PATH.search(message):
         return DecodeError(at[1], message[: at.start()])
-    # The parser speaks of a truncated document or an invalid pair; the reader wants to know which half stands alone.
+    # The parser reports a truncated document or an invalid pair; say which surrogate is alone instead.
     if ("truncated" in message or "surrogate" in message) and (surrogate := _lone_surrogate(raw, since)):
         return DecodeError(path_at(raw, surrogate), f"a lone surrogate at byte {surrogate} is not Unicode text")
-    if byte := _BYTE.search(message):
+    if byte := _BYTE_OFFSET.search(message):
         place = int(byte[1]) + shift
-        return DecodeError(path_at(raw, place), _BYTE.sub(f" (byte {place})", message))
+        return DecodeError(path_at(raw, place), _BYTE_OFFSET.sub(f" (byte {place})", message))
     return DecodeError(path_at(raw, len(raw)), f"{message} (byte {len(raw)})")
 
 
 def _invalid_utf8(raw: bytes) -> int | None:
-    """Where the first byte stands that is no UTF-8."""
+    """Offset of the first byte that is not UTF-8; None if there is none."""
     decoder = getincrementaldecoder("utf-8")()
-    for at in range(0, len(raw), large.PIECE):
-        held = len(decoder.getstate()[0])  # of a character that began in the piece before
+    for at in range(0, len(raw), incremental_json.PIECE):
+        held = len(decoder.getstate()[0])  # bytes of a character that began in the previous piece
         try:
-            decoder.decode(raw[at : at + large.PIECE], final=at + large.PIECE >= len(raw))
+            decoder.decode(raw[at : at + incremental_json.PIECE], final=at + incremental_json.PIECE >= len(raw))
         except UnicodeDecodeError as invalid:
             return at - held + invalid.start
     return None
 
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW))
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW)
+)
 
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
-    """Where the first escaped surrogate stands that has no partner; 0 when none does."""
-    # Of a run of backslashes all pairs mean one backslash each; only what is left over begins an escape.
-    near = raw[since : since + _SOON] if since else raw
-    lone = _LONE.search(near.replace(rb"\\", b"  "))
+    """Offset of the first escaped surrogate without a partner; 0 if there is none."""
+    # In a run of backslashes each pair means one backslash; only an odd last one begins an escape.
+    near = raw[since : since + _SEARCH_WINDOW] if since else raw
+    lone = _LONE_SURROGATE.search(near.replace(rb"\\", b"  "))
     return since + lone.start() if lone is not None else 0
 
 
-# Possessive, so that a long string costs no memory for ways back that are never taken. One that does not end reaches to
-# the end, so that it is not tried again from every quote in it.
+# Possessive, so that a long string needs no memory for backtracking. An unterminated string matches to the end of the
+# data, so that it is not tried again from every quote in it.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NUMBER = re.compile(_STRING.pattern + rb"|-?\d[\d.eE+-]*", re.DOTALL)
 
@@ -270,14 +272,14 @@ _HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 
 
 def _may_be_out_of_range(raw: bytes) -> bool:
-    """Whether there may be a number that no machine number can hold."""
-    pieces = range(0, len(raw), large.PIECE)
-    return any(_HUGE_EXPONENT.search(raw, at, at + large.PIECE + 5) is not None for at in pieces)
+    """May the document have a number that no machine number can hold?"""
+    pieces = range(0, len(raw), incremental_json.PIECE)
+    return any(_HUGE_EXPONENT.search(raw, at, at + incremental_json.PIECE + 5) is not None for at in pieces)
 
 
 def _number_out_of_range(raw: bytes, since: int) -> int:
-    """Where the first number stands that no machine number can hold; 0 when that is not soon found."""
-    for match in islice(_NUMBER.finditer(raw, since), _TOKENS_READ):
+    """Offset of the first number that no machine number can hold; 0 if it is not found within the limit."""
+    for match in islice(_NUMBER.finditer(raw, since), _MAX_TOKENS):
         try:
             _decode_any(match[0])
         except msgspec.DecodeError:
@@ -290,11 +292,11 @@ _TOKEN = re.compile(rb'"%b("?)|[{}\[\],:]' % _INSIDE.pattern, re.DOTALL)
 
 
 def _tokens(raw: bytes, end: int) -> Iterator[tuple[bytes, slice]]:
-    """The strings up to there and the marks between them: how each begins, and where it stands. A long string is gone
-    through in pieces."""
+    """Yield the strings and punctuation up to `end`: the first byte of each token and its position. Long strings are
+    read in pieces."""
     at = 0
     while at < end:
-        stop = min(at + large.PIECE, end)
+        stop = min(at + incremental_json.PIECE, end)
         found = _TOKEN.search(raw, at, stop)
         if found is None:
             at = stop
@@ -305,7 +307,7 @@ def _tokens(raw: bytes, end: int) -> Iterator[tuple[bytes, slice]]:
 
 def _string_end(raw: bytes, at: int, end: int) -> int:
     while at < end:
-        found = _INSIDE.match(raw, at, min(at + large.PIECE, end))
+        found = _INSIDE.match(raw, at, min(at + incremental_json.PIECE, end))
         assert found is not None
         at = found.end()
         if at < end and raw[at] == _QUOTE:
@@ -316,17 +318,18 @@ def _string_end(raw: bytes, at: int, end: int) -> int:
 
 
 def object_of(text: str) -> msgspec.Raw | None:
-    """Tool-call arguments as a JSON object to splice into a document, on one line; None when they are not one.
+    """Convert tool-call arguments to a JSON object on one line that can be spliced into a document; None if they are no
+    object.
 
-    Numbers and key order stay as they were written. No arguments at all, or null for them, are the empty object.
+    Numbers and key order keep their spelling. Empty arguments and null become the empty object.
     """
     if text.strip() in ("", "null"):
         return msgspec.Raw(b"{}")
     raw = text.encode("utf-8", "surrogatepass")
     try:
-        if len(raw) > large.SLICE and raw.isascii() and not _may_be_out_of_range(raw):
-            # Nothing is built of it: a million members take seconds otherwise, in one call.
-            if not raw.lstrip().startswith(b"{") or not _check(raw):
+        if len(raw) > incremental_json.SLICE and raw.isascii() and not _may_be_out_of_range(raw):
+            # Only check the syntax: building a million members would take seconds in one call.
+            if not raw.lstrip().startswith(b"{") or not _check_syntax(raw):
                 return None
         elif type(decode_frame(raw)) is not dict:
             return None
@@ -336,13 +339,13 @@ def object_of(text: str) -> msgspec.Raw | None:
 
 
 def plain_object(text: str) -> msgspec.Raw | None:
-    """The same for arguments about which there is nothing to tell, as nearly all are: a small object on one line, in
-    which no key stands twice. None for all others."""
+    """Like `object_of`, but only for arguments that need no note, as nearly all do: a small object on one line without
+    repeated keys. None for all others."""
     if text[:1] != "{" or "\n" in text or "\r" in text:
         return None
     try:
         raw = text.encode()
-        if large.is_large(raw) or type(value := _decode_any(raw)) is not dict:
+        if incremental_json.is_large(raw) or type(value := _decode_any(raw)) is not dict:
             return None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
@@ -350,7 +353,7 @@ def plain_object(text: str) -> msgspec.Raw | None:
 
 
 def is_object(text: str) -> bool:
-    """Would `object_of` find an object here?"""
+    """Would `object_of` return an object for this text?"""
     if len(text) <= _SHORT:
         try:
             if type(_decode_any(text)) is dict:
@@ -361,22 +364,22 @@ def is_object(text: str) -> bool:
 
 
 def has_repeated_key(text: str) -> bool:
-    """Does a key stand twice in an object of this JSON text? False for what is not JSON."""
+    """Does an object in this JSON text repeat a key? False if the text is not JSON."""
     if text.count(":") < 2:
         return False
     raw = text.encode("utf-8", "surrogatepass")
     try:
-        if large.is_large(raw):
-            reading = large.Reading(raw)
-            reading.document()
-            return reading.repeats
-        return large.colons(raw) != encode(_decode_any(raw)).count(b":")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, large.Irregular):
+        if incremental_json.is_large(raw):
+            reading = incremental_json.IncrementalReader(raw)
+            reading.read_document()
+            return reading.has_repeated_key
+        return incremental_json.count_colons(raw) != encode(_decode_any(raw)).count(b":")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, incremental_json.IrregularJsonError):
         return False
 
 
 def repeats_a_key(text: str, value: Any) -> bool:
-    """Does a key stand twice in an object of this JSON text, which says this value?"""
+    """Does an object in this JSON text repeat a key? `value` is the decoded text."""
     return text.count(":") > encode(value).count(b":")
 
 
@@ -384,14 +387,14 @@ _members: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, 
 
 
 def replace_member(raw: bytes, key: str, value: Any) -> bytes:
-    """A JSON object with one member set and every other one left as it is written."""
-    members = typed(raw, _members)
+    """Set one member of a JSON object. All others keep their spelling."""
+    members = decode_typed(raw, _members)
     return _with_member(raw, members, key, encode(value))
 
 
 def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
-    """A JSON object with the member at this place set, if there is one; everything else stays as it is written."""
-    members = typed(raw, _members)
+    """Set the member at this path, if it exists. Everything else keeps its spelling."""
+    members = decode_typed(raw, _members)
     key, *rest = place
     inside = members.get(key)
     if inside is None or (rest and not bytes(inside).lstrip().startswith(b"{")):
@@ -399,36 +402,36 @@ def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
     return _with_member(raw, members, key, replace_at(bytes(inside), rest, value) if rest else encode(value))
 
 
-_SPLICES = 16
-"""So many places are looked at for a member's value before the object is written anew."""
+_MAX_SPLICES = 16
+"""Occurrences of the key that are tried before the whole object is encoded again."""
 
 
 def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) -> bytes:
-    """The object with these bytes as a member's value: put into the place of the old ones, white space and all."""
+    """Replace the bytes of a member's value in place, so that all other bytes stay, including whitespace."""
     if key in members:
         old = bytes(members[key])
-        for found in islice(_member(key).finditer(raw), _SPLICES):
+        for found in islice(_member_pattern(key).finditer(raw), _MAX_SPLICES):
             if raw.startswith(old, found.end()):
                 view = memoryview(raw)
-                spliced = large.joined(view[: found.end()], value, view[found.end() + len(old) :])
-                # The same key may stand deeper down, or twice; then the object itself still has its old value.
-                if bytes(typed(spliced, _members)[key]) == value:
+                spliced = incremental_json.join_bytes(view[: found.end()], value, view[found.end() + len(old) :])
+                # The match may be a nested or repeated key; then the object's own member still has its old value.
+                if bytes(decode_typed(spliced, _members)[key]) == value:
                     return spliced
     members[key] = msgspec.Raw(value)
     return encode(members)
 
 
 @cache
-def _member(key: str) -> re.Pattern[bytes]:
+def _member_pattern(key: str) -> re.Pattern[bytes]:
     return re.compile(rb'"%b"\s*:\s*' % re.escape(key.encode()))
 
 
 def path_at(raw: bytes, offset: int) -> str:
-    """The path of the value that `offset` lies in, as far as the bytes before it tell; `$` when they are too many."""
+    """The path of the value at `offset`, derived from the bytes before it; `$` if they are too many."""
     stack: list[str | int | None] = []
     key: slice | None = None
     tokens = _tokens(raw, offset)
-    for token, place in islice(tokens, _TOKENS_READ):
+    for token, place in islice(tokens, _MAX_TOKENS):
         if token == b"{":
             stack.append(None)
         elif token == b"[":
@@ -444,13 +447,13 @@ def path_at(raw: bytes, offset: int) -> str:
                 stack[-1] = raw[key][1:-1].decode("utf-8", "replace")
         else:
             key = place
-        if len(stack) > 64:  # deep enough for anyone's reading
-            return render(stack)
-    return render(stack) if next(tokens, None) is None else "$"
+        if len(stack) > 64:  # a deeper path helps no reader
+            return render_path(stack)
+    return render_path(stack) if next(tokens, None) is None else "$"
 
 
-def render(parts: list[str | int | None]) -> str:
-    """Path parts as text: `$.messages[0].content`."""
+def render_path(parts: list[str | int | None]) -> str:
+    """Format a path: `$.messages[0].content`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else "" if part is None else f".{part}" for part in parts)
 
 
@@ -458,7 +461,7 @@ def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
     seen: list[set[bytes] | int] = []
     path: list[str | int | None] = []
     last = slice(0)
-    for token, place in islice(_tokens(raw, len(raw)), _TOKENS_READ):
+    for token, place in islice(_tokens(raw, len(raw)), _MAX_TOKENS):
         if token == b"{":
             seen.append(set())
             path.append(None)
@@ -477,7 +480,7 @@ def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
             name = raw[last] if b"\\" not in raw[last] else encode(_decode_any(raw[last]))
             path[-1] = _decode_any(name)
             if name in keys:
-                raise DecodeError(render(path), "this key stands twice in its object")
+                raise DecodeError(render_path(path), "this key stands twice in its object")
             keys.add(name)
         else:
             last = place

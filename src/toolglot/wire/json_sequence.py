@@ -1,4 +1,4 @@
-"""JSON objects in an array, or one after another, out of bytes cut anywhere."""
+"""Reads JSON objects that arrive in an array, or one after another, from bytes cut anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARK = re.compile(rb'["\\{}]')
 
 
 class JsonSequenceReader:
-    """Cuts bytes into objects. Work is linear in the bytes however they are cut."""
+    """Splits bytes into objects. The work is linear in the bytes, however they are cut."""
 
     __slots__ = ("_depth", "_escaped", "_pieces", "_quoted", "_size", "problem")
 
@@ -25,7 +25,7 @@ class JsonSequenceReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         documents: list[bytes] = []
-        begin = 0  # where the open object, or the gap before the next one, begins in `data`
+        begin = 0  # offset in `data` of the open object, or of the gap before the next one
         position = 0
         if self._escaped and data:
             self._escaped, position = False, 1

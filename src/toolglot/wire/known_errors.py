@@ -1,8 +1,8 @@
-"""Errors whose words say more than their status and code: bills that are not paid, requests above a token limit.
+"""Errors whose message says more than their status and code: unpaid bills, requests above a token limit.
 
-`recognize_error` is called on each error that a dialect reads. It corrects the kind, which decides whether a request is
-sent again and in which of its own API's words the client is answered. The texts are those of the vendors, as their
-users' public reports quote them.
+Dialects call `recognize_error` on each error that they read. It corrects the kind, which decides whether a request is
+retried and which error of its own API the client gets. The texts are those of the vendors, as users quote them in
+public reports.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolglot.ir import replace
 from toolglot.wire.context_overflow import LONGEST_TEXT, recognize_overflow
 
 _KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "permission", "rate_limit", "too_large"})
-"""Kinds whose words are read. The others are named by a code of their own."""
+"""Kinds whose message is searched. The others have a code of their own."""
 
 
 class KnownError(NamedTuple):
-    """One vendor's words and the kind of error that they stand for."""
+    """A vendor's wording and the kind of error that it means."""
 
     vendor: str
     pattern: re.Pattern[str]
@@ -32,7 +32,7 @@ def _row(vendor: str, pattern: str, kind: ErrorKind) -> KnownError:
 
 
 KNOWN_ERRORS: tuple[KnownError, ...] = (
-    # More tokens in one request than a minute's budget: waiting never helps.
+    # One request has more tokens than the budget of a minute: waiting never helps.
     _row("Groq, OpenAI", r"request too large for .{1,200}\btokens per min(?:ute)? \(TPM\)", "too_large"),
     _row("Anthropic", r"credit balance is too low", "billing"),  # status 400
     _row("Anthropic", r"reached your specified API usage limits", "billing"),  # status 400
@@ -44,11 +44,11 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
 
 
 def recognize_error(error: ApiError, members: Mapping[str, Any] | None = None) -> ApiError:
-    """The error with the kind that its words stand for, and the code and counts of a context overflow if it is one.
+    """Correct the kind of an error by its message, and add the code and counts of a context overflow if it is one.
 
     Args:
-        error: as its dialect read it.
-        members: the error object of the wire, where its own codes, types and counts stand.
+        error: the error that the dialect read.
+        members: the error object of the wire, which has the vendor's codes, types and counts.
     """
     return recognize_overflow(_correct_kind(error), members)
 
@@ -61,6 +61,6 @@ def _correct_kind(error: ApiError) -> ApiError:
     if kind is None:
         return error
     if kind == "too_large":
-        # The vendor's status and code are those of a rate limit, which clients wait out.
+        # The vendor's status and code are those of a rate limit, and clients would wait and retry.
         return replace(error, kind=kind, status=STATUS[kind], code=REQUEST_TOO_LARGE)
     return replace(error, kind=kind)

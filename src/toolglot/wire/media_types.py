@@ -1,4 +1,4 @@
-"""Media types by the names of files, for URLs that come without one."""
+"""Media types by file extension, for URLs that come without one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BY_SUFFIX = {
 
 
 def media_type_of_url(url: str) -> str | None:
-    """The type that the end of a URL's path stands for; None where it stands for none."""
+    """The media type for the extension of a URL's path; None if it is unknown."""
     try:
         path = urlsplit(url).path
     except ValueError:

@@ -1,4 +1,4 @@
-"""`native` of a node: members that only one dialect understands, and notes on the shape that a node came in.
+"""`native` of a node: members that only one dialect understands, and notes on the original form of the node.
 
 The name of a note begins with `$`.
 """
@@ -11,11 +11,11 @@ from typing import Any
 from toolglot.ir import Native
 
 
-def keep_members(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
-    """`native` with these members of the owner's, and notes on shape, to whose names `$` is prefixed. The dictionary is
+def make_native(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
+    """Build `native` from the owner's members and from notes, whose names get the prefix `$`. The dictionary is
     consumed.
 
-    A member that itself begins with `$` is set apart, so that nothing a peer sends is taken for a note.
+    A received member whose name begins with `$` is stored separately, so that no peer can forge a note.
     """
     if rest and (strange := [key for key in rest if key[:1] == "$"]):
         shape["dollar"] = {key: rest.pop(key) for key in strange}
@@ -25,8 +25,8 @@ def keep_members(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
     return {owner: rest} if rest else {}
 
 
-def kept(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that `keep_members` kept, without the notes."""
+def native_members(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that `make_native` stored, without the notes."""
     if not notes:
         return {}
     fields = {key: value for key, value in notes.items() if not key.startswith("$")}

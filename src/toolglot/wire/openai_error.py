@@ -1,6 +1,6 @@
-"""The error envelope that OpenAI's two APIs and the vendors that imitate them share.
+"""The error envelope of OpenAI's two APIs and of the vendors that imitate them.
 
-`{"error": {"message", "type", "param", "code"}}` is the rule; `error_documents` knows the forms of imitators.
+The usual form is `{"error": {"message", "type", "param", "code"}}`. `error_documents` knows the forms of imitators.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
-from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
+from toolglot.wire.error_documents import add_retry_after, google_field, google_kind, read_error_document
 from toolglot.wire.known_errors import recognize_error
 
-# kind -> (type, code) as OpenAI words them
-_WORDS: dict[ErrorKind, tuple[str, str | None]] = {
+# kind -> OpenAI's (type, code)
+_TYPE_AND_CODE: dict[ErrorKind, tuple[str, str | None]] = {
     "bad_request": ("invalid_request_error", None),
     "authentication": ("invalid_request_error", "invalid_api_key"),
     "billing": ("insufficient_quota", "insufficient_quota"),
@@ -45,7 +45,7 @@ _WORDS: dict[ErrorKind, tuple[str, str | None]] = {
     "timeout": ("server_error", "timeout"),
 }
 
-# what a `code` or `type` means, whoever sent it; the code is looked up first
+# the kind that a `code` or `type` of any vendor means; the code is looked up first
 _KIND_OF_WORD: dict[str, ErrorKind] = {
     "invalid_api_key": "authentication",
     "invalid_authentication": "authentication",
@@ -80,7 +80,7 @@ _KIND_OF_WORD: dict[str, ErrorKind] = {
     "context_length_exceeded": "bad_request",
 }
 
-# The codes that OpenAI's clients may know, beside those of the kinds. Words of other vendors give way to the kind's.
+# Codes that OpenAI's clients may know, besides those of the kinds. A code of another vendor is replaced by the kind's.
 _CODES = frozenset(
     {
         "account_deactivated",
@@ -107,7 +107,7 @@ _CODES = frozenset(
         "bad_tool_call",
         "malformed_tool_call",
         "would_lose",
-        # its gateway's, which would else become the kind's: not everything that is not there is a model
+        # the gateway's own; the kind's code would be wrong (a missing path is not `model_not_found`)
         "bad_encoding",
         "method_not_allowed",
         "no_recording",
@@ -115,17 +115,18 @@ _CODES = frozenset(
         "unknown_path",
         "unsupported_encoding",
     }
-) | {code for _, code in _WORDS.values() if code}
+) | {code for _, code in _TYPE_AND_CODE.values() if code}
 _OWN_CODES = "upstream_"
 
 _CODES_WITH_TYPE = frozenset({CONTEXT_OVERFLOW, REQUEST_TOO_LARGE})
-"""Codes that are given to errors by their words: the type that came with another code says something else."""
+"""Codes that `recognize_error` assigns. The type that came with the vendor's own code no longer fits, so the kind's
+type is written."""
 
-# The one kind for which OpenAI has another status than everybody else.
+# Only for this kind OpenAI's status differs from everyone else's.
 _STATUS: dict[ErrorKind, int] = {**STATUS, "billing": 429}
 
 _FAMILY = ("openai_chat", "openai_responses")
-"""The dialects whose errors are in these words already."""
+"""The dialects whose errors already use OpenAI's types and codes."""
 
 _OVERFLOW_WORDS = re.compile("maximum context length|context window", re.IGNORECASE)
 
@@ -133,8 +134,9 @@ _NO_HEADERS: Mapping[str, str] = {}
 _SCOPES = ("requests", "tokens")
 
 
-def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
-    """The error in a document of any form; `owner` is the dialect that keeps the rest. Header names are lower case."""
+def read_error(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
+    """Read the error in a document of any form. `owner` is the dialect whose native fields hold the rest. Header names
+    must be lower case."""
     document = read_error_document(value)
     fields = document.fields
     word, code, param = fields.get("type"), fields.get("code"), fields.get("param")
@@ -152,20 +154,21 @@ def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _
     )
     error = recognize_error(error, document.innermost)
     if error.kind == "billing" and error.code not in _CODES:
-        # Told by a status or by words, beside a code that means something else (DeepSeek) or a number (OpenRouter).
+        # The status or the message says so. The code means something else (DeepSeek) or is a number (OpenRouter).
         error = replace(error, code=None, native={owner: {}})
-    return with_wait(error, headers, fields)
+    return add_retry_after(error, headers, fields)
 
 
-def _own(error: ApiError) -> dict[str, Any] | None:
-    """What an API of this family said besides; None for an error of anybody else."""
+def _native_fields(error: ApiError) -> dict[str, Any] | None:
+    """Native fields of an error from OpenAI's own APIs; None for an error of any other dialect."""
     return next((error.native[name] for name in _FAMILY if name in error.native), None)
 
 
-def write(error: ApiError) -> dict[str, Any]:
-    """The inner object of the envelope, in OpenAI's words: those of other vendors say nothing to its clients."""
-    word, code = _WORDS[error.kind]
-    own = _own(error)
+def write_error(error: ApiError) -> dict[str, Any]:
+    """Write the inner object of the envelope. Types and codes of other vendors become OpenAI's, the only ones its
+    clients know."""
+    word, code = _TYPE_AND_CODE[error.kind]
+    own = _native_fields(error)
     known = error.code and (own is not None or error.code in _CODES or error.code.startswith(_OWN_CODES))
     return {
         "message": _message(error),
@@ -176,7 +179,8 @@ def write(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's words. Clients that look for a full context window by its words get OpenAI's in front of them."""
+    """The upstream's message. Clients recognize a context overflow by OpenAI's wording, so that wording is put before
+    it."""
     overflow = error.overflow
     if overflow is None or not overflow.is_input_too_long or _OVERFLOW_WORDS.search(error.message):
         return error.message
@@ -187,24 +191,25 @@ def _message(error: ApiError) -> str:
 
 
 def _status(error: ApiError) -> int:
-    """OpenAI's own status, and the server errors of others; what others say of a bad request, the kind says."""
-    if _own(error) is not None or (500 <= error.status < 600 and error.status != 529):
+    """The HTTP status for OpenAI's clients: the upstream's if it is OpenAI's own or a server error, else that of the
+    kind."""
+    if _native_fields(error) is not None or (500 <= error.status < 600 and error.status != 529):
         return error_status(error)
     return _STATUS[error.kind]
 
 
 def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str) -> ApiError:
-    """An HTTP error reply. Bodies that are not JSON (a proxy's page) become the message."""
+    """Read an HTTP error reply. A body that is not JSON, such as a proxy's page, becomes the message."""
     lower = {name.lower(): value for name, value in headers.items()}
     try:
-        error = read(json.decode_frame(body), owner, status, lower)
+        error = read_error(json.decode_frame(body), owner, status, lower)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:2000] or f"HTTP status {status}"
         error = recognize_error(
             ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
         )
-        error = with_wait(error, lower, {})
+        error = add_retry_after(error, lower, {})
     return replace(
         error,
         limits=tuple(limit for scope in _SCOPES if (limit := _rate_limit(lower, scope))),
@@ -215,22 +220,21 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
 def encode_http(error: ApiError) -> HttpError:
     headers: dict[str, str | None] = {
         "content-type": "application/json",
-        **_waiting(error),
+        **_retry_headers(error),
         "x-request-id": error.request_id,
     }
     for limit in error.limits:
         for name in ("limit", "remaining", "reset"):
             headers[f"x-ratelimit-{name}-{limit.scope}"] = getattr(limit, name)
     safe = {name: safe for name, value in headers.items() if (safe := header_value(value)) is not None}
-    return HttpError(_status(error), safe, json.encode({"error": write(error)}))
+    return HttpError(_status(error), safe, json.encode({"error": write_error(error)}))
 
 
-def _waiting(error: ApiError) -> dict[str, str | None]:
-    """`retry-after` in whole seconds, as HTTP has it, a fraction beside it in OpenAI's own header, and whether to ask
-    again at all."""
+def _retry_headers(error: ApiError) -> dict[str, str | None]:
+    """`retry-after` in whole seconds, the exact wait in OpenAI's `retry-after-ms`, and `x-should-retry`."""
     wait, whole = error.retry_after, retry_after.whole_seconds(error)
     exact = {} if wait is None or whole is None or wait >= whole else {"retry-after-ms": str(ceil(wait * 1000))}
-    return {**retry_after.written(error), **exact, **retry_after.should_retry_header(error)}
+    return {**retry_after.retry_after_header(error), **exact, **retry_after.should_retry_header(error)}
 
 
 def _rate_limit(headers: Mapping[str, str], scope: str) -> RateLimit | None:

@@ -1,4 +1,4 @@
-"""What OpenAI's two APIs demand of some fields alike."""
+"""Fields that OpenAI's two APIs share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.receipt import UNREAD, Loss, Receipt
 from toolglot.wire import json
 
 MAX_IDENTIFIER = 64
-"""Characters of a `safety_identifier`, and of the older `user`."""
+"""Characters of `safety_identifier`, and of the older `user`."""
 
 REQUEST_HEADERS = frozenset(
     {"openai-organization", "openai-project", "openai-beta", "idempotency-key", "x-client-request-id"}
@@ -22,8 +22,8 @@ RESPONSE_HEADERS = ("openai-", "x-ratelimit-", "x-request-id")
 _EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html"}
 
 
-def identifier(user: str, receipt: Receipt) -> str:
-    """The name of a user, hashed if it is too long (that of Claude Code is a JSON object)."""
+def encode_identifier(user: str, receipt: Receipt) -> str:
+    """The identifier of a user, hashed if it is too long (Claude Code's is a JSON object)."""
     if len(user) <= MAX_IDENTIFIER:
         return user
     receipt.note("user", "hashed", f"an identifier has at most {MAX_IDENTIFIER} characters")
@@ -31,11 +31,11 @@ def identifier(user: str, receipt: Receipt) -> str:
 
 
 TIERS = frozenset({"auto", "default", "fast", "flex", "priority", "scale"})
-"""The service tiers that OpenAI's APIs know; the IR uses the same words."""
+"""The service tiers of OpenAI's APIs. The IR uses the same names."""
 
 
-def service_tier(tier: str | None, receipt: Receipt) -> str | None:
-    """The tier of a request of another dialect, if OpenAI's APIs know it: they refuse any other."""
+def encode_service_tier(tier: str | None, receipt: Receipt) -> str | None:
+    """The tier of another dialect's request if OpenAI's APIs know it. They refuse any other."""
     if tier is None or tier in TIERS:
         return tier
     receipt.loss("service_tier", tier, "OpenAI's APIs have no such tier")
@@ -43,7 +43,7 @@ def service_tier(tier: str | None, receipt: Receipt) -> str | None:
 
 
 BREAKPOINT_MODELS = r"(^|/)gpt-(5\.([6-9]|\d\d)|[6-9]|1\d)(?!\d)"
-"""The models that know `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later ones."""
+"""Models that know `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later."""
 
 SAMPLING_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
     (
@@ -57,17 +57,17 @@ SAMPLING_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
         "the effort of GPT-5.1 and 5.2 is none unless a request says otherwise (litellm #17011, langchain #35424)",
     ),
 )
-"""Which of OpenAI's reasoning models take sampling parameters after all, and when."""
+"""OpenAI's reasoning models that accept sampling parameters, and the conditions."""
 
 PROMPT_CACHE = {"key": "prompt_cache_key", "retention": "prompt_cache_retention", "options": "prompt_cache_options"}
-"""The fields of `PromptCache` and the members of a request that they stand in."""
+"""The fields of `PromptCache` and their members in a request."""
 
 
 _PROMPT_CACHE_TYPES = {"key": str, "retention": str, "options": dict}
 
 
 def take_prompt_cache(members: dict[str, Any]) -> PromptCache | None:
-    """How the prompt is to be cached; what cannot be written again exactly stays with the members."""
+    """Move the cache settings out of the members. A value that could not be written back exactly stays."""
     kinds = _PROMPT_CACHE_TYPES
     found = {name: members.pop(key) for name, key in PROMPT_CACHE.items() if isinstance(members.get(key), kinds[name])}
     return PromptCache(**found) if found else None
@@ -79,8 +79,8 @@ def write_prompt_cache(wanted: PromptCache | None) -> dict[str, Any]:
     return {key: value for name, key in PROMPT_CACHE.items() if (value := getattr(wanted, name)) is not None}
 
 
-def schema_in_text(text: str) -> dict[str, Any] | None:
-    """The schema of a tool's parameters that came as JSON text; None where it is no object."""
+def parse_schema_text(text: str) -> dict[str, Any] | None:
+    """Parse a tool's schema that came as JSON text; None if it is not an object."""
     try:
         schema = json.decode(text.encode("utf-8", "surrogatepass"))
     except DecodeError:
@@ -88,10 +88,10 @@ def schema_in_text(text: str) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
-def schema_as_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
-    """The text that a schema came as, while it still is the same schema."""
+def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
+    """The text that a schema came as; None if it was no text, or if the schema has changed."""
     text = notes.get("$schema_text")
-    return text if isinstance(text, str) and schema_in_text(text) == schema else None
+    return text if isinstance(text, str) and parse_schema_text(text) == schema else None
 
 
 SCHEMA_NOTES: dict[str, Any] = {
@@ -100,24 +100,24 @@ SCHEMA_NOTES: dict[str, Any] = {
 """The note on a tool whose schema came as text."""
 
 
-def file_name(media_type: str | None) -> str:
-    """A name for file data that has none: the API refuses it without."""
+def default_file_name(media_type: str | None) -> str:
+    """A name for file data without one. The API refuses a file without a name."""
     known = media_type or "application/pdf"
     return f"document.{_EXTENSIONS.get(known, known.partition('/')[2])}"
 
 
-# What Structured Outputs documents as supported. Whatever else stands in a schema, strict mode refuses.
-_WORDS = frozenset(
+# Keywords that Structured Outputs documents as supported. Strict mode refuses any other.
+_STRICT_KEYWORDS = frozenset(
     {"$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description", "enum", "title", "type"}
     | {"items", "maxItems", "minItems", "properties", "required"}
     | {"exclusiveMaximum", "exclusiveMinimum", "format", "maximum", "minimum", "multipleOf", "pattern"}
 )
-_FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
+_STRICT_FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
 _MAPS = ("properties", "$defs", "definitions")
 
 
-def takes_strict(schema: Any) -> bool:
-    """Is this schema within the subset that strict mode takes? Its root is an object, and nothing recurses here."""
+def fits_strict_mode(schema: Any) -> bool:
+    """Does strict mode accept this schema? Its root must be an object. The walk does not recurse."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
         return False
     waiting: list[Any] = [schema]
@@ -134,7 +134,7 @@ def takes_strict(schema: Any) -> bool:
 
 
 def _is_strict_node(node: dict[str, Any]) -> bool:
-    if not node.keys() <= _WORDS or ("format" in node and str(node["format"]) not in _FORMATS):
+    if not node.keys() <= _STRICT_KEYWORDS or ("format" in node and str(node["format"]) not in _STRICT_FORMATS):
         return False
     if not all(isinstance(node.get(key, {}), dict) for key in _MAPS) or not isinstance(node.get("anyOf", []), list):
         return False
@@ -146,9 +146,10 @@ def _is_strict_node(node: dict[str, Any]) -> bool:
     return node.get("additionalProperties") is False and names == set(node.get("properties", {}))
 
 
-def strictness(schema: Any, receipt: Receipt) -> bool | None:
-    """`strict` for a schema that its sender expects to be enforced, though its wire has no word for that."""
-    if takes_strict(schema):
+def encode_strict(schema: Any, receipt: Receipt) -> bool | None:
+    """`strict` for a schema that its sender expects to be enforced, though the sender's wire format has no such
+    member."""
+    if fits_strict_mode(schema):
         return True
     why = "strict mode does not take this schema; the model is asked for it and nothing enforces it"
     receipt.loss("response_format.schema", "an enforced schema", why)

@@ -1,5 +1,4 @@
-"""Log probabilities of tokens, as both of OpenAI's APIs have them: entries with `token`, `logprob`, `bytes`, and the
-likeliest tokens in `top_logprobs`."""
+"""Log probabilities of tokens in OpenAI's two APIs: entries with `token`, `logprob`, `bytes` and `top_logprobs`."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from toolglot.ir import TokenLogprob
 
 
 def read_logprobs(entries: Any) -> tuple[TokenLogprob, ...] | None:
-    """The tokens; None where an entry is no such thing."""
+    """Read the entries; None if one of them has another form."""
     if not isinstance(entries, list):
         return None
     read = [_read(entry) for entry in entries]
@@ -43,7 +42,7 @@ _KNOWN = frozenset({"token", "logprob", "bytes", "top_logprobs"})
 
 
 def unread_members(entries: Any) -> list[dict[str, Any]]:
-    """Members of the entries that `read_logprobs` does not read; empty if there are none."""
+    """Members of the entries that `read_logprobs` does not read."""
     listed = [entry for entry in entries or () if isinstance(entry, dict)] if isinstance(entries, list) else []
     tops = [top for entry in listed for top in entry.get("top_logprobs") or () if isinstance(top, dict)]
     return [

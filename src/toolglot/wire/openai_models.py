@@ -1,7 +1,7 @@
-"""`GET /v1/models` as OpenAI's two APIs serve it, and as the many servers that imitate them tell more in it.
+"""`GET /v1/models` of OpenAI's two APIs and of the servers that imitate them.
 
-OpenAI's own list has a name, a date and an owner. Others add the window and the abilities, each under other names;
-those in use are read, and of them the commonest are written.
+OpenAI's own list has a name, a date and an owner. Other servers add the context window and abilities under various
+names. All names in use are read; the most common ones are written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolglot.wire import json
 
 PATH = "/v1/models"
 
-# Paths to what a model's entry tells, the likelier first. vLLM has `max_model_len`, OpenRouter and Together
+# Paths to the members of a model's entry, the likeliest first. vLLM has `max_model_len`, OpenRouter and Together
 # `context_length`, Groq `context_window`, LM Studio and Mistral `max_context_length`, llama.cpp `meta`.
 _WINDOWS = (
     ("max_model_len",),
@@ -35,7 +35,7 @@ _INPUT_NAMES = {"text": "text", "image": "image", "document": "file", "audio": "
 
 
 def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
-    """The whole list: this API has no pages."""
+    """This API has no pages, so the list is always whole."""
     return json.encode({"object": "list", "data": [_entry(model) for model in models]})
 
 
@@ -63,10 +63,10 @@ def _entry(model: ModelInfo) -> dict[str, Any]:
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
-    """The models of a list; an entry that cannot be read is left out.
+    """Read the models of a list. An entry that cannot be read is skipped.
 
     Raises:
-        DecodeError: this is no list of models.
+        DecodeError: the data is not a list of models.
     """
     document = json.decode(data)
     listed = document if isinstance(document, list) else None  # Together's list is bare

@@ -1,7 +1,7 @@
 """`usage` of OpenAI's two APIs, which differ in the names of their members.
 
 Servers that imitate Chat Completions differ in more: where they count the cache, and whether reasoning is part of the
-output. These names are read wherever they stand:
+output. These names are read in any place:
 
 - Reads from the cache: `cached_tokens`; `cache_read_input_tokens` (LiteLLM), `prompt_cache_hit_tokens` (DeepSeek),
   `num_cached_tokens` (Mistral, vLLM).
@@ -10,12 +10,11 @@ output. These names are read wherever they stand:
 - Lifetimes of writes: `cache_write_tokens_details` (OpenAI: 30 minutes, 12 hours), `cache_creation_token_details`
   (LiteLLM) and `cache_creation` (Anthropic: 5 minutes, 1 hour).
 
-xAI leaves reasoning out of the output and counts it apart; Google's endpoint leaves it out and tells it in the total
-alone. Some gateways to Claude leave out of the prompt what was read from and written to the cache; their total may hold
-it nevertheless.
+xAI counts reasoning separately from the output. Google's endpoint leaves it out of the output and includes it only in
+the total. Some gateways to Claude leave cache reads and writes out of the prompt; their total may still include them.
 
-Where one of input and output is missing, the total tells it. What is beyond the output is reasoning only if the output
-was reported: a missing output is no output of 0.
+If input or output is missing, it is computed from the total. Tokens beyond the output are reasoning only if the output
+was reported: a missing output is not an output of 0.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.ir import Usage, sum_counts
-from toolglot.wire.usage import CountNames, Path, UsageReader, original, read_plain, with_original
+from toolglot.wire.usage import CountNames, Path, UsageReader, read_plain, unchanged_original, with_original
 
 _TOTAL = ("total_tokens",)
 
@@ -46,13 +45,13 @@ class UsageNames(Struct, frozen=True, kw_only=True):
     implied: tuple[Path, ...]
     """Members that follow from the others."""
     tells_lifetimes: bool
-    """The API itself has a member for the lifetimes of writes."""
+    """The API itself has a member for the lifetimes of cache writes."""
     details_required: bool
-    """The API's types require the counts within `details`: one that was not reported is written as 0."""
+    """The API's types require the counts within `details`: an unreported count is written as 0."""
     plain: CountNames
     """The members that the API itself has."""
     order: tuple[str, ...] = ()
-    """The members as the API writes them, where the details do not follow their sum."""
+    """The order of members, if the details do not follow their sum."""
 
     def decode(self, usage: Any, where: str = "$.usage") -> Usage:
         found = read_plain(usage, self.plain)
@@ -105,11 +104,11 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         long: int | None,
         reasoning: int | None,
     ) -> Usage:
-        """The usage that these members tell; `rest` are those that no count was read from."""
+        """Build the usage from these counts. `rest` has the members that are not counts."""
         cached = (read or 0) + (written or 0)
         tokens, output = prompt, completion
-        if not _add_up(prompt, completion, cached, reasoning, total):
-            prompt, completion = _from_total(prompt, completion, cached, total)
+        if not _is_consistent(prompt, completion, cached, reasoning, total):
+            prompt, completion = _fill_from_total(prompt, completion, cached, total)
             tokens, output, reasoning = _whole_counts(prompt, completion, cached, reasoning, total)
         if total and total != (tokens or 0) + (output or 0):
             rest[_TOTAL[0]] = total
@@ -124,7 +123,7 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         )
 
     def encode(self, usage: Usage) -> dict[str, Any]:
-        if (came := original(usage, self.owner, self.decode)) is not None:
+        if (came := unchanged_original(usage, self.owner, self.decode)) is not None:
             return came
         tokens, output = usage.input_tokens or 0, usage.output_tokens or 0
         if not self.details_required and _details_of(usage) == _NO_DETAILS:
@@ -144,7 +143,7 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         return {name: written[name] for name in self.order or written if written[name] != {}}
 
     def _details(self, usage: Usage) -> dict[str, Any]:
-        """What was read from the cache and written to it."""
+        """Tokens read from the cache and written to it."""
         read, written = usage.cached_tokens, usage.cache_write_tokens
         if self.details_required:
             counts: dict[str, Any] = {"cached_tokens": read or 0, "cache_write_tokens": written or 0}
@@ -171,24 +170,25 @@ _NO_DETAILS = (None,) * 4
 
 
 def _shape(usage: dict[str, Any]) -> tuple[Path, ...]:
-    """The members and the members of these: a server's are nearly always the same."""
+    """The names of the members and of nested members. They are nearly always the same for one server."""
     return (tuple(usage), *[(name, *value) for name, value in usage.items() if type(value) is dict])
 
 
 _MOST_SHAPES, _MOST_CHARACTERS = 256, 2048
-_narrowed: dict[tuple[str, tuple[Path, ...]], UsageNames] = {}
-"""The names of an API that a usage object of some shape has. Servers choose the shapes: few small ones are kept."""
+_narrowed_names: dict[tuple[str, tuple[Path, ...]], UsageNames] = {}
+"""The names that usage objects of a shape have, by owner and shape. Servers choose the shapes, so only few small ones
+are cached."""
 
 
 def _names_in(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
-    """Only those names that a usage object of this shape has, so that reading it looks for no others."""
-    found = _narrowed.get((names.owner, shape))
+    """Limit the names to those that a usage object of this shape has, so that reading it looks for no others."""
+    found = _narrowed_names.get((names.owner, shape))
     if found is None:
         found = _narrow(names, shape)
-        if len(_narrowed) >= _MOST_SHAPES:
-            _narrowed.clear()
+        if len(_narrowed_names) >= _MOST_SHAPES:
+            _narrowed_names.clear()
         if sum(len(name) + 1 for members in shape for name in members) <= _MOST_CHARACTERS:
-            _narrowed[names.owner, shape] = found
+            _narrowed_names[names.owner, shape] = found
     return found
 
 
@@ -203,17 +203,19 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
     return replace(names, **{group: tuple([path for path in getattr(names, group) if is_in(path)]) for group in groups})
 
 
-def _add_up(prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None) -> bool:
-    """Are these counts as OpenAI writes them: the total is input and output, and both hold their details?"""
+def _is_consistent(
+    prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
+) -> bool:
+    """Do the counts add up as OpenAI's do? The total is input plus output, and both include their details."""
     if prompt is None or completion is None or cached > prompt or total != prompt + completion:
         return False
     return reasoning is None or reasoning <= completion
 
 
-def _from_total(
+def _fill_from_total(
     prompt: int | None, completion: int | None, cached: int, total: int | None
 ) -> tuple[int | None, int | None]:
-    """Input and output, with the one that is missing taken from the total."""
+    """Input and output; a missing one is computed from the total."""
     if total is None or (prompt is None) == (completion is None):
         return prompt, completion
     if prompt is None:
@@ -228,13 +230,13 @@ def _from_total(
 def _whole_counts(
     prompt: int | None, completion: int | None, cached: int, reasoning: int | None, total: int | None
 ) -> tuple[int | None, int | None, int | None]:
-    """The input with its cache, the output with its reasoning, and the reasoning."""
+    """The input including its cache, the output including its reasoning, and the reasoning."""
     known, written, whole = prompt or 0, completion or 0, total or 0
-    apart = _cache_apart(known, written, cached, reasoning or 0, whole)
+    apart = _uncounted_cache(known, written, cached, reasoning or 0, whole)
     tokens = known + apart if apart else prompt
     in_total = known + (apart if whole - known - written >= apart else 0)
     beyond = whole - in_total - written
-    # What is more than the output is no part of it, whatever the total holds (Perplexity's leaves it out).
+    # Reasoning larger than the output is not part of it, whatever the total says (Perplexity's leaves it out).
     if reasoning and (beyond == reasoning or reasoning > written):
         return tokens, written + reasoning, reasoning
     if reasoning is None and completion is not None and beyond > 0 and in_total:
@@ -242,8 +244,8 @@ def _whole_counts(
     return tokens, completion, reasoning
 
 
-def _cache_apart(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
-    """How many of the tokens that were read from and written to the cache are no part of the prompt: all or none."""
+def _uncounted_cache(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
+    """Number of cache tokens that the prompt does not include: all of them or 0."""
     beyond = total - prompt - completion
     apart = cached > prompt or (beyond != reasoning and beyond in (cached, cached + reasoning))
     return cached if apart else 0
@@ -258,7 +260,7 @@ def usage_names(
     details_required: bool = False,
     details_last: bool = False,
 ) -> UsageNames:
-    """The names of an API that calls its tokens so (`prompt_tokens`, `completion_tokens`)."""
+    """Names of an API from its names for input and output tokens (`prompt_tokens`, `completion_tokens`)."""
     details, produced = f"{tokens_in}_details", f"{tokens_out}_details"
     lifetimes = (
         ((details, "cache_write_tokens_details"), "ttl_12h_tokens", "ttl_30m_tokens"),
@@ -292,7 +294,7 @@ def usage_names(
 
 
 def _plain_names(names: UsageNames) -> CountNames:
-    """The first name of each count is the API's own. With another one, a second look has to decide between them."""
+    """The first name of each count is the API's own. Any other name needs a `UsageReader` to choose between them."""
     own = {
         names.input: "input",
         names.output: "output",

@@ -1,4 +1,4 @@
-"""Keys that stand twice in the arguments of a tool call."""
+"""Reports repeated keys in the arguments of a tool call."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from toolglot.wire import json
 
 
 def note_repeated_keys(arguments: str, where: str, receipt: Receipt) -> None:
-    """Note arguments that name a member twice, where they become an object: most readers keep the last value."""
+    """Note a repeated key in arguments that become an object: most readers keep the last value."""
     if json.has_repeated_key(arguments):
         receipt.note(where, "a repeated key of the arguments", "readers of an object mostly keep its last value")

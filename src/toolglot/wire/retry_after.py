@@ -1,6 +1,6 @@
-"""How long a client should wait: the header `retry-after`, in seconds or until a date, and waits named in messages.
+"""Retry delays: the header `retry-after`, in seconds or as a date, and delays named in messages.
 
-How long it is until a date only a clock can tell, and the core has none: a date is carried as it is.
+The core has no clock, so a date is passed on as it is.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from math import ceil
 from toolglot.errors import ApiError, header_value
 
 LONGEST_WAIT = 86_400
-"""Seconds; no client waits longer."""
+"""Seconds. No client waits longer."""
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-"""How units begin, the longer beginnings first."""
+"""Seconds by the beginning of a unit's name, longer beginnings first."""
 _AMOUNT = (
     r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s?"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
@@ -29,24 +29,24 @@ _NAMED_WAIT = re.compile(
 )
 _ONE_AMOUNT = re.compile(_AMOUNT, re.IGNORECASE)
 _SEARCHED = 4000
-"""Characters of a message in which a wait is looked for."""
+"""Characters of a message that are searched."""
 
 
-def seconds_named(message: str) -> float | None:
-    """The wait that a message names, as vendors word it: "Please try again in 6m0.5s", "Please retry after 26 seconds",
-    "Please wait 28 seconds before retrying"."""
+def seconds_in_message(message: str) -> float | None:
+    """The delay that a message names, in the wording of vendors: "Please try again in 6m0.5s", "Please retry after 26
+    seconds", "Please wait 28 seconds before retrying"."""
     found = _NAMED_WAIT.search(message, 0, _SEARCHED)
     if found is None:
         return None
-    return sum(float(amount) * _seconds_of(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
+    return sum(float(amount) * _seconds_per_unit(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
 
 
-def _seconds_of(unit: str) -> float:
+def _seconds_per_unit(unit: str) -> float:
     return next(seconds for beginning, seconds in _UNITS.items() if unit.startswith(beginning))
 
 
 def seconds_of_duration(text: str) -> float | None:
-    """A duration as Protocol Buffers write it in JSON: `3.5s`."""
+    """Parse a duration in the JSON form of Protocol Buffers: `3.5s`."""
     return float(text[:-1]) if text.endswith("s") and _SECONDS.fullmatch(text[:-1]) else None
 
 
@@ -72,23 +72,23 @@ _SHOULD_RETRY = {"true": True, "false": False}
 
 
 def should_retry_in(headers: Mapping[str, str]) -> bool | None:
-    """What `x-should-retry` says, by which OpenAI's and Anthropic's servers overrule the status."""
+    """The value of `x-should-retry`, with which OpenAI's and Anthropic's servers override the status."""
     return _SHOULD_RETRY.get(headers.get("x-should-retry", "").strip().lower())
 
 
 def should_retry_header(error: ApiError) -> dict[str, str]:
-    """`x-should-retry` for this error, for clients that read it; empty when nothing is said."""
+    """`x-should-retry` for this error; empty if the upstream did not say."""
     return {} if error.should_retry is None else {"x-should-retry": "true" if error.should_retry else "false"}
 
 
 def whole_seconds(error: ApiError) -> int | None:
-    """Seconds to wait as HTTP has them: whole ones, rounded up."""
+    """The delay in whole seconds, rounded up, as HTTP requires."""
     wait = error.retry_after
     return ceil(min(wait, LONGEST_WAIT)) if wait is not None and wait >= 0 else None
 
 
-def written(error: ApiError) -> dict[str, str]:
-    """The header for this error; empty when nobody said how long."""
+def retry_after_header(error: ApiError) -> dict[str, str]:
+    """`retry-after` for this error; empty if the delay is unknown."""
     seconds = whole_seconds(error)
     value = str(seconds) if seconds is not None else header_value(error.retry_after_date)
     return {} if value is None else {"retry-after": value}

@@ -1,9 +1,9 @@
 """Server-sent events: bytes cut anywhere -> (event name, data), as the WHATWG specification says.
 
-Line ends may be LF, CRLF or CR; a byte-order mark, comments and unknown fields are skipped; several `data` lines are
-joined by LF. The specification also skips lines that are no field at all; a reader can ask for them: proxies write
-errors among events without `data:`, and bytes in front of `data:` hide a part of the answer. Work is linear in the
-bytes however they are cut, and one event may not grow past `limit`.
+Line ends may be LF, CRLF or CR. A byte-order mark, comments and unknown fields are skipped. Several `data` lines are
+joined by LF. The specification also skips lines that are no field at all. A reader can ask for them, because proxies
+write errors among events without `data:`, and bytes in front of `data:` hide a part of the answer. The work is linear
+in the bytes, however they are cut, and an event larger than `limit` is refused.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Frame = tuple[bytes, bytes]
 """(event name or empty, data)."""
 
 STRAY = b"\n"
-"""The event name, which none can have, of lines that are no field of an event."""
+"""The event name of stray lines, which are no field of an event. No real event can have this name."""
 _FIELD = re.compile(rb":|(?!error: ?[{])[A-Za-z][A-Za-z0-9_-]*(?<!data)(?=:|$)|data(?=:|$)")
-"""The beginning of a comment or a field. What ends in `data` is one behind other bytes, and llama.cpp wrote its errors
-as a field of their own (ggml-org/llama.cpp, `server_sent_event`)."""
+"""Matches the beginning of a comment or a field. A name that ends in `data` is not a field but `data:` after other
+bytes, and llama.cpp wrote its errors as a field of their own (ggml-org/llama.cpp, `server_sent_event`)."""
 
 
 class SseReader:
-    """`keeps_stray`: lines that are no field come as a frame named `STRAY`."""
+    """Reads events. With `keeps_stray`, lines that are no field are returned as a frame named `STRAY`."""
 
     __slots__ = (
         "_after_cr",
@@ -46,16 +46,16 @@ class SseReader:
         self._limit = limit
         self._keeps_stray = keeps_stray
         self._stray: list[bytes] = []
-        self._held: list[bytes] = []  # pieces of a line whose end has not come yet
+        self._held: list[bytes] = []  # pieces of an incomplete line
         self._size = 0  # bytes held in pieces and data lines
         self._event = b""
         self._data: list[bytes] = []
         self._after_cr = False
         self._started = False
-        self._between = False  # nothing is held: the next byte begins an event
+        self._between = False  # nothing is buffered: the next byte begins an event
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """The events that end within this chunk."""
+        """Return the events that end within this chunk."""
         # Servers mostly send one event in one piece.
         if self._between and chunk.endswith(b"\n\n") and b"\r" not in chunk and len(chunk) <= self._limit:
             last = len(chunk) - 2
@@ -115,7 +115,8 @@ class SseReader:
         return frames
 
     def close(self) -> list[Frame]:
-        """The event that the end of the stream cut short, if any: whether its data is whole, its reader must tell."""
+        """Return the event that the end of the stream cut short, if any. The caller must check whether its data is
+        complete."""
         if not self._started and self._held:
             self._started = True
         return self.feed(b"\n\n") if self._held or self._data or self._stray else []
@@ -133,13 +134,13 @@ class SseReader:
 
 
 def is_event_stream(data: bytes) -> bool:
-    """Do these bytes begin as server-sent events do?"""
+    """Does the data begin like server-sent events?"""
     return data.removeprefix(BYTE_ORDER_MARK).lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
 def error_document(body: bytes) -> bytes:
-    """The document in the body of an error: without a byte-order mark, and out of the event that some servers write
-    where a stream was asked for."""
+    """The document in the body of an error, without a byte-order mark. Some servers write it as an event if a stream
+    was requested."""
     body = body.removeprefix(BYTE_ORDER_MARK)
     if not is_event_stream(body):
         return body
@@ -147,30 +148,29 @@ def error_document(body: bytes) -> bytes:
     return next((data for _, data in (*reader.feed(body), *reader.close())), body)
 
 
-def parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
-    """One event on the wire, for whoever puts several together: the data may be large."""
+def frame_parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
+    """One event as separate parts, for callers that join several events: the data may be large."""
     return b"event: %b\ndata: " % event, data, b"\n\n"
 
 
 def frame(data: bytes, event: bytes = b"") -> bytes:
-    """One event on the wire."""
+    """Encode one event."""
     return b"event: %b\ndata: %b\n\n" % (event, data) if event else b"data: %b\n\n" % data
 
 
 _ENDS = (b"\n\r\n", b"\n\n", b"\r\r")
-"""Two line ends one after the other; of the first, if it is a CRLF, the second half. An LF with a lone CR after it is
-not among them: nobody writes it, and whether the CR is a whole line end only the next byte can tell.
-"""
+"""Two consecutive line ends; if the first one is a CRLF, only its LF counts. An LF followed by a lone CR is not listed:
+no server writes it, and only the next byte would tell whether the CR is a whole line end."""
 _END = re.compile(b"|".join(_ENDS))
 
 
 def end_of_frames(data: bytearray, start: int) -> int:
-    """Where the last whole event ends that ends after `start`, else 0."""
+    """Offset where the last complete event ends, looking only at ends after `start`; 0 if there is none."""
     return max(data.rfind(mark, start) + len(mark) if data.find(mark, start) >= 0 else 0 for mark in _ENDS)
 
 
 def split_frames(data: bytes) -> list[bytes]:
-    """The events one by one, each with the blank line that ends it; what comes after the last end stands last."""
+    """Split the data into events, each with the blank line that ends it. The last one may be incomplete."""
     edges = [0, *(match.end() for match in _END.finditer(data))]
     if edges[-1] != len(data):
         edges.append(len(data))

@@ -1,5 +1,5 @@
-"""Lines among server-sent events that are no field of one: an error document of a proxy, a part of the answer behind
-other bytes, or noise."""
+"""Stray lines among server-sent events: an error document of a proxy, a part of the answer after other bytes, or
+noise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ERROR_FIELD = b"error:"
 
 
 def read_stray_error(lines: bytes, receipt: Receipt) -> Any | None:
-    """The error document that these lines are. None for noise, which is in the receipt.
+    """Read these lines as an error document. Noise goes to the receipt, and the result is None.
 
     Raises:
-        DecodeError: they may hold a part of the answer.
+        DecodeError: the lines may hold a part of the answer.
     """
     text = lines.strip()
     if text.startswith(_ERROR_FIELD):
@@ -38,6 +38,6 @@ def note_noise(size: int, receipt: Receipt) -> None:
 
 
 def check_noise(lines: bytes) -> None:
-    """Raises DecodeError if these lines hide an event."""
+    """Raise DecodeError if these lines hide an event."""
     if b"data:" in lines:
         raise DecodeError("$", "an event with other bytes in front of it")

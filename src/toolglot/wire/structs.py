@@ -1,7 +1,7 @@
-"""Structs of a vendor's JSON, and what they do not know.
+"""Structs of a vendor's JSON, and the members that they do not know.
 
-Known members have their types, `Raw` where the spelling counts. What no type knows is in `rest` of the object that it
-stood in, and `Unknown` stands for an element of a union that none of its types fits. `wire/typed.py` reads them.
+Known members have types; a member whose exact spelling matters is `Raw`. Unknown members are in `rest` of their object.
+`Unknown` holds an element of a union that fits none of its types. `wire/typed.py` reads them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from toolglot.errors import DecodeError
 _decode_any = msgspec.json.Decoder().decode
 
 UNFILLED = "\uffff"
-"""The wire name of members that no JSON can fill: their types have no JSON form, so that a peer's is refused."""
+"""The wire name of members that no JSON can fill. Their types have no JSON form, so a peer's value is rejected."""
 
 
 NO_MEMBERS: Mapping[str, Any] = {}
 
 
 class Rest(dict[str, Any]):
-    """Members that the type of their object does not know, and nulls where it has none.
+    """Members that the type of their object does not know, and nulls for members that take none.
 
-    `order` has the names of all members as they came. `is_implied`: the object lacks its tag, another member tells it.
+    `order` has the names of all members in document order. `is_implied`: the object lacks its tag, and another member
+    implies it.
     """
 
     __slots__ = ("is_implied", "order")
@@ -41,11 +42,11 @@ class Rest(dict[str, Any]):
 
 
 UNTAGGED = Rest(is_implied=True)
-"""The rest of an object that lacks its tag and has no other member that is not known."""
+"""The rest of an object that lacks its tag and has no unknown members."""
 
 
 class Verbatim:
-    """A JSON value as it came, and its path. `missing`: its type is known, but demands a member that it has not."""
+    """A JSON value as it was received, and its path. `missing`: its type is known, but a required member is missing."""
 
     __slots__ = ("missing", "value", "where")
 
@@ -56,51 +57,51 @@ class Verbatim:
 
 
 class Wire(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """An object of a vendor's wire. Optional members default to `UNSET`: any other default would not be written, and
-    the check for repeated keys relies on what is written."""
+    """An object of a vendor's wire format. Optional members default to `UNSET`: any other default would not be written,
+    and the check for repeated keys relies on everything being written."""
 
     implied_by: ClassVar[str] = ""
-    """In a union: the member that gives the type away where the tag is missing and no other type's member is there."""
+    """In a union: the member that implies this type if the tag is missing and no other type's member is present."""
     blank_tag_is_missing: ClassVar[bool] = False
-    """With `implied_by`: a tag that is null or empty counts as missing. It stays in `rest`."""
+    """With `implied_by`: a null or empty tag counts as missing. It stays in `rest`."""
 
     rest: Rest | UnsetType = field(default=UNSET, name=UNFILLED)
 
     @classmethod
     def resolve_name(cls, name: str, where: str) -> str:
-        """The spelling that the types have for a member that came as `name`; `where` is the path of its object."""
+        """Map a received member name to the name that the types use; `where` is the path of its object."""
         return name
 
     @classmethod
     def resolve_rest(cls, name: str, value: Any, where: str) -> Any:
-        """The value of a member that goes to `rest`; `where` is its path."""
+        """Convert the value of a member that goes to `rest`; `where` is its path."""
         return value
 
 
 class Unknown(Wire, tag=UNFILLED, tag_field="type"):
-    """An element of a tagged union whose tag or shape no member of the union has."""
+    """An element of a tagged union with a tag or shape that no type of the union has."""
 
     verbatim: Verbatim
 
 
 UNLESS_OTHER_TYPE = Meta(extra={"keeps": "other type"})
-"""On an object: it stays in `rest` where its `type` is not a known one, or its form is not that of its type."""
+"""On an object: it stays in `rest` if its `type` is unknown, or if it does not fit the form of its type."""
 UNLESS_UNKNOWN = Meta(extra={"keeps": "unknown"})
-"""The same, but an object of a known `type` that lacks a member is refused."""
+"""Like `UNLESS_OTHER_TYPE`, but an object of a known `type` that lacks a member is rejected."""
 UNLESS_INEXACT = Meta(extra={"keeps": "inexact"})
-"""On an object: it stays in `rest` where it is not exactly of this form."""
+"""On an object: it stays in `rest` unless it has exactly this form."""
 
 OR_UNKNOWN = Meta(extra={"keeps": "or unknown"})
-"""On a member of an object in a union: if it is of another type, the object is `Unknown`."""
+"""On a member of an object in a union: if the member has another type, the object is `Unknown`."""
 UNLESS_EMPTY = Meta(extra={"keeps": "empty"})
-"""On a member: a value of another type that is empty or false stays in `rest`."""
+"""On a member: a value of another type stays in `rest` if it is empty or false."""
 
 OTHER_TAG = UNFILLED
-"""The tag of a type that reads objects of all tags that no other type of its union has. Their tag is in `rest`."""
+"""The tag of a type that reads objects with any tag that no other type of its union has. Their tag is in `rest`."""
 
 
 def as_json(value: Any) -> Any:
-    """What was read, as untyped JSON."""
+    """Convert a decoded value to untyped JSON."""
     if isinstance(value, Unknown):
         return value.verbatim.value
     if isinstance(value, Wire):
@@ -118,8 +119,8 @@ def _tag(node: Wire) -> dict[str, Any]:
 
 
 def members_without(node: Wire, *taken: str) -> dict[str, Any]:
-    """The members of an object as untyped JSON, without those that are taken. They have the order of the document where
-    `rest` tells it, else that of the types."""
+    """The members of an object as untyped JSON, except those in `taken`. They have document order if `rest` records it,
+    else the order of the type."""
     kind = type(node)
     read = _READERS.get((kind, taken)) or _member_reader(kind, taken)
     return read(node)
@@ -129,10 +130,10 @@ _READERS: dict[tuple[type[Wire], tuple[str, ...]], Callable[[Wire], dict[str, An
 
 
 def _member_reader(kind: type[Wire], taken: tuple[str, ...]) -> Callable[[Wire], dict[str, Any]]:
-    """Makes the function that reads the members of a type that are not taken. Decoders take them in a few combinations.
+    """Make the function that reads the members of a type except those in `taken`. Decoders use few combinations.
 
-    It is compiled, a line for each member, as `dataclasses` does: of many members few are set, and a loop over all of
-    them takes three times as long.
+    The function is compiled, one line for each member, as `dataclasses` does. Only a few of many members are set, and a
+    loop over all of them takes three times as long.
     """
     lines = ["def read(node):", " members = {}"]
     for name, attribute in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
@@ -156,6 +157,6 @@ _LEAVES = frozenset({str, bool, int, float, dict, type(None)})
 
 
 def count_members(node: Wire) -> int:
-    """How many members an object has; those that its type does not know count as one."""
+    """Count the members of an object. All unknown members together count as one."""
     values = astuple(node)
     return len(values) - values.count(UNSET)

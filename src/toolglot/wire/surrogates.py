@@ -1,7 +1,8 @@
-"""Characters that a server cut in two: the first half ends a string of one frame, the second begins one of a later.
+"""Joins surrogate pairs that a server cut in two: one frame's string ends with the first half, a later one begins with
+the second.
 
-Servers that write JSON in ASCII spell an emoji as two escapes, and those that cut their text anywhere cut between
-them. Neither frame is Unicode by itself; together they are.
+Servers that write JSON in ASCII spell an emoji as two escapes. Servers that cut their text anywhere cut between them.
+Neither frame is valid Unicode alone; together they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from toolglot.receipt import Receipt
 
 T = TypeVar("T")
 
-# A quote that begins a string never follows a backslash, so what stands behind one of these does begin one.
+# A quote that begins a string never follows a backslash, so a quote after one of these characters begins a string.
 _SECOND = re.compile(rb'(?<=[:,\[\s])"(?=\\u[dD][c-fC-F][0-9a-fA-F]{2})')
 _FIRST = re.compile(rb'(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})(?=")')
 
@@ -26,8 +27,8 @@ _HALVES = re.compile(
 )
 
 
-def change_around_halves(frame: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """Apply `change` to a frame that halves make unreadable. They are back in their places afterwards.
+def apply_without_halves(frame: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Apply `change` to a frame with the halves masked, because they make it unreadable. Then put them back.
 
     Raises:
         DecodeError: the frame cannot be read without its halves either.
@@ -43,8 +44,8 @@ def change_around_halves(frame: bytes, change: Callable[[bytes], bytes]) -> byte
     return b"".join([parts[0], *[half + part for half, part in zip(halves, parts[1:], strict=True)]])
 
 
-class Halves:
-    """The half that has come. To be asked only for frames that cannot be read: nothing else needs mending."""
+class SurrogateJoiner:
+    """Holds the first half until the second arrives. Use it only for frames that cannot be read: no others need it."""
 
     __slots__ = ("held",)
 
@@ -52,16 +53,16 @@ class Halves:
         self.held = b""
 
     def read(self, frame: bytes, reader: Callable[[bytes], T]) -> T:
-        """What the reader makes of a frame, or of the mended frame where it cannot read the frame itself.
+        """Read a frame, or the frame with its halves joined if the frame itself cannot be read.
 
         Raises:
-            DecodeError: what the frame lacks is no half of a character.
+            DecodeError: the frame has another defect than half a character.
         """
         try:
             return reader(frame)
         except DecodeError:
             held = self.held
-            mended = self.mend(frame)
+            mended = self.join_halves(frame)
             if mended is None:
                 raise
         try:
@@ -71,14 +72,15 @@ class Halves:
             raise
 
     def report(self, receipt: Receipt) -> None:
-        """Tell, at the end of a stream, of a half whose other half has not come."""
+        """Report a half whose other half has not arrived by the end of the stream."""
         if self.held:
             receipt.loss("stream", "half a character", "its other half has not come")
 
-    def mend(self, frame: bytes) -> bytes | None:
-        """The frame with its second half completed and its first half taken out; None when that is not what it lacks.
+    def join_halves(self, frame: bytes) -> bytes | None:
+        """Put the held first half before the frame's second half, and take out the frame's own first half. Returns None
+        if the frame has no such halves.
 
-        Only one string of a frame can be cut.
+        A frame can have only one cut string.
         """
         mended = frame
         if self.held and len(_SECOND.findall(mended)) == 1:

@@ -1,8 +1,8 @@
-"""JSON documents read as types, with nothing lost.
+"""Reads JSON documents as types without losing anything.
 
-A dialect writes its wire down once, as structs (`wire/structs.py`). `TypedReader(Body).read(data)` is one typed decode.
-Where a document has a member that the types do not know, a null, or a value of another type, the same types are walked
-over its bytes (`wire/split.py`).
+A dialect describes its wire format once, as structs (`wire/structs.py`). `TypedReader(kind, history).read(data)` is one
+typed decode. If a document has an unknown member, a null or a value of another type, it is decoded member by member
+with the same types (`wire/member_decode.py`).
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ import msgspec
 from msgspec import UNSET, Raw, ValidationError, inspect
 
 from toolglot.errors import DecodeError
-from toolglot.wire import json, large
-from toolglot.wire.split import MissingMemberError, Splitter
+from toolglot.wire import incremental_json, json
+from toolglot.wire.member_decode import MissingMemberError, ReaderFactory
 from toolglot.wire.structs import UNTAGGED, Wire
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
 
-_any = msgspec.json.Decoder().decode
+_decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_elements = msgspec.json.Decoder(list[Raw]).decode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_elements = msgspec.json.Decoder(list[Raw]).decode
 _UNWRITABLE = (UnicodeEncodeError, RecursionError)
 _REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class UnsoundError(Exception):
-    """A `Raw` part may hold what is no text, no number, or a key twice. `json.decode` of the document tells."""
+    """A `Raw` part may hold invalid text, an invalid number or a repeated key. `json.decode` of the document says
+    which."""
 
 
 def sound_text(raw: Raw) -> str:
-    """The text of a `Raw` part. Its decoder has only looked for its end, so it is read here."""
+    """The text of a `Raw` part. The decoder of the document has only found its end, so this checks the content."""
     data = bytes(raw)
     try:
-        written = _encode(json.decode(data) if large.is_large(data) else _any(data))
+        written = _encode(json.decode(data) if incremental_json.is_large(data) else _decode_any(data))
     except (*_REFUSED, DecodeError):
         raise UnsoundError from None
-    if len(written) != len(data) and written.count(b":") != large.colons(data):
+    if len(written) != len(data) and written.count(b":") != incremental_json.count_colons(data):
         raise UnsoundError
     return data.decode()
 
@@ -51,85 +52,87 @@ class TypedReader(Generic[W]):
     """Reads documents of one type. `history` is the member that holds the conversation, an array that may be long."""
 
     def __init__(self, kind: type[W], history: str) -> None:
-        splitter = Splitter()
+        splitter = ReaderFactory()
         self._decode = msgspec.json.Decoder(kind).decode
-        self._split = splitter.struct(kind)
-        self._history = self._split.fields[history]
+        self._read_members = splitter.struct_reader(kind)
+        self._history = self._read_members.fields[history]
         self._find_untagged = _tag_finder(self._history.item_types)
         self._decode_history = msgspec.json.Decoder(_array_type(kind, self._history.attribute)).decode
 
     def read(self, data: bytes, limit: int = json.MAX_DOCUMENT_BYTES, factor: int = 1) -> W:
-        """The document. Raises `DecodeError` as `json.decode` does, and for values of the wrong type."""
-        if len(data) > limit or large.is_large(data):
-            return self._read_apart(data, limit, factor)
+        """Read a document. Raises `DecodeError` as `json.decode` does, and for values of the wrong type."""
+        if len(data) > limit or incremental_json.is_large(data):
+            return self._read_by_members(data, limit, factor)
         try:
             value = self._decode(data)
             written = _encode(value)
         except ValidationError:
             tagged = self._read_tagged(data)
-            return self._read_apart(data, limit, factor) if tagged is None else tagged
+            return self._read_by_members(data, limit, factor) if tagged is None else tagged
         except _REFUSED as error:
-            json.decode(data, limit, factor)  # tells where
+            json.decode(data, limit, factor)  # raises with the path
             raise json.explain(data, error) from None
-        # A key that stands twice is read once: what is written lacks it, and its colon.
-        if len(written) != len(data) and written.count(b":") != large.colons(data):
-            json.decode(data, limit, factor)  # tells where
+        # A repeated key is read once, so the encoded value has one colon less.
+        if len(written) != len(data) and written.count(b":") != incremental_json.count_colons(data):
+            json.decode(data, limit, factor)  # raises with the path
         return value
 
     def read_history(self, data: bytes) -> list[Any] | None:
-        """The array that is the history of a document, alone; None where it takes the whole document to read it."""
-        if large.is_large(data):
+        """Read the history array alone. Returns None if only the whole document can be read."""
+        if incremental_json.is_large(data):
             return None
         try:
             value: list[Any] = self._decode_history(data)
             written = _encode(value)
         except ValidationError:
-            return self._read_tagged_history(data) or self._split_history(data)
+            return self._read_tagged_history(data) or self._read_history_by_members(data)
         except _REFUSED:
             return None
-        return value if len(written) == len(data) or written.count(b":") == large.colons(data) else None
+        return (
+            value if len(written) == len(data) or written.count(b":") == incremental_json.count_colons(data) else None
+        )
 
     def _read_tagged_history(self, data: bytes) -> list[Any] | None:
         if self._find_untagged is None:
             return None
         try:
             starts = self._find_untagged(Raw(data))
-            value: list[Any] = self._decode_history(_tagged(Raw(data), starts))
+            value: list[Any] = self._decode_history(_insert_tags(Raw(data), starts))
             written = _encode(value)
         except _REFUSED:
             return None
-        if written.count(b":") - len(starts) != large.colons(data):
+        if written.count(b":") - len(starts) != incremental_json.count_colons(data):
             return None
         for place in starts:
             value[place].rest = UNTAGGED
         return value
 
-    def _split_history(self, data: bytes) -> list[Any] | None:
-        """The same where something in it is not as the types have it. Each element is tried whole first."""
+    def _read_history_by_members(self, data: bytes) -> list[Any] | None:
+        """Read a history with members that the types do not know. Each element is first tried as a whole."""
         read_item, where = self._history.read_item, f"$.{self._history.name}"
         try:
-            json.decode(data)  # refuses what is no JSON to rely on
-            return [read_item(item, f"{where}[{index}]") for index, item in enumerate(_elements(data))]
+            json.decode(data)  # rejects unsound JSON
+            return [read_item(item, f"{where}[{index}]") for index, item in enumerate(_decode_elements(data))]
         except (DecodeError, MissingMemberError, *_REFUSED):
-            return None  # the whole document tells what is wrong
+            return None  # reading the whole document reports the error
 
     def _read_tagged(self, data: bytes) -> W | None:
-        """The document, if nothing is odd about it but missing tags in its history: they are written into it."""
+        """Read a document whose only oddity is missing tags in its history. The tags are inserted before decoding."""
         if self._find_untagged is None:
             return None
         try:
-            members = _members(data)
+            members = _decode_members(data)
             history = members[self._history.name]
             starts = self._find_untagged(history)
             if not starts:
                 return None
-            members[self._history.name] = _tagged(history, starts)
+            members[self._history.name] = _insert_tags(history, starts)
             tagged = _encode(members)
             value = self._decode(tagged)
             written = _encode(value)
         except (KeyError, *_REFUSED):
             return None
-        if written.count(b":") - len(starts) != large.colons(data):
+        if written.count(b":") - len(starts) != incremental_json.count_colons(data):
             return None
         read = getattr(value, self._history.attribute)
         for place in starts:
@@ -137,8 +140,8 @@ class TypedReader(Generic[W]):
         return value
 
     def read_frame(self, data: bytes) -> W:
-        """The same for one frame of a stream, as `json.decode_frame`: of repeated keys the last one counts."""
-        if not large.is_large(data):
+        """Read one frame of a stream, as `json.decode_frame` does: the last of repeated keys wins."""
+        if not incremental_json.is_large(data):
             try:
                 return self._decode(data)
             except ValidationError:
@@ -146,55 +149,57 @@ class TypedReader(Generic[W]):
             except _REFUSED as error:
                 raise json.explain(data, error) from None
         json.decode_frame(data)
-        return self._split_document(data)
+        return self._decode_by_members(data)
 
-    def _read_apart(self, data: bytes, limit: int, factor: int) -> W:
-        json.decode(data, limit, factor)  # refuses what is no JSON to rely on
-        return self._split_document(data)
+    def _read_by_members(self, data: bytes, limit: int, factor: int) -> W:
+        json.decode(data, limit, factor)  # rejects unsound JSON
+        return self._decode_by_members(data)
 
-    def _split_document(self, data: bytes) -> W:
+    def _decode_by_members(self, data: bytes) -> W:
         try:
-            value: W = self._read_large(data) if large.is_large(data) else self._split(data, "$")
+            value: W = self._read_large(data) if incremental_json.is_large(data) else self._read_members(data, "$")
         except MissingMemberError as missing:
             raise DecodeError(missing.where, missing.what) from None
         return value
 
     def _read_large(self, data: bytes) -> W:
-        """In many short calls: one on tens of megabytes would hold the interpreter."""
+        """Read in many short calls. One call on tens of megabytes would hold the interpreter."""
         items: list[Any] = []
         where, read_item = f"$.{self._history.name}", self._history.read_item
 
         def read_some(raw: bytes) -> list[Any]:
             first = len(items)
-            return [read_item(item, f"{where}[{first + index}]") for index, item in enumerate(_elements(raw))]
+            return [read_item(item, f"{where}[{first + index}]") for index, item in enumerate(_decode_elements(raw))]
 
         def read_one(raw: memoryview) -> Any:
             return read_item(Raw(raw), f"{where}[{len(items)}]")
 
         try:
-            others = large.Reading(data).members(self._history.name, items, read_some, read_one)
-        except large.Irregular:
-            return self._split(data, "$")  # type: ignore[no-any-return]
-        return self._split.from_members(others, "$", {self._history.attribute: items})  # type: ignore[no-any-return]
+            others = incremental_json.IncrementalReader(data).read_members(
+                self._history.name, items, read_some, read_one
+            )
+        except incremental_json.IrregularJsonError:
+            return self._read_members(data, "$")  # type: ignore[no-any-return]
+        return self._read_members.from_members(others, "$", {self._history.attribute: items})  # type: ignore[no-any-return]
 
 
-def _tagged(history: Raw, starts: dict[int, bytes]) -> Raw:
-    """An array with the tags that some of its objects lack."""
-    items = _elements(history)
+def _insert_tags(history: Raw, starts: dict[int, bytes]) -> Raw:
+    """Insert the missing tags into the objects of an array."""
+    items = _decode_elements(history)
     for place, start in starts.items():
         items[place] = Raw(start + bytes(items[place])[1:])
     return Raw(_encode(items))
 
 
 def _array_type(kind: type[Wire], attribute: str) -> Any:
-    """The type that a member has where it is an array."""
+    """The array type among the types of a member."""
     types = get_type_hints(kind, include_extras=True)[attribute]
     return next((one for one in (types, *get_args(types)) if get_origin(one) is list), list[Any])
 
 
 def _tag_finder(kinds: list[inspect.Type]) -> Callable[[Raw], dict[int, bytes]] | None:
-    """Makes a function that finds the objects of an array that lack their tag: by place, what must stand there instead
-    of the opening brace. None if no type can do without a tag."""
+    """Make a function that finds the objects without a tag in an array. It maps their positions to the bytes that
+    replace the opening brace. Returns None if no type can lack its tag."""
     starts: dict[str, bytes] = {}
     for kind in kinds:
         if isinstance(kind, inspect.StructType) and issubclass(kind.cls, Wire) and kind.cls.implied_by:
@@ -214,9 +219,9 @@ def _tag_finder(kinds: list[inspect.Type]) -> Callable[[Raw], dict[int, bytes]] 
 
 
 def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
-    """Makes a function that reads a part of a sound document as this type; it takes the bytes and their path."""
+    """Make a function that reads part of a sound document as this type. It takes the bytes and their path."""
     whole = msgspec.json.Decoder(kind).decode
-    parts = Splitter().parts(inspect.type_info(kind))
+    parts = ReaderFactory().reader_for(inspect.type_info(kind))
 
     def read(raw: bytes | Raw, where: str) -> Any:
         try:
@@ -232,31 +237,31 @@ def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
 
 
 class ValueReader(Generic[T]):
-    """Reads untyped JSON as a type, where a decoder learns late what it is."""
+    """Reads untyped JSON as a type, for decoders that learn late what a value is."""
 
     def __init__(self, kind: type[T] | UnionType) -> None:
-        # `convert` remembers what structs are made of, and looks at other types anew with each call.
+        # `convert` caches the layout of structs, but inspects other types on each call.
         self._holder: Any = msgspec.defstruct("Holder", [("value", kind)], gc=False)
-        self._split = Splitter().parts(inspect.type_info(kind))
+        self._read_members = ReaderFactory().reader_for(inspect.type_info(kind))
 
     def read_value(self, value: Any, where: str) -> T:
-        """The value; `where` is its path. The spelling of `Raw` members is that of our encoder."""
+        """Read the value at path `where`. `Raw` members have the spelling of this project's encoder."""
         try:
             return msgspec.convert({"value": value}, self._holder).value  # type: ignore[no-any-return]
         except ValidationError:
             pass
         try:
-            return self._split(_written(value, where), where)  # type: ignore[no-any-return]
+            return self._read_members(_encode_writable(value, where), where)  # type: ignore[no-any-return]
         except MissingMemberError as missing:
             raise DecodeError(missing.where, missing.what) from None
 
 
-def _written(value: Any, where: str) -> bytes:
-    """The JSON of a value. Members of an object that no JSON can hold are left out (half of a surrogate pair, what is
-    nested too deeply): nobody could be told of them.
+def _encode_writable(value: Any, where: str) -> bytes:
+    """Encode a value. Members that JSON cannot hold (half of a surrogate pair, too deep nesting) are left out, because
+    no message could show them either.
 
     Raises:
-        DecodeError: nothing can be written.
+        DecodeError: nothing can be encoded.
     """
     try:
         return _encode(value)

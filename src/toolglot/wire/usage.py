@@ -1,4 +1,4 @@
-"""Reading usage objects: counts by their paths, and the members that no count was read from."""
+"""Reads usage objects: counts by their paths, and the members that are not counts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from toolglot.errors import expected
 from toolglot.ir import COUNTS, Usage, native_of
 
 Path: TypeAlias = tuple[str, ...]
-"""The names of nested members."""
+"""The names of nested members, outermost first."""
 
 ORIGINAL = "$usage"
-"""The native key of the usage object as it came."""
+"""The native key of the usage object as it was received."""
 
 
 class UsageReader:
-    """One usage object being read. It is left as it is."""
+    """Reads one usage object without changing it, and remembers which members were read."""
 
     __slots__ = ("_read", "_usage", "_where")
 
@@ -29,9 +29,9 @@ class UsageReader:
         self._read: set[Path] = set()
 
     def count(self, *paths: Path) -> int | None:
-        """The first of these members that is not 0. They are names for one count: all of them are read.
+        """Return the first of these members that is not 0, or None if no member reports a count.
 
-        None if none of them reports a count.
+        The paths are names for the same count, so all of them are marked as read.
         """
         found: int | None = None
         for path in paths:
@@ -46,18 +46,18 @@ class UsageReader:
         return found
 
     def skip(self, *paths: Path) -> None:
-        """These members say nothing that the counts do not."""
+        """Mark members as read that add nothing to the counts."""
         self._read.update(paths)
 
     def rest(self) -> dict[str, Any]:
-        """The members that nobody has read and that say something, by their dotted paths."""
+        """The unread members that are not empty, by dotted path."""
         groups = {path[:length] for path in self._read for length in range(1, len(path))}
         return dict(self._unread((), self._usage, groups))
 
     def _unread(self, base: Path, fields: Mapping[str, Any], groups: set[Path]) -> Iterator[tuple[str, Any]]:
         for name, value in fields.items():
             path = (*base, name)
-            if path in self._read or says_nothing(value):
+            if path in self._read or is_empty_count(value):
                 continue
             if path in groups and type(value) is dict:
                 yield from self._unread(path, value, groups)
@@ -66,13 +66,15 @@ class UsageReader:
 
 
 CountNames: TypeAlias = Mapping[str, "str | CountNames | None"]
-"""Members of a usage object and the counts that they are. An object holds more of them; None is a member that only
-`UsageReader` can read."""
+"""Maps members of a usage object to the names of counts. A nested mapping stands for a nested object; None marks a
+member that only `UsageReader` can read."""
 
 
 def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str, Any]] | None:
-    """The counts of a usage object as its own API writes it, and the other members that say something, in one look;
-    None for any other usage object, which takes a `UsageReader`."""
+    """Read a usage object in its API's own form in one pass: the counts, and the other members that are not empty.
+
+    Returns None for any other form, which needs a `UsageReader`.
+    """
     if type(usage) is not dict:
         return None
     counts: dict[str, int] = {}
@@ -82,7 +84,7 @@ def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str,
         if known == "":
             if name[:1] == "$":
                 return None
-            if value and not says_nothing(value):
+            if value and not is_empty_count(value):
                 rest[name] = value
         elif known is None:
             return None
@@ -98,7 +100,7 @@ def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str,
 
 
 def _read_group(group: dict[str, Any], names: CountNames, counts: dict[str, int]) -> bool:
-    """Adds the counts of an object inside a usage object. False if there is something else in it."""
+    """Add the counts of a nested object. Returns False if the object holds anything else."""
     for name, value in group.items():
         if value is None:
             continue
@@ -113,32 +115,32 @@ def _read_group(group: dict[str, Any], names: CountNames, counts: dict[str, int]
 
 
 def is_count(value: Any) -> bool:
-    """Is this a number of tokens? Some servers write -1 for what they do not know."""
+    """Is this a number of tokens? Some servers write -1 for an unknown count."""
     return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
 
 
-def says_nothing(value: Any) -> bool:
-    """Is nothing counted here? Counts may stand in an object."""
+def is_empty_count(value: Any) -> bool:
+    """Is this empty or 0, or an object that holds nothing else?"""
     if type(value) is dict:
         return all(inner is None or inner is False or inner in ("", 0, [], {}) for inner in value.values())
     return value is None or value is False or value in ("", 0, [])
 
 
 def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """`native` of a usage: the object as it came, and what only its owner understands of it."""
+    """Build `native` of a usage: the original object, and the members that only its owner understands."""
     if not rest:
         return {owner: {ORIGINAL: usage}}
     return {owner: {ORIGINAL: usage, **{key: value for key, value in rest.items() if not key.startswith("$")}}}
 
 
 def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
-    """The owner's usage object as it came; empty when there is none."""
+    """The owner's usage object as it was received; empty if there is none."""
     came = native_of(usage, owner).get(ORIGINAL) if usage is not None else None
     return came if isinstance(came, dict) else {}
 
 
-def original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
-    """The owner's usage object as it came; None when there is none, or when it no longer says the same."""
+def unchanged_original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
+    """The owner's usage object as it was received; None if there is none, or if the counts have changed since."""
     if owner not in usage.native or ORIGINAL not in usage.native[owner]:
         return None
     came = original_usage(usage, owner)

@@ -14,7 +14,7 @@ from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
 from toolglot.ir import Block, Citation, Refusal, Request, Response, Stop, Text, Thinking, ToolCall, Usage
 from toolglot.receipt import Receipt
-from toolglot.wire import budget
+from toolglot.wire import stream_budget
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **fields: Any) -> bytes:
@@ -401,8 +401,8 @@ def test_annotations_are_on_a_text_or_in_the_receipt(before: list[bytes], told: 
 
 
 def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 100)
-    monkeypatch.setattr(budget, "MAX_BLOCKS", 10)
+    monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 100)
+    monkeypatch.setattr(stream_budget, "MAX_BLOCKS", 10)
     nameless = decode(calls(call(0, None, None, "a")), *[calls(call(0, "x" * 10))] * 11, *END)[-1]
     many = decode(*(calls(call(index, "{", "f", f"{index}")) for index in range(11)), *END)[-1]
     for last in (nameless, many):

@@ -12,7 +12,7 @@ from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT as CHAT
 from toolglot.events import Event, Fault, Finish, fold
 from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text, Thinking, ToolChoice
 from toolglot.receipt import Receipt
-from toolglot.wire import budget
+from toolglot.wire import stream_budget
 
 
 def written(response: Response) -> Any:
@@ -367,7 +367,7 @@ def test_a_member_of_a_chunk_that_nobody_knows_is_told() -> None:
 
 
 def test_what_is_held_back_of_a_call_without_a_name_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 10)
+    monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 10)
     for length, fails in ((10, False), (11, True)):
         decoder = CHAT.stream_decoder(Receipt())
         chunk = {"choices": [{"index": 0, **function(id="a", function={"arguments": "x" * length})}]}
@@ -386,7 +386,7 @@ def test_thinking_in_parts_is_put_together() -> None:
 
 
 def test_what_was_held_back_and_then_said_counts_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 10)
+    monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 10)
     frames = [
         {"delta": {"tool_calls": [{"index": place, **fields}]}}
         for place in range(3)

@@ -30,7 +30,7 @@ from toolglot.ir import (
     Usage,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire import budget
+from toolglot.wire import stream_budget
 
 NAME = "openai_responses"
 ENVELOPE: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 7, "model": "gpt-5"}
@@ -358,8 +358,8 @@ def test_a_character_that_was_cut_in_two_is_put_together() -> None:
 
 
 def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 100)
-    monkeypatch.setattr(budget, "MAX_BLOCKS", 10)
+    monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 100)
+    monkeypatch.setattr(stream_budget, "MAX_BLOCKS", 10)
     nameless = added(0, {"type": "function_call", "id": "fc_1"})
     piece = event("function_call_arguments.delta", output_index=0, delta="x" * 10)
     assert fault(read_bytes([on_the_wire(created(), nameless, *[piece] * 11)])).code == "upstream_unreadable"

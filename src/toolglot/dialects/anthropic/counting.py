@@ -8,7 +8,7 @@ from toolglot.ir import Request
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import tokens_by_area as image_tokens
 from toolglot.wire import json
-from toolglot.wire.counts import keep_members, read_count
+from toolglot.wire.counting import read_count, select_members
 
 __all__ = ["COUNTING", "image_tokens"]
 
@@ -24,7 +24,7 @@ def path(request: Request) -> str:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    return keep_members(messages.encode_request(request, receipt), _TAKEN)
+    return select_members(messages.encode_request(request, receipt), _TAKEN)
 
 
 def encode_count(tokens: int) -> bytes:

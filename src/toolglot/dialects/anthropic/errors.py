@@ -27,7 +27,7 @@ from toolglot.errors import (
 )
 from toolglot.ir import Request, native_of, replace
 from toolglot.wire import json, retry_after
-from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
+from toolglot.wire.error_documents import add_retry_after, google_field, google_kind, read_error_document
 from toolglot.wire.known_errors import recognize_error
 
 _TYPES: dict[ErrorKind, str] = {
@@ -78,7 +78,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         text = body.decode("utf-8", "replace").strip()
         told = text[:2000] or f"HTTP status {status}"
         error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=told))
-        error = with_wait(error, lower, {})
+        error = add_retry_after(error, lower, {})
     return replace(
         error,
         limits=_decode_limits(lower),
@@ -126,7 +126,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         own["type"] = word
     if isinstance(details, dict):
         own["details"] = details
-    return with_wait(replace(error, native={NAME: own} if own else {}), headers, fields)
+    return add_retry_after(replace(error, native={NAME: own} if own else {}), headers, fields)
 
 
 def write_error(error: ApiError) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def encode_error(error: ApiError) -> HttpError:
     headers = {"content-type": "application/json"}
     if (request_id := header_value(error.request_id)) is not None:
         headers["request-id"] = request_id
-    headers |= retry_after.written(error)
+    headers |= retry_after.retry_after_header(error)
     headers |= retry_after.should_retry_header(error)
     for limit in error.limits:
         for name in ("limit", "remaining", "reset") if limit.scope in _SCOPES else ():

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.anthropic.wire import CacheControl
 from toolglot.ir import Cache, Native, Node, Opaque, native_of
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 
 NAME = "anthropic"
 
@@ -36,7 +36,7 @@ def is_missing(node: Node | Opaque, key: str) -> bool:
 
 def keep(fields: dict[str, Any], **shape: Any) -> Native:
     """`native` for a node: members that only this dialect understands, and notes on the shape (`$` is prefixed)."""
-    return keep_members(NAME, fields, **shape)
+    return make_native(NAME, fields, **shape)
 
 
 def take_empty(fields: dict[str, Any], *keys: str) -> dict[str, Any] | None:
@@ -65,7 +65,7 @@ def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
     """What was kept, without the notes on shape."""
     if "$dollar" in notes and not isinstance(notes["$dollar"], dict):
         notes = {key: value for key, value in notes.items() if key != "$dollar"}
-    return kept(notes)
+    return native_members(notes)
 
 
 def decode_cache(mark: CacheControl | UnsetType) -> Cache | None:

@@ -22,7 +22,7 @@ from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.dialects.anthropic.wire import OutputFormat, ThinkingConfig
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.efforts import BUDGETS, SMALLEST_BUDGET, budget_of
+from toolglot.wire.efforts import BUDGETS, SMALLEST_BUDGET, effort_to_budget
 
 _MODES: dict[str, Literal["on", "off", "auto"]] = {"enabled": "on", "adaptive": "auto", "disabled": "off"}
 _TYPES = {mode: name for name, mode in _MODES.items()}
@@ -111,7 +111,7 @@ def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> di
     limit = request.max_output_tokens if request.max_output_tokens is not None else DEFAULT_MAX_TOKENS
     wish = reasoning.budget_tokens
     if wish is None:
-        wish = budget_of(reasoning.effort if reasoning.effort in BUDGETS else "medium", limit)
+        wish = effort_to_budget(reasoning.effort if reasoning.effort in BUDGETS else "medium", limit)
     budget = min(max(wish, SMALLEST_BUDGET), limit - 1)
     if budget < SMALLEST_BUDGET:
         receipt.loss("reasoning", "reasoning", f"an output limit of {limit} leaves no room for thinking")

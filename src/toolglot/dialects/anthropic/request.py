@@ -51,8 +51,8 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, replace, with_native
 from toolglot.receipt import Receipt, describe_setting
 from toolglot.tools.known_requests import decode_known
-from toolglot.wire import json, large
-from toolglot.wire.known_settings import KnownSettings
+from toolglot.wire import incremental_json, json
+from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import UnsoundError
 
@@ -85,7 +85,7 @@ def path(request: Request) -> str:
     return "/v1/messages"
 
 
-_KNOWN = KnownSettings[Request]("messages")
+_KNOWN = SettingsCache[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
@@ -99,7 +99,7 @@ def decode_request(data: bytes) -> Request:
     except UnsoundError:
         json.decode(data)  # tells where
         raise DecodeError("$", json.TOO_DEEP) from None
-    _KNOWN.keep(data, lambda: settings)
+    _KNOWN.add(data, lambda: settings)
     return replace(settings, messages=(*leading, *messages))
 
 
@@ -202,7 +202,7 @@ def _decode_system(body: RequestBody) -> list[Message]:
 
 
 def _decode_messages(wire: list[RequestMessage]) -> list[Message]:
-    messages = [_decode_message(message, index) for index, message in enumerate(large.emptied(wire))]
+    messages = [_decode_message(message, index) for index, message in enumerate(incremental_json.drain(wire))]
     if messages and messages[0].role in _SYSTEM_ROLES:
         messages[0] = with_native(messages[0], NAME, **{"$inline": True})
     return messages

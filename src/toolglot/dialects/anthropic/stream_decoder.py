@@ -39,7 +39,7 @@ from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
-from toolglot.wire.surrogates import Halves
+from toolglot.wire.surrogates import SurrogateJoiner
 
 
 class _Delta(Struct):
@@ -122,7 +122,7 @@ class AnthropicStreamDecoder:
         self._stop_in_start: dict[str, Any] = {}  # stop members of message_start; they count until a block follows
         self._beside_stop: dict[str, Any] = {}  # what the last event says besides: Bedrock measures there
         self._usage: dict[str, Any] = {}
-        self._halves = Halves()
+        self._halves = SurrogateJoiner()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -166,9 +166,9 @@ class AnthropicStreamDecoder:
                 self._fault(replace(read_error(document), in_foreign_form=True))
             return
         try:
-            wire = json.typed(payload, _frames)
+            wire = json.decode_typed(payload, _frames)
         except DecodeError as error:
-            if (mended := self._halves.mend(payload)) is not None:
+            if (mended := self._halves.join_halves(payload)) is not None:
                 self._read(name, mended)
             else:
                 self._read_foreign(name, payload, error)
@@ -204,7 +204,7 @@ class AnthropicStreamDecoder:
             self._receipt.loss("stream", "a second message_start", "the response goes on after what came before it")
             return
         json.decode_frame(payload)  # refuses what is no JSON
-        raw = json.typed(payload, _messages).message
+        raw = json.decode_typed(payload, _messages).message
         message = read_started_message(b"{}" if raw == _NULL else raw, "$.message")
         usage = None if message.usage is UNSET else message.usage
         self._started = True
@@ -245,7 +245,7 @@ class AnthropicStreamDecoder:
         self._start_anyway()
         self._release()
         value = json.decode_frame(payload).get("content_block")
-        raw = json.typed(payload, _starts).content_block
+        raw = json.decode_typed(payload, _starts).content_block
         index = self._latest + 1 if wire.index is None else wire.index
         before = self._open.get(index)
         if before is not None:
@@ -350,7 +350,7 @@ class AnthropicStreamDecoder:
         elif delta.text and received.kind == "call":
             self._fault(unreadable(DecodeError("$.delta.text", "a text inside a call: its arguments are not known")))
         elif received.kind == "text" and citation is not None:
-            raw = json.typed(payload, _citations).delta.citation
+            raw = json.decode_typed(payload, _citations).delta.citation
             received.citations.append(decode_citation(read_citation(raw, "$.delta.citation")))
         elif isinstance(received.block, Opaque):
             self._grow(received, received.block, fields)

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.ir import Usage, sum_counts
-from toolglot.wire.usage import CountNames, UsageReader, is_count, original, original_usage, read_plain, with_original
+from toolglot.wire.usage import (
+    CountNames,
+    UsageReader,
+    is_count,
+    original_usage,
+    read_plain,
+    unchanged_original,
+    with_original,
+)
 
 _READ = "cache_read_input_tokens"
 _WRITTEN = "cache_creation_input_tokens"
@@ -131,7 +139,7 @@ def tier_of(usage: Usage | None) -> str | None:
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
     """Usage with every member that the published schema requires; what this API itself left out stays out."""
     counted = usage or Usage()
-    if (came := original(counted, NAME, decode_usage)) is not None:
+    if (came := unchanged_original(counted, NAME, decode_usage)) is not None:
         return came
     read, written = counted.cached_tokens, counted.cache_write_tokens
     long, thinking = counted.cache_write_long_tokens, counted.reasoning_tokens

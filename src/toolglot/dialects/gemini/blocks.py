@@ -43,7 +43,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.media_types import media_type_of_url
-from toolglot.wire.split import is_null
+from toolglot.wire.member_decode import is_null
 from toolglot.wire.structs import as_json, count_members, members_without
 from toolglot.wire.typed import sound_text
 

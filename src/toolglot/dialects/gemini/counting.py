@@ -15,7 +15,7 @@ from toolglot.ir import Request, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import tokens_by_crops as image_tokens
 from toolglot.wire import json
-from toolglot.wire.counts import members, read_count
+from toolglot.wire.counting import read_count, read_members
 
 __all__ = ["COUNTING", "image_tokens"]
 
@@ -36,7 +36,7 @@ def decode_request(data: bytes) -> Request:
     if len(wrappers) > 1 or "contents" in body:
         raise DecodeError(f"$.{key}", "the request to count stands here or in contents, once")
     try:
-        return _without_model(content.decode_request(bytes(members(data)[key])))
+        return _without_model(content.decode_request(bytes(read_members(data)[key])))
     except DecodeError as error:
         raise DecodeError(f"$.{key}{error.where[1:]}", error.what) from None
 
@@ -54,7 +54,7 @@ def _without_model(request: Request) -> Request:
 def encode_request(request: Request, receipt: Receipt) -> bytes:
     """Whatever is more than contents must be wrapped, and a wrapped request names its model."""
     encoded = content.encode_request(request, receipt)
-    fields: dict[str, Any] = {**members(encoded)}
+    fields: dict[str, Any] = {**read_members(encoded)}
     if fields.keys() <= {"contents"}:
         return encoded
     model = request.model if "/" in request.model else f"models/{request.model}"

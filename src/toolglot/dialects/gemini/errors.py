@@ -26,11 +26,11 @@ from toolglot.ir import Native
 from toolglot.wire import json, retry_after
 from toolglot.wire.error_documents import (
     GOOGLE_KINDS_OF_REASON,
+    add_retry_after,
     google_field,
     google_kind,
     google_reason,
     read_error_document,
-    with_wait,
 )
 from toolglot.wire.known_errors import recognize_error
 
@@ -69,7 +69,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         text = body.decode("utf-8", "replace").strip()
         message = text[:1000] or f"The server answered with status {status}"
         error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=message))
-        return with_wait(error, names, {})
+        return add_retry_after(error, names, {})
 
 
 def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
@@ -85,7 +85,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         param=google_field(fields),
         native=_native(fields) if document.is_enveloped else {},
     )
-    return with_wait(recognize_error(error, document.innermost), headers, fields)
+    return add_retry_after(recognize_error(error, document.innermost), headers, fields)
 
 
 def _native(error: dict[str, Any]) -> Native:
@@ -105,7 +105,7 @@ def _kind(status: int, fields: Mapping[str, Any]) -> ErrorKind:
 def encode_error(error: ApiError) -> HttpError:
     document = write_error(error)
     headers = {"content-type": "application/json; charset=UTF-8"}
-    headers |= retry_after.written(error)
+    headers |= retry_after.retry_after_header(error)
     return HttpError(document["error"]["code"], headers, json.encode(document))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Block, Text
 from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take
-from toolglot.wire.native import keep_members
+from toolglot.wire.native import make_native
 
 
 def _hosted(kind: str, *members: str) -> ReadBlock:
@@ -24,7 +24,7 @@ def _hosted(kind: str, *members: str) -> ReadBlock:
         if rest:
             part[kind] = rest
         text = said if len(said) > 1 else next(iter(said.values()))
-        return (Text(text=hosted_text(kind, text).text, native=keep_members(NAME, part)),)
+        return (Text(text=hosted_text(kind, text).text, native=make_native(NAME, part)),)
 
     return read
 

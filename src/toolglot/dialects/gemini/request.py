@@ -47,10 +47,10 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.tools.known_requests import decode_known
-from toolglot.wire import json, large
+from toolglot.wire import incremental_json, json
 from toolglot.wire.bad_arguments import describe_bad_arguments
-from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import members_without
 from toolglot.wire.typed import UnsoundError
 
@@ -84,7 +84,7 @@ def path(request: Request) -> str:
 # Reading
 
 
-_KNOWN = KnownSettings[Request]("contents")
+_KNOWN = SettingsCache[Request]("contents")
 
 
 def decode_request(data: bytes) -> Request:
@@ -102,7 +102,7 @@ def decode_request(data: bytes) -> Request:
             raise DecodeError("$", "the document cannot be read") from None
         raise
     if isinstance(contents, list):
-        _KNOWN.keep(data, lambda: settings)
+        _KNOWN.add(data, lambda: settings)
     return _with_history(settings, messages)
 
 
@@ -210,7 +210,7 @@ def _decode_system(instruction: str | list[Part] | Instruction) -> Message:
 
 def _decode_contents(contents: list[Content]) -> list[Message]:
     messages: list[Message] = []
-    for content in large.emptied(contents):
+    for content in incremental_json.drain(contents):
         try:
             messages.append(_decode_content(content))
         except DecodeError as error:

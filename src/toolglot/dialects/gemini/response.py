@@ -133,7 +133,7 @@ def read_frame(data: bytes) -> Iterator[Answer]:
         _refuse_error(value)
         if not isinstance(value, list):
             raise
-        for one in json.typed(data, _LIST):
+        for one in json.decode_typed(data, _LIST):
             yield ANSWERS.read_frame(bytes(one))
         return
     if answer.rest is not UNSET:

@@ -37,7 +37,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.stray_lines import note_noise
 from toolglot.wire.structs import members_without
-from toolglot.wire.surrogates import Halves
+from toolglot.wire.surrogates import SurrogateJoiner
 
 _THOUGHT: Native = {NAME: {"thought": True}}
 _TEXT_MEMBERS = ("text", "thought", "thoughtSignature")
@@ -71,7 +71,7 @@ class GeminiStreamDecoder:
         self._usage = UsageReports()
         self._candidate = Metadata(receipt)
         self._rest: dict[str, Any] = {}
-        self._halves = Halves()
+        self._halves = SurrogateJoiner()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:

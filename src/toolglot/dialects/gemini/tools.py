@@ -20,7 +20,7 @@ from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, schema_json
-from toolglot.wire.split import is_null
+from toolglot.wire.member_decode import is_null
 from toolglot.wire.structs import members_without
 
 Group = list[Any]

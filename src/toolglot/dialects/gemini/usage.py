@@ -12,7 +12,7 @@ from toolglot.dialects.gemini.names import USAGE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage, sum_counts
 from toolglot.wire import json
-from toolglot.wire.usage import CountNames, UsageReader, original, original_usage, read_plain, with_original
+from toolglot.wire.usage import CountNames, UsageReader, original_usage, read_plain, unchanged_original, with_original
 
 _MOST_SHAPES = 16
 """Reports of different members that are held before they are merged."""
@@ -136,7 +136,7 @@ def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]
     traffic: dict[str, Any] = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
     if usage is None:
         return traffic
-    if (came := original(usage, NAME, decode_usage)) is not None:
+    if (came := unchanged_original(usage, NAME, decode_usage)) is not None:
         return came
     tokens, output = usage.input_tokens, usage.output_tokens
     counts: dict[str, int | None] = {

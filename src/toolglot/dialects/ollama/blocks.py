@@ -15,7 +15,7 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.data_url import parse_data_url, write_data_url
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import count_members, members_without
 from toolglot.wire.text_separator import separator_between
@@ -80,7 +80,7 @@ def _native_of_call(call: Call, *, has_id: bool) -> Native:
         "text": True if spelled.startswith(b'"') else None,
         "null": True if spelled == b"null" else None,
     }
-    return keep_members(NAME, {**rest, **({"function": inside} if inside else {})}, **shape)
+    return make_native(NAME, {**rest, **({"function": inside} if inside else {})}, **shape)
 
 
 def _arguments_text(raw: Raw, where: str) -> str:
@@ -113,7 +113,7 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: boo
         receipt.loss(f"{where}.arguments", "arguments", why)
         arguments = {"_raw": call.arguments}
     note_repeated_keys(call.arguments, f"{where}.arguments", receipt)
-    rest = kept(notes)
+    rest = native_members(notes)
     inside = rest.pop("function", {})
     identity = {} if notes.get("$no_id") or not call.id else {"id": call.id}
     spelled: Any = call.arguments if notes.get("$text") else arguments

@@ -18,7 +18,7 @@ from toolglot.errors import (
 )
 from toolglot.wire import json, retry_after
 from toolglot.wire.context_overflow import recognize_overflow
-from toolglot.wire.error_documents import read_error_document, with_wait
+from toolglot.wire.error_documents import add_retry_after, read_error_document
 from toolglot.wire.sse import error_document
 
 LONGEST = 2000
@@ -38,7 +38,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         text = body.decode("utf-8", "replace").strip()
         message = text[:LONGEST] or f"The server answered with status {status}"
         error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=message))
-        return with_wait(error, names, {})
+        return add_retry_after(error, names, {})
 
 
 def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
@@ -53,12 +53,12 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         code=code if isinstance(code, str) else None,
         in_foreign_form=not (isinstance(value, dict) and value.get("error") == document.message),
     )
-    return with_wait(recognize_overflow(error, document.fields), headers, document.fields)
+    return add_retry_after(recognize_overflow(error, document.fields), headers, document.fields)
 
 
 def encode_error(error: ApiError) -> HttpError:
     headers = {"content-type": "application/json; charset=utf-8"}
-    headers |= retry_after.written(error)
+    headers |= retry_after.retry_after_header(error)
     return HttpError(_status(error), headers, json.encode(write_error(error)))
 
 

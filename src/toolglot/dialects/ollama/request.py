@@ -45,9 +45,9 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
 from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json
-from toolglot.wire.known_settings import KnownSettings
-from toolglot.wire.large import emptied
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.incremental_json import drain
+from toolglot.wire.native import make_native, native_members
+from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import count_members, members_without
 
 LATEST = ":latest"
@@ -89,7 +89,7 @@ def answer_without_model(request: Request) -> Response | None:
 # Reading
 
 
-_KNOWN = KnownSettings[Request]("messages")
+_KNOWN = SettingsCache[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
@@ -101,7 +101,7 @@ def decode_request(data: bytes) -> Request:
     if body.messages is UNSET:
         return settings
     request = replace(settings, messages=_decode_messages(body.messages))
-    _KNOWN.keep(data, lambda: settings)
+    _KNOWN.add(data, lambda: settings)
     return request
 
 
@@ -123,7 +123,7 @@ def _decode_settings(body: Body, data: bytes) -> Request:
     for name in ("logprobs", "top_logprobs"):
         if rest.get(name) is not None:
             fields[name] = rest.pop(name)
-    return Request(messages=tuple(messages), native=keep_members(NAME, rest, **shape), **fields)
+    return Request(messages=tuple(messages), native=make_native(NAME, rest, **shape), **fields)
 
 
 def _decode_model(body: Body, shape: dict[str, Any]) -> str:
@@ -163,7 +163,7 @@ def _prompt(body: Body, shape: dict[str, Any]) -> list[Message]:
 
 def _decode_messages(messages: list[ChatMessage]) -> tuple[Message, ...]:
     return tuple(
-        [_decode_usual(message) or _decode_message(message, index) for index, message in enumerate(emptied(messages))]
+        [_decode_usual(message) or _decode_message(message, index) for index, message in enumerate(drain(messages))]
     )
 
 
@@ -203,7 +203,7 @@ def _decode_message(message: ChatMessage, index: int) -> Message:
     for name in ("tool_name", "tool_call_id"):
         if (value := getattr(message, name)) is not UNSET:
             rest[name] = value
-    return Message(role=message.role, content=tuple(content), native=keep_members(NAME, rest, **shape))
+    return Message(role=message.role, content=tuple(content), native=make_native(NAME, rest, **shape))
 
 
 def _decode_result(message: ChatMessage, rest: dict[str, Any], shape: dict[str, Any]) -> Message:
@@ -222,7 +222,7 @@ def _decode_result(message: ChatMessage, rest: dict[str, Any], shape: dict[str, 
     )
     shape["no_id"] = True if message.tool_call_id is UNSET else None
     shape["no_name"] = True if message.tool_name is UNSET else None
-    return Message(role="tool", content=(result,), native=keep_members(NAME, rest, **shape))
+    return Message(role="tool", content=(result,), native=make_native(NAME, rest, **shape))
 
 
 def _decode_options(body: Body, rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
@@ -276,7 +276,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 def _request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
-    rest = kept(notes)
+    rest = native_members(notes)
     fields: dict[str, Any] = {}
     if (model := _encode_model(request.model, notes)) is not None:
         fields["model"] = model
@@ -387,7 +387,10 @@ def _encode_message(message: Message, where: str, names: dict[str, str], receipt
         return encoded
     notes = native_of(message, NAME)
     content = {} if notes.get("$content") == "absent" and not writer.content else {"content": writer.content}
-    return [*encoded, {"role": message.role, **content, **writer.members(), **_empty_members(notes), **kept(notes)}]
+    return [
+        *encoded,
+        {"role": message.role, **content, **writer.members(), **_empty_members(notes), **native_members(notes)},
+    ]
 
 
 _EMPTY = {"$no_calls": ("tool_calls", []), "$no_images": ("images", []), "$no_thinking": ("thinking", "")}
@@ -413,7 +416,7 @@ def _encode_result(
         identity["tool_name"] = name
     if result.call_id and not notes.get("$no_id"):
         identity["tool_call_id"] = result.call_id
-    return {"role": "tool", **content, **identity, **writer.members(), **_empty_members(notes), **kept(notes)}
+    return {"role": "tool", **content, **identity, **writer.members(), **_empty_members(notes), **native_members(notes)}
 
 
 def _encode_options(request: Request, rest: dict[str, Any]) -> dict[str, Any]:

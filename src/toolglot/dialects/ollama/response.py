@@ -18,7 +18,7 @@ from toolglot.ir import Block, Request, Response, Stop, StopReason, Text, Thinki
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.structs import as_json, members_without
 
@@ -69,7 +69,7 @@ def decode_response(data: bytes) -> Response:
         shape["created_at"] = answer.created_at
     if rest:
         others["message"] = rest
-    native = keep_members(NAME, others, **shape)
+    native = make_native(NAME, others, **shape)
     return Response(
         model=answer.model or "",
         created=created_at(answer.created_at),
@@ -161,7 +161,7 @@ def created_at(text: Any) -> int | None:
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    rest = kept(notes)
+    rest = native_members(notes)
     inside = rest.pop("message", {})
     text, members = _encode_plain(response.content) or _encode_blocks(response.content, receipt)
     generates = bool(notes.get("$generate")) or is_generate(request)

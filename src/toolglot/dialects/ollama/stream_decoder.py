@@ -19,12 +19,12 @@ from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unr
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, replace
 from toolglot.receipt import Receipt
-from toolglot.wire.budget import Budget
-from toolglot.wire.native import keep_members
+from toolglot.wire.native import make_native
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
+from toolglot.wire.stream_budget import StreamBudget
 from toolglot.wire.structs import members_without
-from toolglot.wire.surrogates import Halves
+from toolglot.wire.surrogates import SurrogateJoiner
 
 MOST_LINES = 100
 MOST_BYTES = 64 * 1024
@@ -51,10 +51,10 @@ class OllamaStreamDecoder:
         self._logprobs: list[TokenLogprob] = []  # that no text has yet
         self._broken: list[bytes] = []  # lines that are no documents, and may be one together
         self._broken_size = 0
-        self._budget = Budget()
+        self._budget = StreamBudget()
         self._rest: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
-        self._halves = Halves()
+        self._halves = SurrogateJoiner()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -204,7 +204,7 @@ class OllamaStreamDecoder:
         rest = {**self._rest, **({"message": self._message} if self._message else {})}
         if self._logprobs:  # there is no text that they are of
             rest["logprobs"] = write_logprobs(self._logprobs)
-        native: Native = keep_members(NAME, rest)
+        native: Native = make_native(NAME, rest)
         finish = Finish(stop=decode_stop(answer, self._called), usage=decode_usage(answer), native=native)
         self._ended = True
         self._events.append(finish)

@@ -15,7 +15,7 @@ from toolglot.ir import Block, Refusal, Request, Text, Thinking, TokenLogprob
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.delta_template import DeltaTemplate
-from toolglot.wire.native import kept
+from toolglot.wire.native import native_members
 from toolglot.wire.openai_logprobs import write_logprobs
 from toolglot.wire.text_separator import separator_between
 
@@ -135,7 +135,7 @@ class OllamaStreamEncoder:
         return self._line(self._with_gap(writer.content) if writer.content else "", writer.members())
 
     def _finish(self, event: Finish) -> bytes:
-        rest = kept(event.native.get(NAME, {}))
+        rest = native_members(event.native.get(NAME, {}))
         inside = rest.pop("message", {})
         last = {
             "done": True,

@@ -9,7 +9,7 @@ from toolglot.dialects.ollama.wire import TOOLS, ToolEntry
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools, schema_json
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import members_without
 
 
@@ -29,7 +29,7 @@ def _decode_tool(entry: ToolEntry) -> Tool:
         name=function.name,
         description=_take(inside, "description"),
         parameters=_take(inside, "parameters"),
-        native=keep_members(NAME, {**inside, **({"beside": beside} if beside else {})}, typeless=typeless),
+        native=make_native(NAME, {**inside, **({"beside": beside} if beside else {})}, typeless=typeless),
     )
 
 
@@ -56,7 +56,7 @@ def _encode_listed(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
 
 def _encode_tool(tool: Tool) -> dict[str, Any]:
     notes = native_of(tool, NAME)
-    inside = kept(notes)
+    inside = native_members(notes)
     beside = inside.pop("beside", {})
     fields = {"description": tool.description, "parameters": schema_json(tool.parameters)}
     function = {"name": tool.name, **{key: value for key, value in fields.items() if value is not None}, **inside}

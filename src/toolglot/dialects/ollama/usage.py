@@ -9,7 +9,7 @@ from msgspec import UNSET
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.wire import Answer
 from toolglot.ir import Usage
-from toolglot.wire.usage import CountNames, UsageReader, original, read_plain, with_original
+from toolglot.wire.usage import CountNames, UsageReader, read_plain, unchanged_original, with_original
 
 INPUT, OUTPUT = "prompt_eval_count", "eval_count"
 
@@ -38,7 +38,7 @@ _PLAIN: CountNames = {INPUT: INPUT, OUTPUT: OUTPUT}
 def encode_usage(usage: Usage | None) -> dict[str, Any]:
     if usage is None:
         return {}
-    came = original(usage, NAME, _read)
+    came = unchanged_original(usage, NAME, _read)
     if came is not None:
         return came
     counts = {INPUT: usage.input_tokens, OUTPUT: usage.output_tokens}

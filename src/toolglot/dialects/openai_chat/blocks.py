@@ -62,8 +62,8 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
-from toolglot.wire.native import keep_members, kept
-from toolglot.wire.openai_fields import file_name
+from toolglot.wire.native import make_native, native_members
+from toolglot.wire.openai_fields import default_file_name
 from toolglot.wire.structs import Unknown, as_json, count_members, members_without
 
 # Tells an opaque entry of `tool_calls` from an opaque part of the content.
@@ -113,11 +113,11 @@ def take(members: dict[str, Any], name: str) -> Any:
 def _decode_text(part: TextPart) -> Text:
     rest = members_without(part, "text")
     cache, notes = _take_mark(rest)
-    return Text(text=part.text, cache=cache, native=keep_members(NAME, rest, **notes))
+    return Text(text=part.text, cache=cache, native=make_native(NAME, rest, **notes))
 
 
 def _decode_refusal(part: RefusalPart) -> Refusal:
-    return Refusal(text=part.refusal, native=keep_members(NAME, members_without(part, "refusal")))
+    return Refusal(text=part.refusal, native=make_native(NAME, members_without(part, "refusal")))
 
 
 def _decode_unknown(part: Unknown) -> Opaque:
@@ -149,7 +149,7 @@ def _decode_source(part: SourcePart) -> Block:
     cache, notes = _take_mark(rest)
     if beside:
         rest["source"] = beside
-    return Media(kind="image", source=source, cache=cache, native=keep_members(NAME, rest, **notes, source=True))
+    return Media(kind="image", source=source, cache=cache, native=make_native(NAME, rest, **notes, source=True))
 
 
 # Mistral's parts: reasoning that holds texts, and a document by its URL.
@@ -170,7 +170,7 @@ def _decode_thinking(part: ThinkingPart) -> Block:
     usual = items == _thinking_items(text)
     beside = {str(item.get("type")): item for item in items if isinstance(item, dict) and item.get("type") != "text"}
     rest = members_without(part, "thinking")
-    return Thinking(text=text, native=keep_members(NAME, rest, part=True if usual else items, thinking=beside or None))
+    return Thinking(text=text, native=make_native(NAME, rest, part=True if usual else items, thinking=beside or None))
 
 
 def _decode_reasoning(part: ReasoningPart) -> Block:
@@ -183,7 +183,7 @@ def _decode_reasoning(part: ReasoningPart) -> Block:
 def _decode_document(part: DocumentPart) -> Media:
     rest = members_without(part, "document_url")
     name = take(rest, "document_name")
-    native = keep_members(NAME, rest, document_url=True)
+    native = make_native(NAME, rest, document_url=True)
     return Media(kind="document", source=Source("url", part.document_url), name=name, native=native)
 
 
@@ -240,7 +240,7 @@ def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] |
 def _decode_image(image: str | ImageUrl, rest: dict[str, Any]) -> Media:
     url, inner, bare = _url_of(image)
     detail, (cache, notes) = take(inner, "detail"), _take_mark(rest)
-    native = keep_members(NAME, rest, image_url=inner or None, bare=bare, **notes)
+    native = make_native(NAME, rest, image_url=inner or None, bare=bare, **notes)
     return Media(kind="image", source=parse_data_url(url), detail=detail, cache=cache, native=native)
 
 
@@ -248,7 +248,7 @@ def _decode_video(part: VideoPart) -> Media:
     url, inner, bare = _url_of(part.video_url)
     rest = members_without(part, "video_url")
     cache, notes = _take_mark(rest)
-    native = keep_members(NAME, rest, video_url=inner or None, bare=bare, **notes)
+    native = make_native(NAME, rest, video_url=inner or None, bare=bare, **notes)
     return Media(kind="video", source=parse_data_url(url), cache=cache, native=native)
 
 
@@ -265,7 +265,7 @@ def _decode_audio(part: AudioPart) -> Media:
     name = take(inner, "format") or ""
     source = Source("base64", audio.data, AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
     cache, notes = _take_mark(rest)
-    native = keep_members(NAME, rest, input_audio=inner or None, **notes)
+    native = make_native(NAME, rest, input_audio=inner or None, **notes)
     return Media(kind="audio", source=source, cache=cache, native=native)
 
 
@@ -284,7 +284,7 @@ def _decode_file(part: FilePart) -> Block:
         "nameless": _noted(name is None),
     }
     cache, notes = _take_mark(rest)
-    native = keep_members(NAME, rest, **shape, **notes)
+    native = make_native(NAME, rest, **shape, **notes)
     return Media(kind="document", source=source, name=name, cache=cache, native=native)
 
 
@@ -364,7 +364,7 @@ def nearest_lifetime(seconds: int) -> str:
 
 def own(block: Block) -> dict[str, Any]:
     """The fields of this dialect that ride on a block, without the notes on shape."""
-    return kept(native_of(block, NAME))
+    return native_members(native_of(block, NAME))
 
 
 def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
@@ -418,7 +418,7 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
         file = block.name
         body: dict[str, Any] = {"file_id": source.data}
         if source.kind == "base64":
-            file = file if file is not None or notes.get("$nameless") else file_name(source.media_type)
+            file = file if file is not None or notes.get("$nameless") else default_file_name(source.media_type)
             body = {"file_data": write_data_url(source, "application/pdf") if source.media_type else source.data}
             if "$file_id" in notes:
                 body["file_id"] = notes["$file_id"]
@@ -438,7 +438,7 @@ def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
         if place is not None and not rest:
             calls[place] = _with_note(calls[place], "$repeated")
             return tuple(calls)
-        native = keep_members(NAME, rest, legacy=True, empty=_noted(arguments == ""))
+        native = make_native(NAME, rest, legacy=True, empty=_noted(arguments == ""))
         calls.append(ToolCall(id="", name=legacy.name, arguments=arguments or "", native=native))
     return tuple(calls)
 
@@ -499,7 +499,7 @@ def _decode_call(call: FunctionCall | CustomCall, kind: ToolKind, inner: dict[st
     is_number = type(call.index) is int or (isinstance(call.index, str) and call.index.isdecimal())
     index = take(rest, "index") if is_number else None
     shape = {"typeless": _noted(typeless), "no_id": _noted(no_id), "empty": _noted(arguments == "")}
-    native = keep_members(NAME, rest, **shape, index=index)
+    native = make_native(NAME, rest, **shape, index=index)
     if inner:
         native.setdefault(NAME, {})[kind] = inner
     # Nothing is lost by writing arguments that came as an object as the text they should be.

@@ -12,14 +12,14 @@ from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.wire import CallPart, ResultPart
 from toolglot.ir import Block, Cache, Source, ToolCall, ToolResult, native_of
 from toolglot.wire import json
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 
 CALL, RESULT, SOURCE = "$tool_use", "$tool_result", "$source"
 """The notes on the shape."""
 
 
 def decode_call_part(part: CallPart, cache: Cache | None, rest: dict[str, Any], control: Any) -> ToolCall:
-    native = keep_members(NAME, rest, tool_use=True, cache_control=control)
+    native = make_native(NAME, rest, tool_use=True, cache_control=control)
     return ToolCall(id=part.id, name=part.name, arguments=json.encode_text(part.input), cache=cache, native=native)
 
 
@@ -27,7 +27,7 @@ def decode_result_part(
     part: ResultPart, content: tuple[Block, ...], cache: Cache | None, rest: dict[str, Any], control: Any, shape: Any
 ) -> ToolResult:
     is_error = rest.pop("is_error") if isinstance(rest.get("is_error"), bool) else None
-    native = keep_members(NAME, rest, tool_result=shape or "text", cache_control=control)
+    native = make_native(NAME, rest, tool_result=shape or "text", cache_control=control)
     return ToolResult(call_id=part.tool_use_id, content=content, is_error=is_error, cache=cache, native=native)
 
 
@@ -54,7 +54,7 @@ def encode_call_part(call: ToolCall) -> dict[str, Any]:
         "name": call.name,
         "input": {} if arguments is None else arguments,
         **_control(call),
-        **kept(native_of(call, NAME)),
+        **native_members(native_of(call, NAME)),
     }
 
 
@@ -62,7 +62,14 @@ def encode_result_part(result: ToolResult, content: Any) -> dict[str, Any]:
     notes = native_of(result, NAME)
     said = {} if notes[RESULT] == "absent" and not content else {"content": content}
     failed = {} if result.is_error is None else {"is_error": result.is_error}
-    return {"type": "tool_result", "tool_use_id": result.call_id, **said, **failed, **_control(result), **kept(notes)}
+    return {
+        "type": "tool_result",
+        "tool_use_id": result.call_id,
+        **said,
+        **failed,
+        **_control(result),
+        **native_members(notes),
+    }
 
 
 def encode_source(source: Source, beside: dict[str, Any]) -> dict[str, Any]:

@@ -26,9 +26,9 @@ def error_event(payload: bytes) -> ApiError:
         value = json.decode_frame(payload)
     except DecodeError:
         value = payload.decode("utf-8", "replace")
-    return openai_error.read(value, NAME)
+    return openai_error.read_error(value, NAME)
 
 
 def choice_error(value: Any) -> ApiError:
     """The error that OpenRouter puts into a choice: `{"code": 502, "message", "metadata"}`."""
-    return replace(openai_error.read({"error": value}, NAME), in_foreign_form=True)
+    return replace(openai_error.read_error({"error": value}, NAME), in_foreign_form=True)

@@ -57,7 +57,7 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import count_members, members_without
 
 Placed: TypeAlias = tuple[Block, str]
@@ -129,7 +129,7 @@ def _decode_spoken(message: SpokenMessage) -> Message:
     if "cache_control" in rest:
         cache, shape["cache_control"] = take_control(rest)
         content = content if cache is None else _with_mark(content, cache)
-    return Message(role=role, content=content, native=keep_members(NAME, rest, **shape))
+    return Message(role=role, content=content, native=make_native(NAME, rest, **shape))
 
 
 def named_calls(message: ModelMessage) -> list[str]:
@@ -169,7 +169,7 @@ def _decode_result(message: ResultMessage) -> Message:
         "no_id": True if not isinstance(call_id, str) else None,
         "cache_control": control,
     }
-    return Message(role="tool", content=(result,), native=keep_members(NAME, rest, **notes))
+    return Message(role="tool", content=(result,), native=make_native(NAME, rest, **notes))
 
 
 _DECODERS: dict[type[AnyMessage], Callable[[Any], Message]] = {
@@ -267,7 +267,7 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
     _add_calls(wire, calls)
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
-    wire |= kept(notes)
+    wire |= native_members(notes)
     if annotations := _encode_citations(role, parts, receipt):
         wire[ANNOTATIONS] = notes.get(f"${ANNOTATIONS}", annotations)
     return wire | control_of(message)
@@ -333,7 +333,7 @@ def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:
     for call in calls:
         notes = native_of(call, NAME)
         if isinstance(call, ToolCall) and notes.get("$legacy"):
-            wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **kept(notes)}
+            wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **native_members(notes)}
         else:
             listed.append(encode_call(call))
     if listed:
@@ -390,4 +390,10 @@ def _encode_result(result: ToolResult, message: Message, where: str, receipt: Re
     parts = [(part, f"{where}.content[{index}]") for index, part in enumerate(result.content)]
     content = _encode_content(parts, shape, "", receipt)
     mark = control_of(message) if notes else {}
-    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **kept(notes), **mark}
+    return {
+        "role": role,
+        **identity,
+        **({} if shape == "absent" else {"content": content}),
+        **native_members(notes),
+        **mark,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.ir import ToolKind
-from toolglot.wire.balance import ObjectScanner
+from toolglot.wire.object_scanner import ObjectScanner
 
 _UNSCANNED = 256
 """Pieces of arguments that may wait for a look at whether they are whole."""

@@ -14,7 +14,7 @@ from toolglot.dialects.openai_chat.blocks import take
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Json, Reasoning, native_of
 from toolglot.receipt import UNREAD, Loss, Receipt, describe_setting
-from toolglot.wire.efforts import is_bare_switch
+from toolglot.wire.efforts import has_no_amount
 
 EXTENSIONS = "$extensions"
 """The note on members of other servers: a wish in their words is for their own server to fit."""
@@ -125,7 +125,7 @@ def encode_reasoning(reasoning: Reasoning | None, rest: Mapping[str, Json], rece
     found = native_of(reasoning, NAME).get(EXTENSIONS)
     if isinstance(found, dict) and _says(found, reasoning):
         return {name: _merged(rest.get(name), member) for name, member in found.items()}
-    if is_bare_switch(reasoning):
+    if has_no_amount(reasoning):
         receipt.note("reasoning", "reasoning", "Chat Completions has no switch for it: the model decides how much")
     effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
     return {} if effort is None else {"reasoning_effort": effort}

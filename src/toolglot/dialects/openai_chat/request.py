@@ -54,17 +54,17 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
 from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json
-from toolglot.wire.known_settings import KnownSettings
-from toolglot.wire.large import emptied
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.incremental_json import drain
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_fields import (
     PROMPT_CACHE,
-    identifier,
-    service_tier,
-    strictness,
+    encode_identifier,
+    encode_service_tier,
+    encode_strict,
     take_prompt_cache,
     write_prompt_cache,
 )
+from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import as_json, members_without
 
 TIERS = {"on_demand": "default", "performance": "priority"}
@@ -108,7 +108,7 @@ _SAMPLING = (
 _sampling_of = attrgetter(*[_SETTINGS.get(member, member) for member in _SAMPLING])
 
 
-_KNOWN = KnownSettings[Request]("messages")
+_KNOWN = SettingsCache[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
@@ -116,14 +116,14 @@ def decode_request(data: bytes) -> Request:
     if known is not None:
         return known
     body = REQUESTS.read(data)
-    messages = tuple([decode_message(message) for message in emptied(body.messages)])
+    messages = tuple([decode_message(message) for message in drain(body.messages)])
     settings = _decode_settings(body, data)
-    _KNOWN.keep(data, lambda: settings)
+    _KNOWN.add(data, lambda: settings)
     return replace(settings, messages=messages)
 
 
 def _with_history(settings: Request, messages: list[Any], data: bytes) -> Request:
-    return replace(settings, messages=tuple([decode_message(message) for message in emptied(messages)]))
+    return replace(settings, messages=tuple([decode_message(message) for message in drain(messages)]))
 
 
 def _decode_settings(body: Body, data: bytes) -> Request:
@@ -143,7 +143,7 @@ def _decode_settings(body: Body, data: bytes) -> Request:
     if body.functions and "parallel_tool_calls" not in fields:
         # An answer in the deprecated form has room for one call.
         fields["parallel_tool_calls"], shape["no_parallel"] = False, True
-    return Request(native=keep_members(NAME, rest, **shape), **fields)
+    return Request(native=make_native(NAME, rest, **shape), **fields)
 
 
 def _take_model(rest: dict[str, Any], shape: dict[str, Any]) -> str:
@@ -273,7 +273,7 @@ def _decode_format(wanted: SchemaFormat | TextFormat | JsonFormat, rest: dict[st
                 description=take(inner, "description"),
                 schema=take(inner, "schema"),
                 strict=bool(strict),  # what is not said is not strict here
-                native=keep_members(NAME, inner, lax=True if strict is None else None),
+                native=make_native(NAME, inner, lax=True if strict is None else None),
             )
         case TextFormat() | JsonFormat():
             if wanted.rest is UNSET:
@@ -288,7 +288,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
-    rest = kept(notes)
+    rest = native_members(notes)
     messages: list[dict[str, Any]] = []
     for index, message in enumerate(request.messages):
         if NAME not in message.native and (usual := encode_usual(message.role, message.content)) is not None:
@@ -351,7 +351,7 @@ def _encode_tier(request: Request, tier: str, receipt: Receipt) -> str | None:
     came_as = native_of(request, NAME).get("$tier")
     if came_as is not None and TIERS.get(came_as) == tier:
         return str(came_as)
-    return tier if NAME in request.native else service_tier(tier, receipt)
+    return tier if NAME in request.native else encode_service_tier(tier, receipt)
 
 
 @lru_cache(maxsize=256)  # clients choose the names of models
@@ -368,8 +368,8 @@ def _encode_stop(request: Request) -> list[str] | str | None:
 def _encode_user(request: Request, user: str, receipt: Receipt) -> dict[str, str]:
     own, legacy = native_of(request, NAME).get("$user"), request.legacy_user
     if legacy is not None:
-        return {"safety_identifier": user if own else identifier(user, receipt), "user": legacy}
-    return {own: user} if own else {"user": identifier(user, receipt)}
+        return {"safety_identifier": user if own else encode_identifier(user, receipt), "user": legacy}
+    return {own: user} if own else {"user": encode_identifier(user, receipt)}
 
 
 def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> dict[str, Any] | None:
@@ -380,7 +380,7 @@ def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> dict[str,
     notes = native_of(wanted, NAME)
     strict = None if notes.get("$lax") else wanted.strict
     if wanted.strict is None:
-        strict = strictness(wanted.schema, receipt)
+        strict = encode_strict(wanted.schema, receipt)
     inner = {
         "name": wanted.name or ("response" if NAME not in wanted.native else None),
         "description": wanted.description,
@@ -388,4 +388,4 @@ def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> dict[str,
         "strict": strict,
     }
     present = {key: value for key, value in inner.items() if value is not None}
-    return {"type": "json_schema", "json_schema": {**present, **kept(notes)}}
+    return {"type": "json_schema", "json_schema": {**present, **native_members(notes)}}

@@ -58,7 +58,7 @@ from toolglot.ir import (
 from toolglot.receipt import UNREAD, Loss, Receipt, describe_block, unread_lines
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.text_separator import separator_between
@@ -139,7 +139,7 @@ def decode_response(data: bytes) -> Response:
     tier = decode_tier(in_body.get("service_tier"))
     notes = in_body
     if body.rest is not UNSET or groq or logprobs:
-        given = keep_members(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
+        given = make_native(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
         notes = given.get(NAME, {})
     else:
         if finish is not None:
@@ -221,7 +221,7 @@ def _read(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
 def _raise_error(data: bytes) -> None:
     value = json.decode_answer(data)
     if find_error(value) is not None:
-        raise UpstreamError(openai_error.read(value, NAME))
+        raise UpstreamError(openai_error.read_error(value, NAME))
 
 
 _OF_GROQ = frozenset({"id", "usage"})
@@ -363,7 +363,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     }
     if choice["message"].get("annotations") and "$annotations" in notes:
         choice["message"]["annotations"] = notes["$annotations"]
-    rest = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
+    rest = {key: value for key, value in native_members(notes).items() if key not in ("message", "choice")}
     if response.service_tier is not None:
         rest.setdefault("service_tier", response.service_tier)
     if "$x_groq" in notes:

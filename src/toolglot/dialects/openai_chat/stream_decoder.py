@@ -71,11 +71,11 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
-from toolglot.wire.budget import Budget
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
-from toolglot.wire.surrogates import Halves
+from toolglot.wire.stream_budget import StreamBudget
+from toolglot.wire.surrogates import SurrogateJoiner
 
 _NOTHING: Native = {}
 _PART: Native = {NAME: {"$part": True}}
@@ -153,8 +153,8 @@ class ChatStreamDecoder:
         self._refused = False
         self._has_blank_call = False  # an entry of nothing has come, before any call
         self._in_deltas = False  # a `delta` has said something
-        self._budget = Budget()
-        self._halves = Halves()
+        self._budget = StreamBudget()
+        self._halves = SurrogateJoiner()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -203,7 +203,7 @@ class ChatStreamDecoder:
             return
         chunk = self._chunk(payload)
         if isinstance(chunk, ErrorFrame):
-            self._fault(openai_error.read(chunk.value, NAME))
+            self._fault(openai_error.read_error(chunk.value, NAME))
             return
         self._fingerprint = chunk.system_fingerprint or self._fingerprint
         if chunk.service_tier:
@@ -237,11 +237,11 @@ class ChatStreamDecoder:
 
     def _read_stray(self, lines: bytes) -> None:
         if (document := read_stray_error(lines, self._receipt)) is not None:
-            self._fault(replace(openai_error.read(document, NAME), in_foreign_form=True))
+            self._fault(replace(openai_error.read_error(document, NAME), in_foreign_form=True))
 
     def _read_groq(self, groq: GroqExtension) -> None:
         if groq.error:  # "why a stream was stopped early"
-            self._fault(openai_error.read({"error": groq.error}, NAME))
+            self._fault(openai_error.read_error({"error": groq.error}, NAME))
         if groq.usage:
             self._usage = decode_usage(groq.usage)
 
@@ -263,7 +263,7 @@ class ChatStreamDecoder:
         try:
             return read_chunk(payload, self._receipt)
         except DecodeError:
-            mended = self._halves.mend(payload)
+            mended = self._halves.join_halves(payload)
             if mended is None:
                 raise
             return read_chunk(mended, self._receipt)
@@ -404,7 +404,7 @@ class ChatStreamDecoder:
             if image is None:
                 self._receipt.loss("choices[0].delta.images", "image", "it is of an unknown form")
                 continue
-            self._budget.block()
+            self._budget.add_block()
             self._close_text()
             self._open_ready_calls(text_follows=True)
             self._close_whole_calls()
@@ -417,7 +417,7 @@ class ChatStreamDecoder:
         return call
 
     def _new_call(self, kind: ToolKind, legacy: bool) -> OpenCall:
-        self._budget.block()
+        self._budget.add_block()
         call = OpenCall(kind, legacy)
         self._close_text()
         self._calls.append(call)

@@ -26,7 +26,7 @@ from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, TokenLog
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.delta_template import DeltaTemplate
-from toolglot.wire.native import kept
+from toolglot.wire.native import native_members
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
 
@@ -85,7 +85,7 @@ class ChatStreamEncoder:
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
-                return frame(json.encode({"error": openai_error.write(error)}))
+                return frame(json.encode({"error": openai_error.write_error(error)}))
 
     def _start(self, event: Start) -> bytes:
         self._base = {
@@ -225,7 +225,7 @@ class ChatStreamEncoder:
             self._block = block
             written = self._delta("{}")
             self._block = None
-        if (extra := kept(event.native.get(NAME, {}))) and not self._legacy:
+        if (extra := native_members(event.native.get(NAME, {}))) and not self._legacy:
             written += self._frame(json.encode({"tool_calls": [{"index": self._calls, **extra}]}))
         return written
 

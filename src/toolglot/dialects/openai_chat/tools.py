@@ -20,8 +20,8 @@ from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Loss, Receipt
 from toolglot.tools.declared import DECLARED, Tools, schema_json
-from toolglot.wire.native import keep_members, kept
-from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
+from toolglot.wire.native import make_native, native_members
+from toolglot.wire.openai_fields import SCHEMA_NOTES, original_schema_text, parse_schema_text
 from toolglot.wire.structs import Unknown, members_without
 
 _WORDS: dict[str, Literal["auto", "none", "required"]] = {
@@ -81,7 +81,7 @@ def _is_typeless(tool: FunctionTool | CustomTool) -> bool | None:
 def _decode_custom(tool: CustomTool, custom: CustomDeclaration) -> Tool:
     rest = members_without(custom, "name")
     description, format_ = take(rest, "description"), take(rest, "format")
-    native = _native(keep_members(NAME, rest, typeless=_is_typeless(tool)), members_without(tool, "custom"))
+    native = _native(make_native(NAME, rest, typeless=_is_typeless(tool)), members_without(tool, "custom"))
     return Tool(name=custom.name, kind="custom", description=description, format=_flat(format_), native=native)
 
 
@@ -92,7 +92,7 @@ def _decode_function(function: FunctionDeclaration, shape: dict[str, Any], besid
         cache, inside = take_control(rest)
         shape = {**shape, "control_inside": inside}
     parameters = take(rest, "parameters")
-    if isinstance(parameters, str) and (schema := schema_in_text(parameters)) is not None:
+    if isinstance(parameters, str) and (schema := parse_schema_text(parameters)) is not None:
         shape = {**shape, **SCHEMA_NOTES, "schema_text": parameters}
         parameters = schema
     return Tool(
@@ -101,7 +101,7 @@ def _decode_function(function: FunctionDeclaration, shape: dict[str, Any], besid
         parameters=parameters,
         strict=take(rest, "strict"),
         cache=cache,
-        native=_native(keep_members(NAME, rest, **shape, cache_control=control), beside),
+        native=_native(make_native(NAME, rest, **shape, cache_control=control), beside),
     )
 
 
@@ -178,14 +178,14 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
-    schema = schema_as_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)
+    schema = original_schema_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)
     fields = _present(description=tool.description, parameters=schema, strict=tool.strict)
     control = native_of(tool, NAME).get("$control_inside")
     return {"name": tool.name, **fields, **_inside(tool), **({"cache_control": control} if control else {})}
 
 
 def _inside(tool: Tool) -> dict[str, Any]:
-    return {key: value for key, value in kept(native_of(tool, NAME)).items() if key != "beside"}
+    return {key: value for key, value in native_members(native_of(tool, NAME)).items() if key != "beside"}
 
 
 def _present(**fields: Any) -> dict[str, Any]:

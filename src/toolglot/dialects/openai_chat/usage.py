@@ -7,7 +7,7 @@ from typing import Any
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Usage
 from toolglot.wire.openai_usage import usage_names
-from toolglot.wire.usage import original
+from toolglot.wire.usage import unchanged_original
 
 _INPUT, _OUTPUT = "prompt_tokens", "completion_tokens"
 _NAMES = usage_names(NAME, _INPUT, _OUTPUT, details_last=True)
@@ -22,4 +22,4 @@ def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
 
 
 def encode_usage(usage: Usage) -> dict[str, Any]:
-    return original(usage, NAME, decode_usage) or _NAMES.encode(usage)
+    return unchanged_original(usage, NAME, decode_usage) or _NAMES.encode(usage)

@@ -29,8 +29,8 @@ from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Ref
 from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.wire.citation_spans import span_of
 from toolglot.wire.data_url import parse_data_url, write_data_url
-from toolglot.wire.native import keep_members, kept
-from toolglot.wire.openai_fields import file_name
+from toolglot.wire.native import make_native, native_members
+from toolglot.wire.openai_fields import default_file_name
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.structs import Unknown, Wire, as_json, members_without
 
@@ -45,7 +45,7 @@ _AUDIO_FORMATS = {media_type: name for name, media_type in _AUDIO_TYPES.items()}
 
 def own(node: Node | Opaque) -> dict[str, Any]:
     """The fields of this dialect that ride on a node, without the notes on shape."""
-    return kept(native_of(node, NAME))
+    return native_members(native_of(node, NAME))
 
 
 def filled(node: Node | Opaque, **defaults: Any) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _decode_input_text(part: InputText, role: str) -> Block:
     if role != "assistant" and part.rest is UNSET:
         return Text(text=part.text, cache=cache)
     noted = "input_text" if role == "assistant" else None
-    native = keep_members(NAME, members_without(part, *_OF_INPUT_TEXT), type=noted)
+    native = make_native(NAME, members_without(part, *_OF_INPUT_TEXT), type=noted)
     return Text(text=part.text, cache=cache, native=native)
 
 
@@ -123,7 +123,7 @@ def _decode_plain_text(part: PlainText, role: str) -> Block:
     if is_untyped and role == "assistant":
         return _decode_spoken(part, None)
     members = members_without(part, *_OF_INPUT_TEXT)
-    native = keep_members(NAME, members, type=None if is_untyped else "text", absent=absent(part) or None)
+    native = make_native(NAME, members, type=None if is_untyped else "text", absent=absent(part) or None)
     return Text(text=part.text, cache=_decode_cache(part.prompt_cache_breakpoint), native=native)
 
 
@@ -143,14 +143,14 @@ def _decode_spoken(part: OutputText | PlainText, noted: str | None) -> Text:
         text=part.text,
         citations=tuple([decode_annotation(annotation) for annotation in annotations]),
         logprobs=tokens or (),
-        native=keep_members(
+        native=make_native(
             NAME, members, type=noted, absent=lacking or None, logprobs=noted_list, unread=unread or None
         ),
     )
 
 
 def _decode_refusal(part: RefusalPart, role: str) -> Block:
-    return Refusal(text=part.refusal, native=keep_members(NAME, members_without(part, "refusal")))
+    return Refusal(text=part.refusal, native=make_native(NAME, members_without(part, "refusal")))
 
 
 def _decode_image(part: InputImage, role: str) -> Block:
@@ -168,7 +168,7 @@ def _decode_image(part: InputImage, role: str) -> Block:
         source=source,
         detail=given(part.detail),
         cache=_decode_cache(part.prompt_cache_breakpoint),
-        native=keep_members(NAME, members_without(part, *taken), absent=absent(part, "detail") or None),
+        native=make_native(NAME, members_without(part, *taken), absent=absent(part, "detail") or None),
     )
 
 
@@ -193,7 +193,7 @@ def _decode_file(part: InputFile, role: str) -> Block:
         name=given(part.filename),
         detail=given(part.detail),
         cache=_decode_cache(part.prompt_cache_breakpoint),
-        native=keep_members(NAME, members_without(part, *taken), absent=absent(part, "filename") or None),
+        native=make_native(NAME, members_without(part, *taken), absent=absent(part, "filename") or None),
     )
 
 
@@ -204,7 +204,7 @@ def _decode_audio(part: InputAudio, role: str) -> Block:
     source = Source("base64", audio.data, _AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
     cache = _decode_cache(part.prompt_cache_breakpoint)
     members = members_without(part, "input_audio", "prompt_cache_breakpoint")
-    return Media(kind="audio", source=source, cache=cache, native=keep_members(NAME, members))
+    return Media(kind="audio", source=source, cache=cache, native=make_native(NAME, members))
 
 
 def _opaque_part(value: dict[str, Any]) -> Opaque:
@@ -244,13 +244,13 @@ def decode_annotation(annotation: Annotation) -> Citation:
     if isinstance(annotation, Unknown):
         value = annotation.verbatim.value
         name = value.get("filename")
-        return Citation(title=name if isinstance(name, str) else None, native=keep_members(NAME, dict(value)))
+        return Citation(title=name if isinstance(name, str) else None, native=make_native(NAME, dict(value)))
     return Citation(
         url=given(annotation.url),
         title=given(annotation.title),
         start=given(annotation.start_index),
         end=given(annotation.end_index),
-        native=keep_members(NAME, members_without(annotation, *_OF_CITATION), type="url_citation"),
+        native=make_native(NAME, members_without(annotation, *_OF_CITATION), type="url_citation"),
     )
 
 
@@ -369,7 +369,7 @@ def _file(block: Media) -> dict[str, Any]:
     if source.kind == "base64":
         reference = {"file_data": write_data_url(source, "") if source.media_type else source.data}
         # The API refuses file data without a name.
-        named = {"filename": name} if name is not None else filled(block, filename=file_name(source.media_type))
+        named = {"filename": name} if name is not None else filled(block, filename=default_file_name(source.media_type))
     else:
         reference = {"file_id" if source.kind == "file" else "file_url": source.data}
         named = present(filename=name)

@@ -11,7 +11,7 @@ from toolglot.ir import Request
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import tokens_by_tiles as image_tokens
 from toolglot.wire import json
-from toolglot.wire.counts import read_count
+from toolglot.wire.counting import read_count
 
 __all__ = ["COUNTING", "image_tokens"]
 

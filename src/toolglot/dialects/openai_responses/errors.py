@@ -79,7 +79,7 @@ def decode_failure(value: Any) -> ApiError:
     if isinstance(value, dict) and value.get("type") == "error":
         # The event's own type is no word for the kind of error.
         value = {key: item for key, item in value.items() if key != "type"}
-    error = openai_error.read(value, NAME)
+    error = openai_error.read_error(value, NAME)
     if is_own:
         error = replace(error, in_foreign_form=False)
     kind = _KIND_OF_CODE.get(error.code or "")

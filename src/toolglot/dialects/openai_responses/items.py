@@ -57,7 +57,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import UNREAD, Loss, Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.native import keep_members, kept
+from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import UNTAGGED, Unknown, Wire, as_json, count_members
 
 Group = list[tuple[Block, str]]
@@ -109,7 +109,7 @@ def _decode_message(item: MessageItem) -> Message:
     if is_bare and shape != "absent":
         return Message(role=role, content=blocks, native=_SHAPES[rest is UNTAGGED, shape])
     members, lacking = carried(item, "id", "status", "phase"), absent(item) or None
-    return Message(role=role, content=blocks, native=keep_members(NAME, members, absent=lacking, content=shape))
+    return Message(role=role, content=blocks, native=make_native(NAME, members, absent=lacking, content=shape))
 
 
 def decode_reasoning(item: ReasoningItem) -> Thinking:
@@ -117,7 +117,7 @@ def decode_reasoning(item: ReasoningItem) -> Thinking:
     summary, content = _texts(item.summary), _texts(item.content)
     members = carried(item, "id", "summary", "content", "encrypted_content", "status")
     lacking, slot = absent(item, "id", "summary") or None, text_slot(summary, content)
-    native = keep_members(NAME, members, absent=lacking, text=slot)
+    native = make_native(NAME, members, absent=lacking, text=slot)
     return Thinking(text="\n\n".join(summary + content), native=native)
 
 
@@ -169,7 +169,7 @@ def _decode_call(
         kind=kind,
         namespace=given(item.namespace),
         complete=item.status != "incomplete",
-        native=keep_members(NAME, members, absent=lacking or None, empty=empty),
+        native=make_native(NAME, members, absent=lacking or None, empty=empty),
     )
 
 
@@ -191,7 +191,7 @@ def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
         content=content,
         name=name,
         kind="custom" if isinstance(item, CustomResultItem) else "function",
-        native=keep_members(NAME, members, absent=lacking, parts=parts, named=named),
+        native=make_native(NAME, members, absent=lacking, parts=parts, named=named),
     )
 
 
@@ -260,7 +260,7 @@ def decode_image_call(item: dict[str, Any]) -> Media:
     form = shown.get("output_format")
     source = Source("base64", item["result"], f"image/{form}" if isinstance(form, str) else "image/png")
     others = {key: value for key, value in item.items() if key not in _SHOWN and key not in ("type", "result")}
-    return Media(kind="image", source=source, native=keep_members(NAME, others, image_call=shown))
+    return Media(kind="image", source=source, native=make_native(NAME, others, image_call=shown))
 
 
 def encode_image_call(block: Media) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def _encode_input_message(message: Message, group: Group, *, alone: bool, receip
     item_note = notes_of(group[0][0]).get("$item") if group else None
     extra = own(message) if alone else {}
     if isinstance(item_note, dict):
-        extra = kept(item_note)
+        extra = native_members(item_note)
     elif group:
         extra = {**_phase(group[0][0]), **extra}
     blocks = [block for block, _ in group]

@@ -43,7 +43,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import CallItem, OutputItem, OutputMessage, ReasoningItem
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire.native import kept
+from toolglot.wire.native import native_members
 from toolglot.wire.structs import Unknown, as_json
 from toolglot.wire.typed import ValueReader
 
@@ -232,7 +232,7 @@ def _output_message(group: Group, item_id: str, receipt: Receipt, status: str) -
             part = {**part, **filled(block, logprobs=[]), **own(block)}
         content.append(part)
     listed = {"content": content} if content else {}
-    return {**present, **kept(fields), **listed}
+    return {**present, **native_members(fields), **listed}
 
 
 def _output_reasoning(block: Any, item_id: str) -> dict[str, Any]:

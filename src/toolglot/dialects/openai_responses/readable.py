@@ -26,7 +26,7 @@ from toolglot.errors import expected
 from toolglot.ir import Block, Native, Text, ToolCall, ToolResult
 from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take, typed
 from toolglot.wire import json
-from toolglot.wire.native import keep_members
+from toolglot.wire.native import make_native
 from toolglot.wire.structs import members_without
 from toolglot.wire.typed import ValueReader
 
@@ -67,7 +67,7 @@ def _identify(item: ClientToolItem, *taken: str, **left: Any) -> tuple[str, Nati
     if not isinstance(call_id, str):
         raise expected("$.id", "a string", call_id)
     identity = ("call_id",) if item.call_id or item.id is None else ("call_id", "id")
-    return call_id, keep_members(NAME, {**members_without(item, "type", *identity, *taken), **left})
+    return call_id, make_native(NAME, {**members_without(item, "type", *identity, *taken), **left})
 
 
 def _result(item: ClientToolItem, tool: str, content: tuple[Block, ...], **left: Any) -> tuple[Block, ...]:
@@ -120,7 +120,7 @@ def _hosted(*members: str) -> ReadBlock:
         if not said:
             return None
         text = hosted_text(str(item.pop("type")), said)
-        return (Text(text=text.text, native=keep_members(NAME, item)),)
+        return (Text(text=text.text, native=make_native(NAME, item)),)
 
     return read
 

@@ -48,11 +48,17 @@ from toolglot.ir import Message, Native, Reasoning, Request, ResponseFormat, Tex
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import Tools
 from toolglot.tools.known_requests import decode_known
-from toolglot.wire import json, large
-from toolglot.wire.efforts import is_bare_switch
-from toolglot.wire.known_settings import KnownSettings
-from toolglot.wire.native import keep_members, kept
-from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
+from toolglot.wire import incremental_json, json
+from toolglot.wire.efforts import has_no_amount
+from toolglot.wire.native import make_native, native_members
+from toolglot.wire.openai_fields import (
+    encode_identifier,
+    encode_service_tier,
+    encode_strict,
+    take_prompt_cache,
+    write_prompt_cache,
+)
+from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import TypedReader
 
@@ -80,7 +86,7 @@ def path(request: Request) -> str:
 _READER = TypedReader(Body, "input")
 
 
-_KNOWN = KnownSettings[Request]("input")
+_KNOWN = SettingsCache[Request]("input")
 
 
 def decode_request(data: bytes) -> Request:
@@ -92,7 +98,7 @@ def decode_request(data: bytes) -> Request:
     messages, brought, shape = _decode_input(body, data)
     settings = _decode_settings(body, listed, shape)
     if shape == "items":
-        _KNOWN.keep(data, lambda: settings)
+        _KNOWN.add(data, lambda: settings)
     return _with_history(settings, messages, brought)
 
 
@@ -130,7 +136,7 @@ def _decode_settings(body: Body, listed: Tools | None, input_shape: str) -> Requ
         model=given(body.model) or "",
         messages=_decode_instructions(body),
         tools=listed or (),
-        native=keep_members(NAME, members, **shape),
+        native=make_native(NAME, members, **shape),
         **fields,
     )
 
@@ -187,7 +193,7 @@ def _decode_input(body: Body, data: bytes) -> tuple[list[Message], list[Tool], s
 def _decode_items(items: list[Any], data: bytes) -> tuple[list[Message], list[Tool]]:
     brought: list[Tool] = []
     messages: list[Message] = []
-    for index, item in enumerate(large.emptied(items)):
+    for index, item in enumerate(incremental_json.drain(items)):
         if isinstance(item, (AdditionalTools, ToolSearchOutput)):
             found = brought_tools(item, f"$.input[{index}]", data)
             brought += found.tools
@@ -237,7 +243,7 @@ def _decode_reasoning(reasoning: ReasoningConfig) -> Reasoning:
         mode="off" if effort == "none" else None,
         effort=effort,
         show=True if summary is not None else None,
-        native=keep_members(NAME, members_without(reasoning, "effort", "summary"), summary=summary, given=True),
+        native=make_native(NAME, members_without(reasoning, "effort", "summary"), summary=summary, given=True),
     )
 
 
@@ -245,7 +251,7 @@ def _encode_reasoning(reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] 
     if reasoning.budget_tokens is not None:
         what = f"a budget of {reasoning.budget_tokens} tokens"
         receipt.loss("reasoning.budget_tokens", what, "the Responses API knows efforts only")
-    if is_bare_switch(reasoning):
+    if has_no_amount(reasoning):
         receipt.note("reasoning", "reasoning", "the Responses API has no switch for it: the model decides how much")
     if reasoning.show is False:
         receipt.note("reasoning.show", "hidden reasoning", "no summary is asked for, and there is no other to see")
@@ -270,7 +276,7 @@ def _decode_text(text: TextConfig, members: dict[str, Any], fields: dict[str, An
 
 def _decode_format(wanted: TextFormat | JsonObjectFormat | JsonSchemaFormat) -> ResponseFormat:
     if not isinstance(wanted, JsonSchemaFormat):
-        native = keep_members(NAME, members_without(wanted))
+        native = make_native(NAME, members_without(wanted))
         return ResponseFormat(kind="json" if isinstance(wanted, JsonObjectFormat) else "text", native=native)
     members = members_without(wanted, "name", "description", "strict")
     if wanted.schema is not None:
@@ -282,7 +288,7 @@ def _decode_format(wanted: TextFormat | JsonObjectFormat | JsonSchemaFormat) -> 
         description=given(wanted.description),
         schema=given(wanted.schema),
         strict=bool(given(wanted.strict)),  # what is not said is not strict here
-        native=keep_members(NAME, members, **shape),
+        native=make_native(NAME, members, **shape),
     )
 
 
@@ -308,7 +314,7 @@ def _encode_text(request: Request, rest: Any, receipt: Receipt) -> dict[str, Any
 def _strict(wanted: ResponseFormat, receipt: Receipt) -> bool | None:
     if wanted.kind != "json_schema" or native_of(wanted, NAME).get("$lax"):
         return None
-    return wanted.strict if wanted.strict is not None else strictness(wanted.schema, receipt)
+    return wanted.strict if wanted.strict is not None else encode_strict(wanted.schema, receipt)
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
@@ -318,7 +324,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The request body. What only this API knows comes before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
-    rest = kept(notes)
+    rest = native_members(notes)
     for name, value in zip(_UNWRITABLE, _unwritable_of(request), strict=True):
         if value is not None and value != ():
             receipt.loss(name, name, "the Responses API has no such parameter")
@@ -345,7 +351,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     if request.metadata is not None:
         fields["metadata"] = request.metadata
     tier = request.service_tier
-    tier = tier if NAME in request.native else service_tier(tier, receipt)
+    tier = tier if NAME in request.native else encode_service_tier(tier, receipt)
     if tier is not None:
         fields["service_tier"] = tier
     if request.prompt_cache is not None:
@@ -401,7 +407,7 @@ def _encode_user(request: Request, user: str, receipt: Receipt) -> dict[str, str
     name, legacy = native_of(request, NAME).get("$user"), present(user=request.legacy_user)
     if isinstance(name, str):
         return {name: user, **legacy}
-    return {"safety_identifier": identifier(user, receipt), **legacy}
+    return {"safety_identifier": encode_identifier(user, receipt), **legacy}
 
 
 def _split_instructions(request: Request) -> tuple[str | None, int]:

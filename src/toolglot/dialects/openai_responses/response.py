@@ -37,7 +37,7 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.native import keep_members
+from toolglot.wire.native import make_native
 from toolglot.wire.typed import ValueReader
 
 _REASONS: dict[str, StopReason] = {
@@ -191,7 +191,7 @@ def decode_envelope(body: dict[str, Any], where: str) -> Envelope:
         usage=None if head.usage is UNSET else decode_usage(head.usage, f"{where}.usage"),
         status=status if isinstance(status, str) else "completed",
         reason=reason if isinstance(reason, str) else None,
-        native=keep_members(NAME, body, response=told, absent=lacking),
+        native=make_native(NAME, body, response=told, absent=lacking),
         service_tier=tier if isinstance(tier, str) else None,
     )
 

@@ -42,7 +42,7 @@ from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
-from toolglot.wire.surrogates import Halves
+from toolglot.wire.surrogates import SurrogateJoiner
 from toolglot.wire.typed import ValueReader
 
 _ITEM, _RESPONSE = "$.item", "$.response"
@@ -64,7 +64,7 @@ class ResponsesStreamDecoder:
         self._items: dict[int | str | None, Item] = {}  # by place, or by id where a server tells no place
         self._known: dict[tuple[str, str], Item] = {}  # by item id and by call id
         self._streamed: dict[Meaning, deque[Item]] | None = None  # by what they say, once somebody asks
-        self._halves = Halves()
+        self._halves = SurrogateJoiner()
         self._ended = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -176,7 +176,7 @@ class ResponsesStreamDecoder:
 
     def _add(self, fields: dict[str, Any], place: int | None, where: str) -> Item:
         """Note a new item."""
-        self._blocks.budget.block()
+        self._blocks.budget.add_block()
         item = Item(fields, item_type(fields, where), len(self._all) if place is None else place)
         self._all.append(item)
         item_id, call_id = fields.get("id"), fields.get("call_id")

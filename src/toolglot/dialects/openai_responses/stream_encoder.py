@@ -126,7 +126,7 @@ def note_forwarded(encoder: StreamEncoder, frame: bytes) -> None:
         return
     for _, payload in EVENTS.documents(frame):
         try:
-            done = json.typed(payload, _done_frames)
+            done = json.decode_typed(payload, _done_frames)
         except DecodeError:
             continue
         if done.type.encode() == _ITEM_DONE:
@@ -211,7 +211,7 @@ class ResponsesStreamEncoder:
         """An event, for whoever has more to put together with it."""
         data = json.encode({"type": kind, "sequence_number": self._sequence, **fields})
         self._sequence += 1
-        return sse.parts(data, kind.encode())
+        return sse.frame_parts(data, kind.encode())
 
     # The response as a whole
 

@@ -16,7 +16,7 @@ from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
 from toolglot.ir import Block, Citation, Refusal, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.budget import Budget
+from toolglot.wire.stream_budget import StreamBudget
 from toolglot.wire.typed import ValueReader
 
 NOTHING = Raw(b"")
@@ -123,7 +123,7 @@ _EMPTY_PARTS: dict[str, Text | Refusal] = {"output_text": EMPTY_TEXT, "refusal":
 
 
 def read_frame(data: bytes) -> Frame:
-    return json.typed(data, _decoder)
+    return json.decode_typed(data, _decoder)
 
 
 def read_object(raw: Raw, where: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Blocks:
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
         self._next = 0
-        self.budget = Budget()
+        self.budget = StreamBudget()
         self.events: list[Event] = []
         self.started = False
         self.called = False
@@ -179,7 +179,7 @@ class Blocks:
 
     def open(self, item: Item, place: int, block: Block) -> Piece:
         self.start()
-        self.budget.block()
+        self.budget.add_block()
         piece = item.pieces[place] = Piece(self._next, block.kind if isinstance(block, ToolCall) else None)
         self._next += 1
         self.called = self.called or isinstance(block, ToolCall)

@@ -20,8 +20,8 @@ from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, w
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools, schema_json
 from toolglot.wire import json
-from toolglot.wire.native import keep_members
-from toolglot.wire.openai_fields import SCHEMA_NOTES, schema_as_text, schema_in_text
+from toolglot.wire.native import make_native
+from toolglot.wire.openai_fields import SCHEMA_NOTES, original_schema_text, parse_schema_text
 from toolglot.wire.structs import Unknown, Verbatim, members_without
 from toolglot.wire.typed import UnsoundError, part_reader, sound_text
 
@@ -102,13 +102,13 @@ def _decode_tool(tool: FunctionTool | CustomTool, *, is_untyped: bool = False, *
     not_deferred = False if tool.defer_loading is False else None
     if isinstance(tool, CustomTool):
         members = members_without(tool, *_OF_TOOL, *_unless_null("format", tool.format))
-        native = keep_members(NAME, members, **shape, deferred=not_deferred)
+        native = make_native(NAME, members, **shape, deferred=not_deferred)
         form = given(tool.format)
         return Tool(name=name, description=description, kind="custom", format=form, deferred=deferred, native=native)
     lacking = [*(("type",) if is_untyped else ()), *absent(tool, "parameters", "strict")]
     members = members_without(tool, *_OF_TOOL, "strict", *_unless_null("parameters", tool.parameters))
     parameters = given(tool.parameters)
-    if isinstance(parameters, str) and (schema := schema_in_text(parameters)) is not None:
+    if isinstance(parameters, str) and (schema := parse_schema_text(parameters)) is not None:
         shape = {**shape, **SCHEMA_NOTES, "schema_text": parameters}
         parameters = schema
     return Tool(
@@ -117,7 +117,7 @@ def _decode_tool(tool: FunctionTool | CustomTool, *, is_untyped: bool = False, *
         parameters=parameters,
         strict=given(tool.strict),
         deferred=deferred,
-        native=keep_members(NAME, members, absent=lacking or None, **shape, deferred=not_deferred),
+        native=make_native(NAME, members, absent=lacking or None, **shape, deferred=not_deferred),
     )
 
 
@@ -257,7 +257,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     # (CLIProxyAPI #4497); everywhere else its absence means false.
     strict = {"strict": tool.strict} if tool.strict is not None else filled(tool, strict=False)
     parameters = (
-        {"parameters": schema_as_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)}
+        {"parameters": original_schema_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)}
         if tool.parameters is not None
         else filled(tool, parameters=NO_PARAMETERS)
     )

@@ -70,7 +70,7 @@ def encode_error(error: ApiError) -> HttpError:
         body = {"error": error.message}
         if error.kind == "billing":
             body["userDisplayMessage"] = error.message
-    headers = {"content-type": "application/json", **retry_after.written(error)}
+    headers = {"content-type": "application/json", **retry_after.retry_after_header(error)}
     code = OUT_OF_CREDITS if error.kind == "billing" else header_value(error.code)
     if code is not None:
         headers[CODE] = code

@@ -38,7 +38,7 @@ from toolglot.recordings.linear_regex import LinearPattern
 from toolglot.recordings.redact import BodyRedactor, Finder, Redactor
 from toolglot.recordings.redact_lines import redact_line
 from toolglot.recordings.writing.folder import RecordingFolder
-from toolglot.wire.large import joined
+from toolglot.wire.incremental_json import join_bytes
 
 log = logging.getLogger("toolglot.recordings")
 
@@ -316,7 +316,7 @@ class RecordingWriter:
 
     def write_out(self, *, last: bool = False) -> None:
         """Write what is ready. The last line is written even if there is no room."""
-        data, folder = joined(*self._unwritten), self._recorder.folder
+        data, folder = join_bytes(*self._unwritten), self._recorder.folder
         self._unwritten, self._waiting = [], 0
         if self._lost or not data:
             return

@@ -1,4 +1,4 @@
-"""What the endpoints that count tokens have in common: bodies with fewer members, answers with one number."""
+"""Helpers for the endpoints that count tokens: requests with fewer members, answers with one number."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _OBJECTS, _COUNTS = ValueReader(dict[str, Any]), ValueReader[int | None](int | N
 _members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def members(data: bytes) -> dict[str, msgspec.Raw]:
-    """The members of a JSON object, each as it is written."""
-    return json.typed(data, _members)
+def read_members(data: bytes) -> dict[str, msgspec.Raw]:
+    """The members of a JSON object, each in its original spelling."""
+    return json.decode_typed(data, _members)
 
 
-def keep_members(data: bytes, names: Collection[str]) -> bytes:
-    """A JSON object with these members alone, each as it was written."""
-    return json.encode({name: value for name, value in members(data).items() if name in names})
+def select_members(data: bytes, names: Collection[str]) -> bytes:
+    """Remove all members of a JSON object except these. Their spelling stays."""
+    return json.encode({name: value for name, value in read_members(data).items() if name in names})
 
 
 def read_count(data: bytes, name: str, *, absent: int | None = None) -> int:
     """The number of tokens in an answer.
 
     Raises:
-        DecodeError: there is none.
+        DecodeError: the answer has no count.
     """
     body = _OBJECTS.read_value(json.decode(data), "$")
     if body.get("error") is not None:

@@ -1,4 +1,4 @@
-"""Large JSON documents written in slices, as `wire/large.py` reads them."""
+"""Encodes large JSON documents in slices; the counterpart of `wire/incremental_json.py`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 
 import msgspec
 
-from toolglot.wire import large
-from toolglot.wire.large import VALUE
+from toolglot.wire import incremental_json
+from toolglot.wire.incremental_json import VALUE_COST
 
 _encode = msgspec.json.Encoder().encode
 
 
 def encode(value: Any, used_up: str = "") -> bytes:
-    """A value as the encoder writes it, in as many calls as it takes. The array that is the member `used_up` is empty
-    afterwards: to let go of hundreds of thousands of values at once takes long as well."""
-    if _size(value, large.LARGE) <= large.LARGE:
+    """Encode a value in as many short calls as needed. Afterwards the array in the member `used_up` is empty: freeing
+    hundreds of thousands of values at once would take long as well."""
+    if _encoding_cost(value, incremental_json.LARGE) <= incremental_json.LARGE:
         return _encode(value)
-    out = large.room(_size(value, sys.maxsize))
+    out = incremental_json.allocate_buffer(_encoding_cost(value, sys.maxsize))
     _write(value, out)
     elements = value.get(used_up) if used_up else None
     if isinstance(elements, list):
-        large.drop(elements)
+        incremental_json.clear_list(elements)
     out.truncate()
     return out.getvalue()
 
 
-def _size(value: Any, most: int) -> int:
-    """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
+def _encoding_cost(value: Any, most: int) -> int:
+    """Cost of encoding a value, in bytes of text that take equally long. Stops counting above `most`."""
     size = 0
     waiting: list[Any] = [(value,)]
     while waiting and size <= most:
@@ -38,7 +38,7 @@ def _size(value: Any, most: int) -> int:
             if kind is msgspec.Raw:
                 size += len(part)
                 continue
-            size += VALUE
+            size += VALUE_COST
             if kind is str:
                 size += len(part)
             elif kind is dict:
@@ -56,8 +56,8 @@ def _write(value: Any, out: BytesIO) -> None:
         _write_elements(value, out)
     elif kind is str:
         out.write(b'"')
-        for start in range(0, len(value), large.PIECE):
-            out.write(_encode(value[start : start + large.PIECE])[1:-1])
+        for start in range(0, len(value), incremental_json.PIECE):
+            out.write(_encode(value[start : start + incremental_json.PIECE])[1:-1])
         out.write(b'"')
     else:
         out.write(_encode(value))
@@ -67,7 +67,7 @@ def _write_members(value: dict[str, Any], out: BytesIO) -> None:
     before = b"{"
     for key, member in value.items():
         out.write(before + _encode(key) + b":")
-        if _size(member, large.PIECE) <= large.PIECE:
+        if _encoding_cost(member, incremental_json.PIECE) <= incremental_json.PIECE:
             out.write(_encode(member))
         else:
             _write(member, out)
@@ -78,11 +78,11 @@ def _write_members(value: dict[str, Any], out: BytesIO) -> None:
 def _write_elements(value: list[Any] | tuple[Any, ...], out: BytesIO) -> None:
     before, some, size = b"[", list[Any](), 0
     for element in value:
-        more = _size(element, large.PIECE)
-        if some and size + more > large.PIECE:
+        more = _encoding_cost(element, incremental_json.PIECE)
+        if some and size + more > incremental_json.PIECE:
             out.write(before + _encode(some)[1:-1])
             before, some, size = b",", [], 0
-        if more > large.PIECE:
+        if more > incremental_json.PIECE:
             out.write(before)
             _write(element, out)
             before = b","

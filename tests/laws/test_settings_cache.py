@@ -17,7 +17,15 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, Text
 from toolglot.receipt import Receipt
-from toolglot.wire.known_settings import ALIKE, CREDIT, LARGEST, MARK, MOST_MARKS, ROOM, KnownSettings
+from toolglot.wire.settings_cache import (
+    FINGERPRINT_BYTES,
+    MAX_BYTES,
+    MAX_ENTRY_BYTES,
+    MAX_FINGERPRINTS,
+    MAX_MISSES,
+    MAX_PER_FINGERPRINT,
+    SettingsCache,
+)
 
 HISTORY = {
     "anthropic": "messages",
@@ -27,7 +35,7 @@ HISTORY = {
     "ollama": "messages",
 }
 CLIENTS = tuple(HISTORY)
-Known = KnownSettings[Request]
+Known = SettingsCache[Request]
 
 
 def read(client: str, data: bytes, known: Known) -> Request | str:
@@ -42,16 +50,20 @@ def read(client: str, data: bytes, known: Known) -> Request | str:
 def read_again(client: str, data: bytes, known: Known) -> Request | str:
     """Read with what is known, as it would be read for the first time."""
     found = read(client, data, known)
-    assert found == read(client, data, KnownSettings(HISTORY[client]))
-    assert known.size <= ROOM
-    assert len(known) <= MOST_MARKS * ALIKE
+    assert found == read(client, data, SettingsCache(HISTORY[client]))
+    assert known.size <= MAX_BYTES
+    assert len(known) <= MAX_FINGERPRINTS * MAX_PER_FINGERPRINT
     return found
 
 
 def parts(client: str, document: dict[str, Any], *, history_first: bool) -> tuple[bytes, bytes]:
     """The bytes before and behind the conversation."""
     others = {name: value for name, value in document.items() if name != HISTORY[client]}
-    padding = wire({"user": "u", "metadata": {"padding": "x" * MARK}} if client != "gemini" else {"labels": {"x": "y"}})
+    padding = wire(
+        {"user": "u", "metadata": {"padding": "x" * FINGERPRINT_BYTES}}
+        if client != "gemini"
+        else {"labels": {"x": "y"}}
+    )
     settings = padding[1:-1] + b"," + wire(others)[1:-1] if others else padding[1:-1]
     member = b'"%b":' % HISTORY[client].encode()
     return (b"{" + member, b"," + settings + b"}") if history_first else (b"{" + settings + b"," + member, b"}")
@@ -66,7 +78,7 @@ def test_whatever_the_conversation_is_it_is_read_as_in_a_first_request(
     requests = DOCUMENTS[client].requests
     first, second = data.draw(requests), data.draw(requests)
     before, behind = parts(client, first, history_first=history_first)
-    known: Known = KnownSettings(HISTORY[client])
+    known: Known = SettingsCache(HISTORY[client])
     for document in (first, second, first):
         history = document.get(HISTORY[client], [])
         read_again(client, before + wire(history) + behind, known)
@@ -79,7 +91,9 @@ def plain(client: str, text: str, **more: Any) -> bytes:
     request = Request(model="m", messages=(Message(role="user", content=(Text(text=text),)),), max_output_tokens=9)
     body = DIALECTS[client].encode_request(request, Receipt())
     return (
-        b'{"padding":"%b",' % (b"x" * MARK) + b"".join(b"%b," % wire({key: more[key]})[1:-1] for key in more) + body[1:]
+        b'{"padding":"%b",' % (b"x" * FINGERPRINT_BYTES)
+        + b"".join(b"%b," % wire({key: more[key]})[1:-1] for key in more)
+        + body[1:]
     )
 
 
@@ -90,9 +104,9 @@ class CountedKnown(Known):
         super().__init__(history)
         self.whole = 0
 
-    def keep(self, data: bytes, settings: Callable[[], Request]) -> None:
+    def add(self, data: bytes, settings: Callable[[], Request]) -> None:
         self.whole += 1
-        super().keep(data, settings)
+        super().add(data, settings)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -105,7 +119,7 @@ def test_the_second_request_is_read_by_its_conversation_alone(client: str) -> No
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_conversation_that_stands_in_another_place_too_is_not_mistaken(client: str) -> None:
-    known: Known = KnownSettings(HISTORY[client])
+    known: Known = SettingsCache(HISTORY[client])
     member = HISTORY[client]
     history = json.loads(plain(client, "Hello"))[member]
     for text in ("Hello", "Other words", "Hello"):
@@ -114,7 +128,7 @@ def test_a_conversation_that_stands_in_another_place_too_is_not_mistaken(client:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_key_that_stands_twice_in_the_conversation_is_refused(client: str) -> None:
-    known: Known = KnownSettings(HISTORY[client])
+    known: Known = SettingsCache(HISTORY[client])
     data = plain(client, "Hello")
     read_again(client, data, known)
     twice = data.replace(b'"role":"user"', b'"role":"user","role":"user"')
@@ -123,29 +137,29 @@ def test_a_key_that_stands_twice_in_the_conversation_is_refused(client: str) -> 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_only_begins_or_ends_like_a_known_request_is_read_as_a_whole(client: str) -> None:
-    known: Known = KnownSettings(HISTORY[client])
+    known: Known = SettingsCache(HISTORY[client])
     data = plain(client, "Hello")
     read_again(client, data, known)
     for length in range(1, len(data)):
-        read_again(client, data[:length] + data[-MARK:], known)
-        read_again(client, data[:MARK] + data[-length:], known)
+        read_again(client, data[:length] + data[-FINGERPRINT_BYTES:], known)
+        read_again(client, data[:FINGERPRINT_BYTES] + data[-length:], known)
 
 
 def test_what_is_known_is_bounded() -> None:
-    known: Known = KnownSettings("messages")
-    for number in range(3 * CREDIT):
-        read_again("openai_chat", plain("openai_chat", "x", user=f"{number}" * (LARGEST // 4)), known)
-    for number in range(2 * MOST_MARKS):
+    known: Known = SettingsCache("messages")
+    for number in range(3 * MAX_MISSES):
+        read_again("openai_chat", plain("openai_chat", "x", user=f"{number}" * (MAX_ENTRY_BYTES // 4)), known)
+    for number in range(2 * MAX_FINGERPRINTS):
         for _ in range(2):  # the second time it is known
             read(
                 "openai_chat", plain("openai_chat", "x", user=f"{number}").replace(b"x" * 20, b"%020d" % number), known
             )
-    assert len(known) <= MOST_MARKS * ALIKE
-    assert known.size <= ROOM
+    assert len(known) <= MAX_FINGERPRINTS * MAX_PER_FINGERPRINT
+    assert known.size <= MAX_BYTES
 
 
 def test_what_never_comes_again_is_not_kept_for_long() -> None:
-    known: Known = KnownSettings("messages")
-    for number in range(20 * CREDIT):
+    known: Known = SettingsCache("messages")
+    for number in range(20 * MAX_MISSES):
         read("openai_chat", plain("openai_chat", "x").replace(b"x" * 20, b"%020d" % number), known)
     assert len(known) <= 40

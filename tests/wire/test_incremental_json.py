@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.errors import DecodeError
-from toolglot.wire import json, large, large_writing
+from toolglot.wire import incremental_encode, incremental_json, json
 
 TEXTS = st.text(max_size=40) | st.sampled_from(['"\\' * 20, "\\u003a:" * 5, "\U0001f600" * 9, "é€" * 12, "ud83d\\" * 5])
 VALUES = st.recursive(
@@ -34,9 +34,9 @@ SPELLINGS: tuple[Callable[[Any], str], ...] = (
 def sliced(size: int) -> Iterator[None]:
     """Slices of so many bytes, of documents of any size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "SLICE", size)
-        patch.setattr(large, "PIECE", size)
-        patch.setattr(large, "LARGE", -1)
+        patch.setattr(incremental_json, "SLICE", size)
+        patch.setattr(incremental_json, "PIECE", size)
+        patch.setattr(incremental_json, "LARGE", -1)
         yield
 
 
@@ -83,8 +83,8 @@ def test_a_deep_document_is_taken_or_refused_as_ever(opened: bytes) -> None:
 def test_a_value_is_written_the_same_in_slices(value: Any, size: int) -> None:
     written = msgspec.json.encode(value)
     with sliced(size):
-        assert large_writing.encode(value) == written
-        assert large_writing.encode((value, {"raw": msgspec.Raw(written), "": ()})) == msgspec.json.encode(
+        assert incremental_encode.encode(value) == written
+        assert incremental_encode.encode((value, {"raw": msgspec.Raw(written), "": ()})) == msgspec.json.encode(
             [value, {"raw": msgspec.Raw(written), "": []}]
         )
 
@@ -92,8 +92,8 @@ def test_a_value_is_written_the_same_in_slices(value: Any, size: int) -> None:
 @given(st.binary(max_size=60), st.binary(max_size=4), st.integers(1, 9))
 def test_what_is_joined_and_looked_for_in_pieces_is_the_same(raw: bytes, part: bytes, size: int) -> None:
     with sliced(size):
-        assert large.joined(raw, part, raw) == raw + part + raw
-        assert large.contains(raw, part) == (part in raw) or not raw
+        assert incremental_json.join_bytes(raw, part, raw) == raw + part + raw
+        assert incremental_json.contains(raw, part) == (part in raw) or not raw
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=3), st.lists(VALUES, max_size=6), st.integers(32, 60))
@@ -102,7 +102,9 @@ def test_the_elements_of_one_member_are_read_in_slices(others: dict[str, Any], i
     raw = standard.dumps({**others, "items": items}).encode()
     found: list[Any] = []
     with sliced(size):
-        left = large.Reading(raw).members("items", found, msgspec.json.decode, msgspec.json.decode)
+        left = incremental_json.IncrementalReader(raw).read_members(
+            "items", found, msgspec.json.decode, msgspec.json.decode
+        )
     assert found == items
     assert {name: msgspec.json.decode(member) for name, member in left.items()} == others
 
@@ -110,15 +112,15 @@ def test_the_elements_of_one_member_are_read_in_slices(others: dict[str, Any], i
 @given(TEXTS, TEXTS, st.integers(0, 50), st.integers(1, 9))
 def test_what_is_copied_in_pieces_is_the_same(text: str, more: str, start: int, size: int) -> None:
     with sliced(size):
-        assert large.extended(text, more, start) == text + more[start:]
-        assert large.decoded(more.encode()) == more
+        assert incremental_json.append_text(text, more, start) == text + more[start:]
+        assert incremental_json.decode_utf8(more.encode()) == more
 
 
 @given(st.binary(max_size=40), st.integers(1, 9))
 def test_what_is_no_text_in_one_piece_is_none_in_many(raw: bytes, size: int) -> None:
     def said() -> str | None:
         try:
-            return large.decoded(raw)
+            return incremental_json.decode_utf8(raw)
         except UnicodeDecodeError:
             return None
 
@@ -129,7 +131,7 @@ def test_what_is_no_text_in_one_piece_is_none_in_many(raw: bytes, size: int) -> 
 
 def test_a_list_is_emptied_once_all_of_it_was_read() -> None:
     values = list(range(1000))
-    read = large.emptied(values)
+    read = incremental_json.drain(values)
     assert next(read) == 0
     assert len(values) == 1000
     assert list(read) == list(range(1, 1000))
@@ -139,7 +141,7 @@ def test_a_list_is_emptied_once_all_of_it_was_read() -> None:
 def test_the_array_that_is_used_up_is_empty_afterwards_and_others_are_not() -> None:
     value = {"messages": [1, 2], "tools": [3, 4]}
     with sliced(8):
-        assert large_writing.encode(value, used_up="messages") == b'{"messages":[1,2],"tools":[3,4]}'
+        assert incremental_encode.encode(value, used_up="messages") == b'{"messages":[1,2],"tools":[3,4]}'
     assert value == {"messages": [], "tools": [3, 4]}
 
 
@@ -149,7 +151,9 @@ def test_members_are_told_as_they_stand_there(others: dict[str, Any], items: lis
     raw = standard.dumps({**others, "items": items}).encode()
     read: list[msgspec.Raw] = []
     with sliced(size):
-        members = large.Reading(raw).members("items", read, msgspec.json.Decoder(list[msgspec.Raw]).decode, msgspec.Raw)
+        members = incremental_json.IncrementalReader(raw).read_members(
+            "items", read, msgspec.json.Decoder(list[msgspec.Raw]).decode, msgspec.Raw
+        )
     assert {key: msgspec.json.decode(value) for key, value in members.items()} == others
     assert [msgspec.json.decode(item) for item in read] == items
 
@@ -169,13 +173,13 @@ def test_what_is_wrong_with_a_large_document_is_said_without_a_long_call(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = BROKEN[how](images(8))
-    monkeypatch.setattr(large, "is_large", lambda raw: False)
+    monkeypatch.setattr(incremental_json, "is_large", lambda raw: False)
     whole = outcome(raw)
     monkeypatch.undo()
     read = sizes(monkeypatch, json, "_decode_any", lambda given, made: 0, before=len)
     assert outcome(raw) == whole
     assert isinstance(whole, tuple)
-    assert max(read, default=0) <= 2 * large.PIECE
+    assert max(read, default=0) <= 2 * incremental_json.PIECE
 
 
 def sizes(
@@ -205,14 +209,14 @@ MARGIN = 64
 def test_no_call_is_long_and_twice_as_much_takes_twice_as_many(
     make: Callable[[int], bytes], half: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = sizes(monkeypatch, large, "_decode", lambda given, made: len(given))
-    written = sizes(monkeypatch, large_writing, "_encode", lambda given, made: len(made))
+    read = sizes(monkeypatch, incremental_json, "_decode", lambda given, made: len(given))
+    written = sizes(monkeypatch, incremental_encode, "_encode", lambda given, made: len(made))
     counts = []
     for size in (half, 2 * half):
         read.clear()
         written.clear()
         value = json.decode(make(size))
-        large_writing.encode(value)
+        incremental_encode.encode(value)
         counts.append(len(read) + len(written))
-        assert 0 < max(read + written) <= large.PIECE + MARGIN
+        assert 0 < max(read + written) <= incremental_json.PIECE + MARGIN
     assert counts[1] <= 2.2 * counts[0]

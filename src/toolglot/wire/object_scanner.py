@@ -1,4 +1,4 @@
-"""Is a piece of JSON text that is still arriving a whole object already? Told without reading anything twice."""
+"""Detects the end of a JSON object in text that arrives in pieces, without reading anything twice."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _INSIDE = re.compile(r'["\\]')
 
 
 class ObjectScanner:
-    """Follows braces and strings through pieces of text.
+    """Tracks braces and strings through pieces of text.
 
-    `whole` is True once the text began with `{` and that brace has been closed: nothing can continue it. Whether what
-    stands between is valid JSON is another question.
+    `whole` is True once the text began with `{` and that brace has been closed: nothing can continue it. The text may
+    still be invalid JSON.
     """
 
     __slots__ = ("_depth", "_escaped", "_in_string", "_started", "whole")

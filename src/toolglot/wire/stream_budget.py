@@ -1,4 +1,4 @@
-"""How much a stream decoder may hold back before it gives up on an upstream."""
+"""Limits the text that a stream decoder buffers and the number of its blocks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ MAX_HELD_CHARACTERS = 32 * 1024 * 1024
 MAX_BLOCKS = 10_000
 
 
-class Budget:
-    """Text that cannot be passed on yet, and blocks. Either may only grow so far: then the stream is unreadable."""
+class StreamBudget:
+    """Counts buffered characters and blocks. Raises `DecodeError` if either exceeds its limit."""
 
     __slots__ = ("_blocks", "_held")
 
@@ -25,8 +25,7 @@ class Budget:
     def release(self, characters: int) -> None:
         self._held -= characters
 
-    def block(self) -> None:
-        """One more block."""
+    def add_block(self) -> None:
         self._blocks += 1
         if self._blocks > MAX_BLOCKS:
             raise DecodeError("$", f"a response of more than {MAX_BLOCKS} blocks")
