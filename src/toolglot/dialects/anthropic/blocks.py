@@ -251,7 +251,7 @@ def encode_content(blocks: Sequence[Block], shape: str | None, where: str, recei
     return encode_blocks(blocks, where, receipt)
 
 
-def encode_plain_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]] | None:
+def encode_usual_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]] | None:
     """Encode content of another API that has only plain texts, calls with an object, and results of one text.
 
     This is the fast path for nearly all messages. None if a block is of another form, or needs a line in the receipt.

@@ -16,7 +16,7 @@ from toolglot.dialects.anthropic.blocks import (
     decode_content,
     encode_blocks,
     encode_content,
-    encode_plain_content,
+    encode_usual_content,
 )
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
@@ -295,7 +295,7 @@ def _encode_messages(messages: Sequence[Message], start: int, receipt: Receipt) 
     written: list[dict[str, Any]] = []
     for index in range(start, len(messages)):
         message = messages[index]
-        if NAME not in message.native and (content := encode_plain_content(message.content)) is not None:
+        if NAME not in message.native and (content := encode_usual_content(message.content)) is not None:
             written.append({"role": _ROLES.get(message.role, message.role), "content": content})
             continue
         came_as = native_of(message, NAME).get("$role")
