@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.dialects.gemini import metadata, openapi, partial
+from toolglot.dialects.gemini import metadata, openapi, partial_arguments
 from toolglot.dialects.gemini import response as gemini_response
 from toolglot.dialects.gemini import schema as gemini_schema
 from toolglot.dialects.gemini import stream_decoder as gemini_stream
@@ -13,8 +13,8 @@ from toolglot.wire import json, openai_fields, sse, stream_budget
 
 MEGABYTE = 1024 * 1024
 LIMITS: list[tuple[object, str, int]] = [
-    (partial, "MAX_OPEN_CALLS", 10_000),
-    (partial, "MAX_HELD_NAMES", 32 * MEGABYTE),
+    (partial_arguments, "MAX_OPEN_CALLS", 10_000),
+    (partial_arguments, "MAX_HELD_NAMES", 32 * MEGABYTE),
     (metadata, "MAX_HELD_BYTES", 32 * MEGABYTE),
     (gemini_stream, "_MAX_MEMBERS", 10_000),
     (gemini_schema, "_MAX_NODES", 4000),

@@ -24,7 +24,7 @@ CHANGING = {
     "toolglot.dialects.gemini.stream_frames.TextCandidate",
     "toolglot.dialects.gemini.stream_frames.TextContent",
     "toolglot.dialects.gemini.stream_frames.TextFrame",
-    "toolglot.dialects.gemini.stream_frames.TextPart",
+    "toolglot.dialects.gemini.stream_frames.TextFramePart",
     "toolglot.dialects.openai_responses.stream_state.Frame",
     "toolglot.lint.report.LintFrame",
 }

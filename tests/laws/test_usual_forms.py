@@ -20,13 +20,13 @@ from toolglot.translate import Exchange
 from toolglot.wire import json
 
 ENCODERS = {
-    "anthropic": ("request", "write_usual"),
-    "gemini": ("request", "_Writer._usual_part"),
-    "ollama": ("request", "_encode_usual"),
+    "anthropic": ("request", "encode_usual_content"),
+    "gemini": ("request", "GeminiContentWriter._encode_usual_part"),
+    "ollama": ("request", "_encode_usual_message"),
     "openai_chat": ("request", "encode_usual"),
     "openai_responses": ("request", "plain_items"),
 }
-DECODERS = {"gemini": ("blocks", "_decode_usual"), "ollama": ("request", "_decode_usual")}
+DECODERS = {"gemini": ("blocks", "_decode_usual_part"), "ollama": ("request", "_decode_usual_message")}
 
 
 def without(patch: pytest.MonkeyPatch, dialect: str, place: tuple[str, str]) -> None:

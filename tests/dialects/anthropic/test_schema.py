@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolglot import Exchange
 from toolglot.dialects.anthropic.dialect import ANTHROPIC
-from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.dialects.anthropic.schema import reduce_schema
 from toolglot.ir import Message, Request, ResponseFormat, Text, Tool
 from toolglot.receipt import Receipt
 
@@ -139,14 +139,14 @@ CASES: list[tuple[str, Any, Any, list[str]]] = [
 @pytest.mark.parametrize(("schema", "written", "told"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_schema_is_reduced(schema: Any, written: Any, told: list[str]) -> None:
     receipt = Receipt()
-    assert reduced_schema(schema, "s", receipt) == written
+    assert reduce_schema(schema, "s", receipt) == written
     assert [f"{line.severity} {line.where}" for line in receipt] == told
 
 
 def test_a_schema_that_contains_itself_stays_so() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/N"}}, "required": ["next"], **CLOSED}
     schema = {"$defs": {"N": node}, "$ref": "#/$defs/N"}
-    assert reduced_schema(schema, "s", Receipt()) == schema
+    assert reduce_schema(schema, "s", Receipt()) == schema
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_a_schema_is_kept_a_hundred_levels_deep(outer: Callable[[Any], dict[str,
     for _ in range(100):
         schema = outer(schema)
     receipt = Receipt()
-    assert reduced_schema(schema, "s", receipt) == schema
+    assert reduce_schema(schema, "s", receipt) == schema
     assert not receipt
-    reduced_schema(outer(schema), "s", receipt)
+    reduce_schema(outer(schema), "s", receipt)
     assert [line.what for line in receipt.losses] == ["a part of the schema"]
 
 
@@ -175,7 +175,7 @@ def test_a_schema_may_be_as_deep_as_it_likes() -> None:
     for _ in range(5000):
         schema = {"type": "array", "items": schema}
     receipt = Receipt()
-    reduced_schema(schema, "s", receipt)
+    reduce_schema(schema, "s", receipt)
     assert [line.what for line in receipt.losses] == ["a part of the schema"]
 
 
@@ -199,7 +199,7 @@ def nodes(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 @given(ANY_SCHEMA)
 def test_whatever_is_given_only_what_the_api_takes_is_written(schema: Any) -> None:
-    for node in nodes(reduced_schema(schema, "s", Receipt())):
+    for node in nodes(reduce_schema(schema, "s", Receipt())):
         assert node.keys() <= ALLOWED
         assert node.get("type") != "object" or node["additionalProperties"] is False
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.dialects.anthropic.errors import read_error
-from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.dialects.anthropic.schema import reduce_schema
 from toolglot.errors import ErrorKind, UpstreamError
 from toolglot.events import fold
 from toolglot.ir import (
@@ -200,7 +200,7 @@ def test_the_status_is_that_of_the_reply_or_of_the_body_or_of_the_kind(status: i
 
 def reduced(schema: Any) -> tuple[Any, list[str]]:
     receipt = Receipt()
-    written = reduced_schema(schema, "s", receipt)
+    written = reduce_schema(schema, "s", receipt)
     return written, [f"{line.severity} {line.where}" for line in receipt]
 
 

@@ -3,72 +3,72 @@ what a reader that takes both spellings must make of it."""
 
 from __future__ import annotations
 
-from toolglot.dialects.gemini.names import Shape
+from toolglot.dialects.gemini.names import MemberNames
 
-_BLOB = Shape("mimeType displayName")
-_FILE = Shape("mimeType fileUri displayName")
+_BLOB = MemberNames("mimeType displayName")
+_FILE = MemberNames("mimeType fileUri displayName")
 
-PART = Shape(
+PART = MemberNames(
     "thoughtSignature partMetadata",
     inlineData=_BLOB,
     fileData=_FILE,
-    functionCall=Shape(
+    functionCall=MemberNames(
         "willContinue",
-        partialArgs=Shape("jsonPath stringValue numberValue boolValue nullValue willContinue"),
+        partialArgs=MemberNames("jsonPath stringValue numberValue boolValue nullValue willContinue"),
     ),
-    functionResponse=Shape("willContinue", parts=Shape(inlineData=_BLOB, fileData=_FILE)),
-    executableCode=Shape(),
-    codeExecutionResult=Shape(),
-    toolCall=Shape("toolType"),
-    toolResponse=Shape("toolType"),
-    videoMetadata=Shape("startOffset endOffset"),
-    mediaResolution=Shape("numTokens"),
+    functionResponse=MemberNames("willContinue", parts=MemberNames(inlineData=_BLOB, fileData=_FILE)),
+    executableCode=MemberNames(),
+    codeExecutionResult=MemberNames(),
+    toolCall=MemberNames("toolType"),
+    toolResponse=MemberNames("toolType"),
+    videoMetadata=MemberNames("startOffset endOffset"),
+    mediaResolution=MemberNames("numTokens"),
 )
 
-CONTENT = Shape(parts=PART)
+CONTENT = MemberNames(parts=PART)
 
-TOOL = Shape(
+TOOL = MemberNames(
     "googleSearchRetrieval codeExecution",
-    functionDeclarations=Shape("parametersJsonSchema responseJsonSchema"),
-    googleSearch=Shape("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
-    urlContext=Shape(),
-    fileSearch=Shape("fileSearchStoreNames topK metadataFilter"),
-    computerUse=Shape("excludedPredefinedFunctions"),
-    googleMaps=Shape("enableWidget"),
-    mcpServers=Shape(streamableHttpTransport=Shape("sseReadTimeout terminateOnClose")),
+    functionDeclarations=MemberNames("parametersJsonSchema responseJsonSchema"),
+    googleSearch=MemberNames("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
+    urlContext=MemberNames(),
+    fileSearch=MemberNames("fileSearchStoreNames topK metadataFilter"),
+    computerUse=MemberNames("excludedPredefinedFunctions"),
+    googleMaps=MemberNames("enableWidget"),
+    mcpServers=MemberNames(streamableHttpTransport=MemberNames("sseReadTimeout terminateOnClose")),
 )
 
-REQUEST = Shape(
+REQUEST = MemberNames(
     "cachedContent serviceTier continuationToken",
     contents=CONTENT,
-    systemInstruction=Shape(parts=PART),
+    systemInstruction=MemberNames(parts=PART),
     tools=TOOL,
-    toolConfig=Shape(
+    toolConfig=MemberNames(
         "includeServerSideToolInvocations",
-        functionCallingConfig=Shape("allowedFunctionNames streamFunctionCallArguments"),
-        retrievalConfig=Shape("latLng languageCode"),
+        functionCallingConfig=MemberNames("allowedFunctionNames streamFunctionCallArguments"),
+        retrievalConfig=MemberNames("latLng languageCode"),
     ),
-    safetySettings=Shape(),
-    generationConfig=Shape(
+    safetySettings=MemberNames(),
+    generationConfig=MemberNames(
         "topP topK candidateCount maxOutputTokens stopSequences presencePenalty frequencyPenalty "
         "responseMimeType responseSchema responseJsonSchema responseLogprobs responseModalities "
         "mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig speechConfig "
         "imageConfig",
-        thinkingConfig=Shape("includeThoughts thinkingBudget thinkingLevel"),
+        thinkingConfig=MemberNames("includeThoughts thinkingBudget thinkingLevel"),
     ),
 )
 
-_CANDIDATE = Shape(
+_CANDIDATE = MemberNames(
     "finishReason finishMessage safetyRatings citationMetadata groundingMetadata groundingAttributions "
     "urlContextMetadata avgLogprobs logprobsResult tokenCount continuationToken",
     content=CONTENT,
 )
 
-RESPONSE = Shape(
+RESPONSE = MemberNames(
     "modelVersion responseId createTime",
     candidates=_CANDIDATE,
-    promptFeedback=Shape("blockReason blockReasonMessage safetyRatings"),
-    usageMetadata=Shape(
+    promptFeedback=MemberNames("blockReason blockReasonMessage safetyRatings"),
+    usageMetadata=MemberNames(
         "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
         "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
         "trafficType serviceTier"

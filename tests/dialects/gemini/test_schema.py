@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.gemini.schema import openapi_schema
+from toolglot.dialects.gemini.schema import reduce_schema
 from toolglot.receipt import Receipt
 
 ANYTHING = {"anyOf": [{"type": "STRING"}, {"type": "NUMBER"}, {"type": "BOOLEAN"}]}
 
 
 def reduced(schema: Any, receipt: Receipt | None = None) -> dict[str, Any]:
-    return openapi_schema(schema, "tools[0].parameters", receipt if receipt is not None else Receipt())
+    return reduce_schema(schema, "tools[0].parameters", receipt if receipt is not None else Receipt())
 
 
 # (name, schema, its reduction)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.gemini import metadata, partial
+from toolglot.dialects.gemini import metadata, partial_arguments
 from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.dialects.gemini.usage import UsageReports
 from toolglot.errors import ApiError
@@ -495,7 +495,7 @@ def test_many_open_calls_take_linear_time_and_have_a_bound() -> None:
 
 
 def test_the_names_of_members_that_are_remembered_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partial, "MAX_HELD_NAMES", 1000)
+    monkeypatch.setattr(partial_arguments, "MAX_HELD_NAMES", 1000)
     few = [piece(f"$.list[{number}].a", numberValue=number) for number in range(100)]  # forgotten with each item
     assert len(json.loads(arguments_of(few))["list"]) == 100
     many = [piece(f"$.a{number}", numberValue=number) for number in range(100)]

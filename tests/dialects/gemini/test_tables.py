@@ -11,9 +11,9 @@ import pytest
 from tests.dialects.gemini.shapes import REQUEST, RESPONSE
 from toolglot import Exchange
 from toolglot.dialects.gemini.dialect import GEMINI
-from toolglot.dialects.gemini.names import Shape, normalize
-from toolglot.dialects.gemini.openapi import json_schema
-from toolglot.dialects.gemini.schema import openapi_schema
+from toolglot.dialects.gemini.names import MemberNames, normalize
+from toolglot.dialects.gemini.openapi import to_json_schema
+from toolglot.dialects.gemini.schema import reduce_schema
 from toolglot.errors import DecodeError, ErrorKind
 from toolglot.events import Fault, Finish, Open, Start
 from toolglot.ir import Media, Message, Reasoning, Request, Response, Stop, StopReason, Text, ToolCall
@@ -129,7 +129,7 @@ def two_words(value: Any) -> set[str]:
     return found
 
 
-def listed(shape: Shape) -> set[str]:
+def listed(shape: MemberNames) -> set[str]:
     found: set[str] = set()
     for name, inner in shape.members.items():
         found |= {name} if re.search(r"[A-Z]", name) else set()
@@ -138,7 +138,7 @@ def listed(shape: Shape) -> set[str]:
 
 
 @pytest.mark.parametrize(("shape", "document"), [(REQUEST, A_REQUEST), (RESPONSE, A_RESPONSE)])
-def test_the_documents_have_every_name_of_two_words(shape: Shape, document: Any) -> None:
+def test_the_documents_have_every_name_of_two_words(shape: MemberNames, document: Any) -> None:
     assert normalize(snake(document), shape) == document
     assert listed(shape) == two_words(document)
 
@@ -204,15 +204,15 @@ NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 @pytest.mark.parametrize(("old", "new"), SPELLINGS.items())
 def test_a_keyword_of_a_schema_is_read_in_both_spellings(old: str, new: str) -> None:
-    assert json_schema({old: ["x"]}, "$") == {new: ["x"]}
+    assert to_json_schema({old: ["x"]}, "$") == {new: ["x"]}
 
 
 @pytest.mark.parametrize("key", COUNTS)
 def test_a_count_that_came_as_text_is_a_number(key: str) -> None:
-    assert json_schema({key: "123456789012345678"}, "$") == {key: 123456789012345678}
+    assert to_json_schema({key: "123456789012345678"}, "$") == {key: 123456789012345678}
     for odd in ("1234567890123456789", "-1", "", "x", "²", 5):
-        assert json_schema({key: odd}, "$") == {key: odd}
-    assert json_schema({"minimum": "5"}, "$") == {"minimum": "5"}
+        assert to_json_schema({key: odd}, "$") == {key: odd}
+    assert to_json_schema({"minimum": "5"}, "$") == {"minimum": "5"}
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_count_that_came_as_text_is_a_number(key: str) -> None:
     ids=str,
 )
 def test_types_are_in_lower_case_wherever_a_schema_stands(holder: Any, inside: Any) -> None:
-    assert json_schema(holder, "$") == inside
+    assert to_json_schema(holder, "$") == inside
 
 
 def test_a_schema_may_be_a_hundred_and_twenty_levels_deep() -> None:
@@ -253,9 +253,9 @@ def test_a_schema_may_be_a_hundred_and_twenty_levels_deep() -> None:
             schema = {"items": schema}
         return schema
 
-    assert json_schema(deep(120), "$.x") == deep(120)
+    assert to_json_schema(deep(120), "$.x") == deep(120)
     with pytest.raises(DecodeError) as caught:
-        json_schema(deep(121), "$.x")
+        to_json_schema(deep(121), "$.x")
     assert caught.value.where == "$.x"
 
 
@@ -263,7 +263,7 @@ def test_a_schema_may_be_a_hundred_and_twenty_levels_deep() -> None:
 
 
 def reduced(schema: Any) -> Any:
-    return openapi_schema(schema, "s", Receipt())
+    return reduce_schema(schema, "s", Receipt())
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ HINTED = (
 @pytest.mark.parametrize("keyword", HINTED)
 def test_a_keyword_without_an_equivalent_is_said_in_the_description(keyword: str) -> None:
     receipt = Receipt()
-    written = openapi_schema({"type": "string", keyword: "x"}, "s", receipt)
+    written = reduce_schema({"type": "string", keyword: "x"}, "s", receipt)
     assert written == {"type": "STRING", "description": f'({keyword}: "x")'}
     assert [f"{line.severity} {line.where}" for line in receipt] == ["note s"]
 
@@ -739,7 +739,7 @@ def test_a_schema_is_cut_at_the_same_depth_whatever_it_is_nested_in(wrap: Any, s
     for levels in range(1, 62):
         schema = wrap(schema)
         receipt = Receipt()
-        openapi_schema(schema, "s", receipt)
+        reduce_schema(schema, "s", receipt)
         assert [line.where for line in receipt.losses] == ([] if levels <= 60 else [f"s{step * 61}"])
 
 

@@ -14,7 +14,7 @@ MANIFEST = Manifest(
     marks="toolglot.dialects.anthropic.marks:MARKS",
     lint="toolglot.dialects.anthropic.lint:LINT",
     remedies="toolglot.dialects.anthropic.remedies:REMEDIES",
-    # Claude Code tells its device and its session there.
+    # Claude Code sends its device and its session in `metadata`.
     volatile=("model", "metadata"),
     state=StateFields(
         thinking={"signature": is_text, "data": is_text, "$redacted": is_true, "$unsigned": is_true},

@@ -11,15 +11,15 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from toolglot.dialects.anthropic.citations import decode_citation, encode_citations
-from toolglot.dialects.anthropic.media import decode_document, decode_image, decode_written_document, encode_media
+from toolglot.dialects.anthropic.media import decode_document, decode_image, decode_text_document, encode_media
 from toolglot.dialects.anthropic.native import (
     NAME,
     decode_cache,
     is_missing,
     keep,
-    note,
+    read_note,
+    restore_members,
     take_empty,
-    with_kept,
     without_missing,
     write_cache,
 )
@@ -46,32 +46,35 @@ from toolglot.wire.typed import sound_text
 DIRECT = {"type": "direct"}
 """The caller of a call that the model itself makes, not code that it runs."""
 _REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use": ("caller", DIRECT)}
-"""The member of an answer's block that the published schema requires, and its value where there is nothing to say."""
+"""The member that the published schema requires in a block of an answer, and its default value."""
 
 
-def with_required(wire: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
-    """A block of an answer with every member that the schema requires, except those in `without`."""
+def add_required_members(wire: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
+    """Add the members that the schema requires in a block of an answer, except those in `without`."""
     entry = _REQUIRED.get(str(wire.get("type")))
     if entry is not None and entry[0] not in without:
         wire.setdefault(*entry)
     return wire
 
 
-def take_required(blocks: Sequence[AnyBlock]) -> list[str] | None:
-    """Remove the members that `with_required` writes. Returns a note: those that some block does not have, which are
-    left where they are and must not be added when writing."""
+def remove_required_members(blocks: Sequence[AnyBlock]) -> list[str] | None:
+    """Remove the members that `add_required_members` adds, if every block that needs them has them.
+
+    Returns the names of required members that some block lacks. They stay in the other blocks, and the encoder must
+    not add them.
+    """
     missing: set[str] = set()
-    held = []
+    found = []
     for block in blocks:
         kind = type(block)
         entry = _TYPED_REQUIRED[kind] if kind in _TYPED_REQUIRED else _REQUIRED.get(_type_of(block))
         if entry is not None:
-            held.append((block, *entry))
-            if not _has(block, entry[0]):
+            found.append((block, *entry))
+            if not _has_member(block, entry[0]):
                 missing.add(entry[0])
-    for block, member, value in held:
+    for block, member, value in found:
         if member not in missing:
-            _remove(block, member, value)
+            _remove_member(block, member, value)
     return sorted(missing) or None
 
 
@@ -82,13 +85,13 @@ def _type_of(block: AnyBlock) -> str:
     return str(block.verbatim.value.get("type") if isinstance(block, Unknown) else block.__struct_config__.tag)
 
 
-def _has(block: AnyBlock, member: str) -> bool:
+def _has_member(block: AnyBlock, member: str) -> bool:
     if isinstance(block, Unknown):
         return member in block.verbatim.value
     return getattr(block, member) is not UNSET or member in (block.rest or ())
 
 
-def _remove(block: AnyBlock, member: str, value: Any) -> None:
+def _remove_member(block: AnyBlock, member: str, value: Any) -> None:
     if isinstance(block, Unknown):
         if block.verbatim.value[member] == value:
             del block.verbatim.value[member]
@@ -99,7 +102,7 @@ def _remove(block: AnyBlock, member: str, value: Any) -> None:
 
 
 class WrongInputError(Exception):
-    """The `input` of a call is neither an object nor text. `index` is the block's."""
+    """The `input` of a call is neither an object nor text. `index` is the position of the block."""
 
     def __init__(self, value: Any) -> None:
         super().__init__("input")
@@ -112,9 +115,10 @@ class WrongInputError(Exception):
 
 
 def decode_content(value: str | Sequence[AnyBlock] | UnsetType) -> tuple[tuple[Block, ...], str | None]:
-    """Blocks, and a note on their shape where they do not tell it themselves.
+    """Decode content to blocks, and a note on its shape if the blocks do not imply it.
 
-    One plain text is written as a string unless noted `list`. Raises `WrongInputError`, `UnsoundError`.
+    The encoder writes a single plain text as a string unless the note is `list`. Raises `WrongInputError` and
+    `UnsoundError`.
     """
     if isinstance(value, str):
         return ((Text(text=value),), None) if value else ((), "empty")
@@ -136,7 +140,7 @@ def decode_blocks(value: Sequence[AnyBlock]) -> tuple[Block, ...]:
 
 
 def is_plain_text(blocks: Sequence[Block]) -> bool:
-    """Is this one text with nothing to it, that a string can say as well?"""
+    """Is this a single text without citations, cache mark or native members? A string can replace it."""
     if len(blocks) != 1:
         return False
     only = blocks[0]
@@ -144,7 +148,7 @@ def is_plain_text(blocks: Sequence[Block]) -> bool:
 
 
 def decode_block(block: AnyBlock, read_text: Callable[[Raw], str] = sound_text) -> Block:
-    """A block by itself. `read_text` gives the text of a call's `input`."""
+    """Decode a single block. `read_text` returns the text of a call's `input`."""
     if isinstance(block, ToolUseBlock):
         return _decode_call(block, read_text)
     return _DECODERS[type(block)](block)
@@ -171,7 +175,7 @@ def _decode_thinking(block: ThinkingBlock) -> Block:
     return Thinking(text=block.thinking, native=keep(members_without(block, "thinking"), unsigned=unsigned))
 
 
-def _decode_redacted(block: RedactedThinkingBlock) -> Block:
+def _decode_redacted_thinking(block: RedactedThinkingBlock) -> Block:
     return Thinking(native=keep(members_without(block), redacted=True))
 
 
@@ -216,12 +220,12 @@ def _decode_result(block: ToolResultBlock) -> Block:
     )
 
 
-def _decode_opaque(block: ToolReferenceBlock) -> Block:
+def _decode_tool_reference(block: ToolReferenceBlock) -> Block:
     return Opaque(NAME, {"type": block.__struct_config__.tag, **members_without(block)})
 
 
 def _decode_unknown(block: Unknown) -> Block:
-    return decode_written_document(block) or Opaque(NAME, block.verbatim.value)
+    return decode_text_document(block) or Opaque(NAME, block.verbatim.value)
 
 
 _DECODERS: dict[type, Callable[[Any], Block]] = {
@@ -229,16 +233,16 @@ _DECODERS: dict[type, Callable[[Any], Block]] = {
     ImageBlock: decode_image,
     DocumentBlock: decode_document,
     ThinkingBlock: _decode_thinking,
-    RedactedThinkingBlock: _decode_redacted,
+    RedactedThinkingBlock: _decode_redacted_thinking,
     ToolUseBlock: _decode_call,
     ToolResultBlock: _decode_result,
-    ToolReferenceBlock: _decode_opaque,
+    ToolReferenceBlock: _decode_tool_reference,
     Unknown: _decode_unknown,
 }
 
 
-def write_content(blocks: Sequence[Block], shape: str | None, where: str, receipt: Receipt) -> Any:
-    """Content of a message or a result in a request: a string, a list, or None when there is nothing to write."""
+def encode_content(blocks: Sequence[Block], shape: str | None, where: str, receipt: Receipt) -> Any:
+    """Encode the content of a message or a result in a request: a string, a list, or None without content."""
     if not blocks:
         return {"empty": "", "list": []}.get(shape or "")
     first = blocks[0]
@@ -247,9 +251,11 @@ def write_content(blocks: Sequence[Block], shape: str | None, where: str, receip
     return encode_blocks(blocks, where, receipt)
 
 
-def write_usual(blocks: Sequence[Block]) -> str | list[dict[str, Any]] | None:
-    """Content of a message of another API, if its blocks are as nearly all are: texts, calls with an object, results
-    that are a text. None where any is not, or where there is something to tell."""
+def encode_usual_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]] | None:
+    """Encode content of another API that has only plain texts, calls with an object, and results of one text.
+
+    This is the fast path for nearly all messages. None if a block is of another form, or needs a line in the receipt.
+    """
     encoded: list[dict[str, Any]] = []
     for block in blocks:
         if type(block) is Text:
@@ -280,7 +286,7 @@ def write_usual(blocks: Sequence[Block]) -> str | list[dict[str, Any]] | None:
 def encode_blocks(
     blocks: Sequence[Block], where: str, receipt: Receipt, *, reply: bool = False
 ) -> list[dict[str, Any]]:
-    """The wire forms of the blocks that have one; `reply`: they are a response, not history in a request."""
+    """Encode the blocks that have a wire form. `reply`: they belong to a response, not to a request's history."""
     encoded = (encode_block(block, f"{where}[{index}]", receipt, reply) for index, block in enumerate(blocks))
     return [wire for wire in encoded if wire is not None]
 
@@ -293,7 +299,7 @@ def encode_block(block: Block, where: str, receipt: Receipt, reply: bool) -> dic
                 receipt.loss(where, "log probabilities", NO_LOGPROBS)
             if citations := encode_citations(block.citations, f"{where}.citations", receipt, reply):
                 wire["citations"] = citations
-            return with_kept(write_cache(wire, block.cache), block)
+            return restore_members(write_cache(wire, block.cache), block)
         case ToolCall():
             return _encode_call(block, where, receipt, reply)
         case ToolResult() if not reply:
@@ -317,28 +323,30 @@ NO_LOGPROBS = "Messages has no place for them"
 
 
 def is_redacted(own: Mapping[str, Any]) -> bool:
-    """Does this dialect keep reasoning here that it has not shown?"""
+    """Is this a block of redacted thinking?"""
     return "$redacted" in own or ("data" in own and own.keys().isdisjoint({"signature", "$unsigned"}))
 
 
 def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool) -> dict[str, Any] | None:
-    """Reasoning. In a request the API takes back only what it has signed, and refuses a forged signature (400)."""
+    """Encode reasoning. In a request, the API accepts only reasoning that it signed; a forged signature is a 400."""
     own = native_of(block, NAME)
     if is_redacted(own):
-        return with_kept({"type": "redacted_thinking"}, block)
-    if own.get("$unsigned"):  # an imitator's, which wants it back as it was
-        return with_kept({"type": "thinking", "thinking": block.text}, block)
+        return restore_members({"type": "redacted_thinking"}, block)
+    if own.get("$unsigned"):  # from an imitator, which expects it back unchanged
+        return restore_members({"type": "thinking", "thinking": block.text}, block)
     if reply:
         if not block.text and "signature" not in own:
             return None  # the empty shell of another model's encrypted reasoning
         # The SDKs' type has a signature always.
-        return with_kept({"type": "thinking", "thinking": block.text, "signature": own.get("signature", "")}, block)
+        return restore_members(
+            {"type": "thinking", "thinking": block.text, "signature": own.get("signature", "")}, block
+        )
     if not own.get("signature"):
         receipt.loss(where, "reasoning of another model", "the Messages API takes back only reasoning that it signed")
         return None
     if block.cache is not None:
         receipt.loss(f"{where}.cache", "cache breakpoint", "the Messages API has none on reasoning")
-    return with_kept({"type": "thinking", "thinking": block.text}, block)
+    return restore_members({"type": "thinking", "thinking": block.text}, block)
 
 
 def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> dict[str, Any]:
@@ -363,15 +371,15 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
     wire: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
     if "$direct" in notes:
         wire["caller"] = dict(DIRECT)
-    return with_kept(without_missing(write_cache(wire, call.cache), call), call)
+    return restore_members(without_missing(write_cache(wire, call.cache), call), call)
 
 
 def _encode_result(result: ToolResult, where: str, receipt: Receipt) -> dict[str, Any]:
     wire: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
-    shape = note(native_of(result, NAME), "$content", str)
-    content = write_content(result.content, shape, f"{where}.content", receipt)
+    shape = read_note(native_of(result, NAME), "$content", str)
+    content = encode_content(result.content, shape, f"{where}.content", receipt)
     if content is not None:
         wire["content"] = content
     if result.is_error is not None:
         wire["is_error"] = result.is_error
-    return with_kept(write_cache(wire, result.cache), result)
+    return restore_members(write_cache(wire, result.cache), result)

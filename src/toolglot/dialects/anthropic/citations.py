@@ -1,7 +1,7 @@
 """Citations of text blocks <-> `Citation`.
 
-Each kind of location names its source in other fields. Positions in the cited document stay native: the IR's `start`
-and `end` are places in the citing text, which this API does not tell.
+Each kind of location has its own fields for the source. Positions in the cited document stay native: the IR's `start`
+and `end` are positions in the citing text, which this API does not report.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from toolglot.dialects.anthropic.native import NAME, keep, with_kept
+from toolglot.dialects.anthropic.native import NAME, keep, restore_members
 from toolglot.dialects.anthropic.wire import CitationLocation
 from toolglot.ir import Citation, native_of
 from toolglot.receipt import Receipt
@@ -45,32 +45,32 @@ def decode_citation(citation: CitationLocation | Unknown) -> Citation:
 def encode_citations(
     citations: tuple[Citation, ...], where: str, receipt: Receipt, reply: bool
 ) -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = []
+    encoded: list[dict[str, Any]] = []
     for index, citation in enumerate(citations):
         wire = encode_citation(citation, reply)
         if wire is None:
             receipt.loss(f"{where}[{index}]", "citation", "it is not one that the Messages API made")
         else:
-            written.append(wire)
+            encoded.append(wire)
             if citation.start is not None or citation.end is not None:
                 what = f"characters {citation.start} to {citation.end}"
                 receipt.note(f"{where}[{index}]", what, "Messages cites for a whole text block")
-    return written
+    return encoded
 
 
 def encode_citation(citation: Citation, reply: bool) -> dict[str, Any] | None:
-    """A citation on the wire. In history the API takes only its own, which have an `encrypted_index` it can read."""
+    """Encode a citation. In a history the API accepts only its own, which have an `encrypted_index` it can decrypt."""
     own = native_of(citation, NAME)
     if NAME not in citation.native:
         if not reply or citation.url is None:
             return None
-        # The nearest kind; the SDKs' types want an index whatever it is.
+        # The nearest kind. The SDKs' types require an index, with any value.
         own = {"type": "web_search_result_location"}
     elif not reply and own.get("encrypted_index") == "":
         return None
     url_field, title_field = _FIELDS.get(str(own.get("type")), (None, "title"))
-    told = ((url_field, citation.url), (title_field, citation.title), ("cited_text", citation.quote))
-    fields: dict[str, Any] = {field: value for field, value in told if field is not None and value is not None}
+    known = ((url_field, citation.url), (title_field, citation.title), ("cited_text", citation.quote))
+    fields: dict[str, Any] = {field: value for field, value in known if field is not None and value is not None}
     if NAME not in citation.native:
         return {"type": own["type"], "cited_text": "", **fields, "encrypted_index": ""}
-    return with_kept(fields, citation)
+    return restore_members(fields, citation)

@@ -1,4 +1,4 @@
-"""`POST /v1/messages/count_tokens`: the body of a message without what concerns the answer alone."""
+"""`POST /v1/messages/count_tokens`: the body of a request without settings that concern only the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.wire.counting import read_count, select_members
 
 __all__ = ["COUNTING", "image_tokens"]
 
-# What anthropic's `MessageCountTokensParams` has, the beta's too; the API refuses extra inputs, `max_tokens` included.
+# The members of anthropic's `MessageCountTokensParams` and its beta twin. The API refuses others, also `max_tokens`.
 _TAKEN = frozenset(
     {"cache_control", "compaction", "context_management", "mcp_servers", "messages", "model", "output_config"}
     | {"speed", "system", "thinking", "tool_choice", "tools"}

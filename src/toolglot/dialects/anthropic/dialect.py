@@ -85,9 +85,9 @@ ANTHROPIC = Dialect(
 
 
 def anthropic_capabilities(version: str, model: str) -> Capabilities:
-    """What this model can be told through this version of the API (`anthropic-version`), for an exchange's `can`.
+    """Capabilities of this model in this version of the API (`anthropic-version`), for an exchange's `can`.
 
-    Without it an exchange writes what the first version takes, which is more.
+    Without it, an exchange uses the first version, which accepts more.
     """
     can, api = capabilities(ANTHROPIC, model), version_of(version)
     return replace(can, fields=can.fields - api.without, refuses=can.refuses | api.refuses)

@@ -1,7 +1,7 @@
 """Errors: `{"type": "error", "error": {"type", "message", "details"}, "request_id"}` <-> `ApiError`.
 
-The same object stands in an HTTP reply and in an `error` event of a stream. `error_documents` knows the forms of
-servers that imitate the API.
+An HTTP reply and an `error` event of a stream have the same object. `error_documents` reads the forms of servers that
+imitate the API.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STATUS: dict[ErrorKind, int] = {**STATUS, "overloaded": 529}
 
 _KINDS: dict[str, ErrorKind] = {
     **{name: kind for kind, name in _TYPES.items()},
-    # words of imitators
+    # types that imitators send
     "insufficient_quota": "billing",
     "rate_limit_exceeded": "rate_limit",
     "server_error": "server",
@@ -60,9 +60,9 @@ _KINDS: dict[str, ErrorKind] = {
 
 _TOO_LONG = "prompt is too long"
 OVERFLOW_WORDS = re.compile(rb"prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE)
-"""The words by which clients of this API know that they have to shorten a conversation, or their output limit."""
+"""The texts by which clients of this API detect that they must shorten a conversation or lower their output limit."""
 
-# Other scopes (`unified`, `unified-5h`, `priority-input-tokens`) mean something to clients of this API alone.
+# Only clients of this API understand other scopes (`unified`, `unified-5h`, `priority-input-tokens`).
 _SCOPES = frozenset({"requests", "tokens", "input-tokens", "output-tokens"})
 _LIMIT_HEADER = re.compile(rf"anthropic-ratelimit-({'|'.join(sorted(_SCOPES))})-(limit|remaining|reset)")
 _NO_HEADERS: Mapping[str, str] = {}
@@ -70,14 +70,14 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """An HTTP reply with an error; a body that is not JSON (a proxy's page) becomes the message."""
+    """Decode an HTTP error reply. A body that is not JSON (a proxy's page) becomes the message."""
     lower = {name.lower(): value for name, value in headers.items()}
     try:
         error = read_error(json.decode_frame(body), status, lower)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
-        told = text[:2000] or f"HTTP status {status}"
-        error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=told))
+        message = text[:2000] or f"HTTP status {status}"
+        error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=message))
         error = add_retry_after(error, lower, {})
     return replace(
         error,
@@ -87,9 +87,9 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
 
 
 def refuse_threads(request: Request) -> ApiError | None:
-    """The refusal of a server-side thread: the SDK's tool runner then sends the whole conversation instead.
+    """Refuse a server-side thread. The SDK's tool runner then sends the whole conversation instead.
 
-    Its first request creates a thread and the later ones hold the new results alone, without tools or history.
+    Its first request creates a thread. Later requests have only the new results, without tools or history.
     """
     if native_of(request, NAME).get("thread") is None:
         return None
@@ -101,7 +101,7 @@ def refuse_threads(request: Request) -> ApiError | None:
 
 
 def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
-    """The error in a JSON value of any form; `status` is that of the reply, 0 inside a stream."""
+    """Read the error in a JSON value of any form. `status` is that of the reply, 0 inside a stream."""
     document = read_error_document(value)
     fields, outer = document.fields, document.outer
     word, details, code = fields.get("type"), fields.get("details"), fields.get("code")
@@ -130,15 +130,15 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
 
 
 def write_error(error: ApiError) -> dict[str, Any]:
-    """The whole error object, for a reply's body or for an `error` event."""
+    """Encode the whole error object, for a reply's body or an `error` event."""
     own = error.native.get(NAME, {})
     message = _overflow_message(error) if error.code == CONTEXT_OVERFLOW else error.message
     kind = own.get("type", _TYPES[error.kind]) if error.code != CONTEXT_OVERFLOW else _TYPES[error.kind]
     inner: dict[str, Any] = {"type": kind, "message": message}
-    # `details.error_code` is this API's place for a code; its clients leave what they do not know alone.
+    # `details.error_code` is this API's member for a code. Its clients ignore unknown members.
     replaced = None if error.message in message else error.message
-    told = {"error_code": error.code, "param": error.param, "upstream_message": replaced}
-    details = own.get("details") or {key: value for key, value in told.items() if value is not None}
+    known = {"error_code": error.code, "param": error.param, "upstream_message": replaced}
+    details = own.get("details") or {key: value for key, value in known.items() if value is not None}
     if details:
         inner["details"] = details
     wire: dict[str, Any] = {"type": "error", "error": inner}
@@ -148,7 +148,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _overflow_message(error: ApiError) -> str:
-    """A context overflow in this API's words, exactly so where the counts are known: clients read them."""
+    """The message of a context overflow, in this API's exact words if the counts are known: clients parse them."""
     overflow = error.overflow or ContextOverflow()
     if OVERFLOW_WORDS.match(error.message.encode(errors="replace")):
         return error.message
@@ -171,14 +171,14 @@ def encode_error(error: ApiError) -> HttpError:
     for limit in error.limits:
         for name in ("limit", "remaining", "reset") if limit.scope in _SCOPES else ():
             value = header_value(getattr(limit, name))
-            # A reset is a time here; turning another API's duration into one needs a clock.
+            # A reset is a timestamp here. Converting another API's duration to one needs a clock.
             if value is not None and (name != "reset" or _RFC_3339.match(value)):
                 headers[f"anthropic-ratelimit-{limit.scope}-{name}"] = value
     return HttpError(_status(error), headers, json.encode(write_error(error)))
 
 
 def _status(error: ApiError) -> int:
-    """The status this API would use; its own, and a gateway's 502, stay as they are."""
+    """The status that this API uses for the error. Its own statuses, and a gateway's 502, stay unchanged."""
     if error_status(error) == error.status and (
         error.native.get(NAME, {}).get("status") == error.status or (error.kind == "server" and error.status >= 500)
     ):

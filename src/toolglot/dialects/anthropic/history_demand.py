@@ -1,4 +1,4 @@
-"""What Claude demands of a history: a turn with a thinking budget thinks before each of its calls."""
+"""Claude's demand on a history: with a thinking budget, a turn must have thinking before its tool calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from toolglot.passes import Context
 from toolglot.passes.reasoning import reasons
 
 
-def think_or_not(request: Request, context: Context, before: Sequence[Message]) -> Request:
-    """Claude with a thinking budget refuses a turn that went on with a tool call before which it did not think.
+def disable_thinking_mid_turn(request: Request, context: Context, before: Sequence[Message]) -> Request:
+    """Turn thinking off if the current turn has a tool call without thinking before it.
 
-    Models that know no budgets think when they want to, and have no such rule. See opencode #3077.
+    Claude with a thinking budget refuses such a turn. Models without budgets have no such rule. See opencode #3077.
     """
     wanted = request.reasoning
     if (
@@ -23,8 +23,9 @@ def think_or_not(request: Request, context: Context, before: Sequence[Message]) 
         or not (context.can.reasoning_off and context.can.reasoning_budget)
     ):
         return request
-    # A client of Claude's own has kept what it was given: its turn begins with reasoning and may go on without,
-    # unless another model has answered in between, of which it tells nothing if that one has shown no reasoning.
+    # A client of this API sends all reasoning back: its turn begins with reasoning and may continue without it. This
+    # does not hold if another model has answered in between (`carried`). Another model's answer without reasoning
+    # carries no state, so it is not detected.
     own = context.source == context.target and not context.carried
     if not _calls_without_thinking(request.messages, whole_turn=own):
         return request
@@ -34,29 +35,30 @@ def think_or_not(request: Request, context: Context, before: Sequence[Message]) 
 
 
 def _calls_without_thinking(messages: tuple[Message, ...], *, whole_turn: bool) -> bool:
-    """Has a step of the current turn, the messages after the user last spoke, a call before any reasoning? With
-    `whole_turn` reasoning in one step is enough for the later ones.
+    """Does a step of the current turn have a call before any reasoning? With `whole_turn`, reasoning in one step counts
+    for the later steps too.
 
-    Text beside or behind results does not end a turn: it will stand in one message with them.
+    The current turn is every message after the last user text. Text next to tool results does not end a turn: it goes
+    into the same message as the results.
     """
     missing = thought = False
-    heard: list[Block] = []  # between two messages of the assistant
+    received: list[Block] = []  # between two messages of the assistant
     for message in messages:
         if message.role != "assistant":
             thought = thought and whole_turn
             if message.role in ("user", "tool"):
-                heard.extend(message.content)
+                received.extend(message.content)
             continue
-        over = _ends_turn(heard)
-        missing, thought, heard = missing and not over, thought and not over, []
+        over = _ends_turn(received)
+        missing, thought, received = missing and not over, thought and not over, []
         for block in message.content:
             thought = thought or isinstance(block, Thinking)
             missing = missing or (isinstance(block, ToolCall) and not thought)
-    return missing and not _ends_turn(heard)
+    return missing and not _ends_turn(received)
 
 
-def _ends_turn(heard: list[Block]) -> bool:
-    return bool(heard) and not any(isinstance(block, ToolResult) for block in heard)
+def _ends_turn(received: list[Block]) -> bool:
+    return bool(received) and not any(isinstance(block, ToolResult) for block in received)
 
 
-DEMAND = HistoryDemand(apply=think_or_not, triggers=lambda context: features.REASONING)
+DEMAND = HistoryDemand(apply=disable_thinking_mid_turn, triggers=lambda context: features.REASONING)

@@ -1,4 +1,4 @@
-"""Anthropic Messages streams: the rules that the Python and JavaScript SDKs, the AI SDK and Claude Code enforce."""
+"""Lint rules for Messages streams: what the Python and JavaScript SDKs, the AI SDK and Claude Code enforce."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ _WITH_INPUT = ("tool_use", "server_tool_use", "mcp_tool_use")
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 
-class _Block:
+class _LintedBlock:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.input: list[str] = []
         self.signatures = 0
 
 
-class _Linter:
+class AnthropicLinter:
     def __init__(self, report: LintReport) -> None:
         self._report = report
         self._started = self._delta = self._ended = False
         self._next = 0
-        self._open: dict[int | str | None, _Block] = {}
+        self._open: dict[int | str | None, _LintedBlock] = {}
         self._broken: list[tuple[LintFrame, str]] = []
-        self._told_input = False
+        self._start_counted_input = False
         self._reason: Any = None
         self._last = ""
 
@@ -73,7 +73,7 @@ class _Linter:
             return
         if not self._started and kind not in ("message_start", "error"):
             report.breach("start-first", frame)
-            self._started = True  # told once
+            self._started = True  # reported once
         if handle is not None:
             handle(self, frame)
         self._last = str(kind)
@@ -97,13 +97,13 @@ class _Linter:
         content = message.get("content")
         self._report.require(isinstance(content, list), "start-message", frame)
         if isinstance(content, list) and content:
-            # Programmatic tool calling: the message may be whole, and then no message_delta tells its stop reason.
+            # Programmatic tool calling: the message may be whole, and then no message_delta has its stop reason.
             self._next = len(content)
             self._reason = message.get("stop_reason")
             self._delta = isinstance(self._reason, str)
         usage = message.get("usage")
         self._report.require(isinstance(usage, dict), "start-usage", frame)
-        self._told_input = isinstance(usage, dict) and bool(usage.get("input_tokens"))
+        self._start_counted_input = isinstance(usage, dict) and bool(usage.get("input_tokens"))
 
     def _open_block(self, frame: LintFrame) -> None:
         index, block = plain(frame.fields.get("index")), frame.fields.get("content_block")
@@ -111,7 +111,7 @@ class _Linter:
         self._report.require(index == self._next, "index-dense", frame, f"expected {self._next}, got {index}")
         self._report.require(not self._open, "one-open", frame, f"open: {list(self._open)}")
         self._next += 1
-        self._open[index] = _Block(str(fields.get("type")))
+        self._open[index] = _LintedBlock(str(fields.get("type")))
         if fields.get("type") == "tool_use":
             self._report.require(not fields.get("input"), "input-delta", frame)
 
@@ -146,7 +146,7 @@ class _Linter:
         usage, delta = frame.fields.get("usage"), frame.fields.get("delta")
         tokens = usage if isinstance(usage, dict) else {}
         self._report.require(isinstance(tokens.get("output_tokens"), int), "delta-usage", frame)
-        self._report.require(tokens.get("input_tokens") != 0 or not self._told_input, "usage-kept", frame)
+        self._report.require(tokens.get("input_tokens") != 0 or not self._start_counted_input, "usage-kept", frame)
         self._reason = delta.get("stop_reason") if isinstance(delta, dict) else None
 
     def _stop(self, frame: LintFrame) -> None:
@@ -157,18 +157,18 @@ class _Linter:
 
 
 _HANDLERS = {
-    "message_start": _Linter._start,
-    "content_block_start": _Linter._open_block,
-    "content_block_delta": _Linter._delta_block,
-    "content_block_stop": _Linter._stop_block,
-    "message_delta": _Linter._delta_message,
-    "message_stop": _Linter._stop,
-    "error": _Linter._error,
+    "message_start": AnthropicLinter._start,
+    "content_block_start": AnthropicLinter._open_block,
+    "content_block_delta": AnthropicLinter._delta_block,
+    "content_block_stop": AnthropicLinter._stop_block,
+    "message_delta": AnthropicLinter._delta_message,
+    "message_stop": AnthropicLinter._stop,
+    "error": AnthropicLinter._error,
 }
 
 
 def check(frames: list[LintFrame], report: LintReport) -> None:
-    linter = _Linter(report)
+    linter = AnthropicLinter(report)
     for frame in frames:
         linter.add(frame)
     linter.close()

@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the list, in pages between ids, and one model with what it can do."""
+"""`GET /v1/models`: the list in pages, and one model with its capabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INPUTS = {"image_input": "image", "pdf_input": "document"}
 
 
 def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
-    """One page: `limit` models behind `after_id`, or right before `before_id`. An id that is not there has no page."""
+    """Encode one page: `limit` models after `after_id` or before `before_id`. An unknown id gives an empty page."""
     size = asked_size(query, "limit", _USUAL, _MOST)
     names = [model.name for model in models]
     if before := query.get("before_id"):
@@ -30,7 +30,7 @@ def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> byte
         start = 0 if not after else names.index(after) + 1 if after in names else len(names)
         listed, more = page(models, start, size), start + size < len(names)
     wire = {
-        "data": [_entry(model) for model in listed],
+        "data": [_encode_entry(model) for model in listed],
         "has_more": more,
         "first_id": listed[0].name if listed else None,
         "last_id": listed[-1].name if listed else None,
@@ -39,11 +39,11 @@ def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> byte
 
 
 def encode_model(model: ModelInfo) -> bytes:
-    return json.encode(_entry(model))
+    return json.encode(_encode_entry(model))
 
 
-def _entry(model: ModelInfo) -> dict[str, Any]:
-    # The API itself writes the beginning of the epoch where a date is not known.
+def _encode_entry(model: ModelInfo) -> dict[str, Any]:
+    # The API itself writes the start of the epoch if it does not know the date.
     created = datetime.fromtimestamp(min(model.created or 0, _LATEST), UTC)
     return {
         "type": "model",
@@ -53,7 +53,7 @@ def _entry(model: ModelInfo) -> dict[str, Any]:
         "lifecycle": "active",
         "max_input_tokens": model.context_window,
         "max_tokens": model.max_output_tokens,
-        "capabilities": _capabilities(model),
+        "capabilities": _encode_capabilities(model),
     }
 
 
@@ -64,8 +64,8 @@ def _supports(answer: object) -> dict[str, bool]:
     return {"supported": bool(answer)}
 
 
-def _capabilities(model: ModelInfo) -> dict[str, Any] | None:
-    """All the keys that the API has; null altogether where nothing is known."""
+def _encode_capabilities(model: ModelInfo) -> dict[str, Any] | None:
+    """Encode all capabilities that the API has. None if nothing is known of the model."""
     if not model.inputs and model.thinking is None:
         return None
     no, thinks = _supports(False), _supports(model.thinking)
@@ -83,10 +83,10 @@ def _capabilities(model: ModelInfo) -> dict[str, Any] | None:
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
-    """The models of a page; an entry that cannot be read is left out.
+    """Decode the models of a page. Invalid entries are left out.
 
     Raises:
-        DecodeError: this is no list of models.
+        DecodeError: the document is not a list of models.
     """
     body = json.decode(data)
     if not isinstance(body, dict):
@@ -94,10 +94,10 @@ def decode_models(data: bytes) -> list[ModelInfo]:
     listed = body.get("data")
     if not isinstance(listed, list):
         raise expected("$.data", "an array", listed)
-    return [_decode(entry) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    return [_decode_entry(entry) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
 
-def _decode(entry: Mapping[str, Any]) -> ModelInfo:
+def _decode_entry(entry: Mapping[str, Any]) -> ModelInfo:
     title, able = entry.get("display_name"), entry.get("capabilities")
     able = able if isinstance(able, dict) else {}
     kinds = {kind for name, kind in _INPUTS.items() if _is_supported(able.get(name))}

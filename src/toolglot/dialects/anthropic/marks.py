@@ -1,4 +1,4 @@
-"""The members by which documents of Anthropic Messages are recognized."""
+"""The members that identify documents of Anthropic Messages."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, note, with_kept, write_cache
+from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, read_note, restore_members, write_cache
 from toolglot.dialects.anthropic.wire import DocumentBlock, ImageBlock, MediaSource, read_block
 from toolglot.ir import Block, Media, Source, native_of, replace, with_native
 from toolglot.receipt import Receipt
@@ -17,7 +17,7 @@ from toolglot.wire.structs import Unknown, members_without
 
 _SourceKind = Literal["base64", "url", "file", "text"]
 
-# type of source <-> the field that has its content
+# type of source -> the field that has its content
 _SOURCE_FIELDS: dict[_SourceKind, str] = {"base64": "data", "url": "url", "file": "file_id", "text": "data"}
 
 _DEFAULT_TYPES = {"image": "image/png", "document": "application/pdf"}
@@ -57,24 +57,25 @@ def _source_shape(source: MediaSource, given: Source) -> dict[str, Any]:
     }
 
 
-def decode_written_document(block: Unknown) -> Block | None:
-    """A document given as text blocks is its text; None where it has other blocks in it."""
+def decode_text_document(block: Unknown) -> Block | None:
+    """Decode a document made of text blocks to its text. None if it has other blocks."""
     value = block.verbatim.value
     source = value.get("source")
     if value.get("type") != "document" or not isinstance(source, dict) or source.get("type") != "content":
         return None
     content = source.get("content")
-    text = text_of(content)
+    text = joined_text(content)
     if text is None:
         return None
     plain = {**value, "source": {"type": "text", "data": text, "media_type": "text/plain"}}
     media = decode_document(read_block(json.encode(plain), block.verbatim.where))
     if isinstance(content, list) and any(item.keys() - {"type", "text"} for item in content):
-        media = with_native(media, NAME, source=source)  # told as what stands beside the texts
+        media = with_native(media, NAME, source=source)  # the receipt reports the members beside the texts
     return with_native(media, NAME, **{"$written": source})
 
 
-def text_of(content: Any) -> str | None:
+def joined_text(content: Any) -> str | None:
+    """The text of a string or a list of text blocks. None for other content."""
     if isinstance(content, str):
         return content
     texts: list[str] = []
@@ -93,7 +94,7 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     if media.detail not in (None, "auto"):
         receipt.loss(f"{where}.detail", f"detail {media.detail}", "Messages has no such setting for an image")
     if media.kind == "document" and NAME not in media.native and _is_encoded_text(media.source):
-        text = _decoded(media.source)
+        text = _decode_base64_text(media.source)
         if text is None:
             receipt.loss(where, str(media.source.media_type), "it is not the text that it says it is")
             return write_cache({"type": "text", "text": "[document left out: it cannot be read]"}, media.cache)
@@ -105,12 +106,14 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
         wire["context"] = media.context
     if media.name is not None and media.kind != "document":
         receipt.loss(f"{where}.name", media.name, "an image has no name in Messages")
-    return with_kept(write_cache(wire, media.cache), media)
+    return restore_members(write_cache(wire, media.cache), media)
 
 
 def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     notes, source = native_of(media, NAME), media.source
-    if (written := note(notes, "$written", dict)) is not None and text_of(written.get("content")) == source.data:
+    if (written := read_note(notes, "$written", dict)) is not None and joined_text(
+        written.get("content")
+    ) == source.data:
         return dict(written)
     wire = {"type": source.kind, _SOURCE_FIELDS[source.kind]: source.data}
     if source.media_type is not None and notes:
@@ -123,15 +126,15 @@ def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]
         if source.media_type is None:
             receipt.note(f"{where}.source", "media type", f"not given; {_DEFAULT_TYPES[media.kind]} is assumed")
         wire["media_type"] = source.media_type or _DEFAULT_TYPES[media.kind]
-    return {**wire, **(note(notes, "$source", dict) or {})}
+    return {**wire, **(read_note(notes, "$source", dict) or {})}
 
 
 def _is_encoded_text(source: Source) -> bool:
-    """Is this a text file in base64? The API takes PDF so, and plain text as itself."""
+    """Is this a text file in base64? The API takes only PDF files in base64, and text files as plain text."""
     return source.kind == "base64" and (source.media_type or "").startswith("text/")
 
 
-def _decoded(source: Source) -> str | None:
+def _decode_base64_text(source: Source) -> str | None:
     try:
         return base64.b64decode(source.data, validate=True).decode()
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""What the Messages API can be told, and how Claude's generations differ, as data.
+"""Capabilities of the Messages API, and the differences between Claude's generations, as data.
 
 The base record fits the API itself and the servers that imitate it. Names are matched loosely, since resellers put
 prefixes, dates and regions around them: `us.anthropic.claude-opus-4-8-v1:0`, `anthropic/claude-opus-4.8`.
@@ -15,7 +15,7 @@ from toolglot.dialects.anthropic.usage import TIERS
 from toolglot.wire.efforts import SMALLEST_BUDGET
 
 DEFAULT_MAX_TOKENS = 8192
-"""Sent when nobody set a limit, which the wire requires: every model since Claude 3.5 can write that much."""
+"""Sent if the request has no limit, because the API requires one. Every model since Claude 3.5 can write that much."""
 
 _LONGER_MAX_TOKENS = 32000  # Opus 4, the least of its generation and the later ones
 
@@ -88,7 +88,7 @@ CAPABILITIES = Capabilities(
     },
 )
 
-# A minor version is one or two digits; eight digits are a date. `claude-3-5-sonnet` has its family behind.
+# A minor version has one or two digits; eight digits are a date. `claude-3-5-sonnet` has its family after the version.
 _FIVE = r"[a-z]+-(?:[5-9]|[1-9]\d)(?!\d)"
 _TEN = r"[1-9]\d(?!\d)"
 _SINCE_4 = rf"claude-(?:[a-z]+-4(?!\d)|{_FIVE})"
@@ -165,7 +165,8 @@ MODELS = (
 
 
 class ApiVersion(Struct, frozen=True):
-    """What a version of the API no longer takes: fields of a request, and things inside it that a pass takes out."""
+    """Features that a version of the API no longer accepts: request fields (`without`), and content that a pass removes
+    (`refuses`)."""
 
     without: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()
@@ -175,34 +176,34 @@ VERSIONS: dict[str, ApiVersion] = {
     "2023-06-01": ApiVersion(),
     "2026-10-21": ApiVersion(without=_SAMPLING, refuses=frozenset({"assistant_documents", "user_citations"})),
 }
-"""The values of the header `anthropic-version`. The body has one format; a later version refuses some of it."""
+"""The values of the header `anthropic-version`. All use the same body format; a later version refuses parts of it."""
 
 
 def version_of(name: str) -> ApiVersion:
-    """The version of this date, or the last one before it."""
+    """The version of this date, or the latest one before it."""
     return VERSIONS[max((known for known in VERSIONS if known <= name), default=min(VERSIONS))]
 
 
-_only_budgets = re.compile(_BEFORE_46)
-_takes_effort = re.compile(r"claude-opus-4[-.]5(?!\d)")
-_adaptive = re.compile(_SINCE_46)
-_discreet = re.compile(_SINCE_47)
+_budget_only_models = re.compile(_BEFORE_46)
+_effort_models = re.compile(r"claude-opus-4[-.]5(?!\d)")
+_adaptive_models = re.compile(_SINCE_46)
+_hidden_thinking_models = re.compile(_SINCE_47)
 
 
 def reasons_by_budget(model: str) -> bool:
-    """Does this model know thinking only with a budget of tokens, not as adaptive?"""
-    return _only_budgets.search(model) is not None
+    """Does this model think only with a token budget, not adaptively?"""
+    return _budget_only_models.search(model) is not None
 
 
 def takes_effort(model: str) -> bool:
-    return not reasons_by_budget(model) or _takes_effort.search(model) is not None
+    return not reasons_by_budget(model) or _effort_models.search(model) is not None
 
 
 def is_adaptive(model: str) -> bool:
-    """Is this a model that is known to decide itself how much it thinks?"""
-    return _adaptive.search(model) is not None
+    """Is this model known to support adaptive thinking?"""
+    return _adaptive_models.search(model) is not None
 
 
 def shows_thinking(model: str) -> bool:
-    """Does this model show its thinking unless it is told otherwise? Those after 4.6 leave it out."""
-    return _discreet.search(model) is None
+    """Does this model show its thinking by default? Models after 4.6 omit it."""
+    return _hidden_thinking_models.search(model) is None

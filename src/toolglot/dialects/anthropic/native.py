@@ -1,6 +1,6 @@
-"""What only this dialect understands about a node: set aside when reading, put back when writing.
+"""`native` of a node: members that only this dialect understands. Decoders keep them, encoders restore them.
 
-Notes on shape begin with `$`.
+Notes on the shape of a node begin with `$`.
 """
 
 from __future__ import annotations
@@ -23,58 +23,57 @@ _CACHES: dict[str | UnsetType, Cache] = {UNSET: Cache(), **{name: Cache(age) for
 T = TypeVar("T")
 
 
-def note(notes: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
-    """A note of this type; None where there is none. What comes back from a client may hold anything."""
+def read_note(notes: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
+    """The note under this key, if it has this type. A client may have changed the notes that it sends back."""
     value = notes.get(key)
     return value if isinstance(value, kind) else None
 
 
 def is_missing(node: Node | Opaque, key: str) -> bool:
-    """Was this member not there when the node came?"""
-    return key in (note(native_of(node, NAME), "$missing", list) or ())
+    """Was this member absent in the document that the node was decoded from?"""
+    return key in (read_note(native_of(node, NAME), "$missing", list) or ())
 
 
 def keep(fields: dict[str, Any], **shape: Any) -> Native:
-    """`native` for a node: members that only this dialect understands, and notes on the shape (`$` is prefixed)."""
+    """Make `native` of a node from members that only this dialect understands and notes on the shape (prefix `$`)."""
     return make_native(NAME, fields, **shape)
 
 
 def take_empty(fields: dict[str, Any], *keys: str) -> dict[str, Any] | None:
-    """Empty strings, arrays and objects under these keys: they say nothing, and come back as they were."""
+    """Remove empty strings, arrays and objects under these keys, and return them: the encoder restores them."""
     return {key: fields.pop(key) for key in keys if fields.get(key) in ("", [], {})} or None
 
 
 def without_missing(wire: dict[str, Any], node: Node) -> dict[str, Any]:
-    """The wire form without the members that were missing when it came and that still say nothing."""
-    for key in note(native_of(node, NAME), "$missing", list) or ():
+    """Remove empty members that were absent in the document that the node was decoded from."""
+    for key in read_note(native_of(node, NAME), "$missing", list) or ():
         if isinstance(key, str) and not wire.get(key):
             wire.pop(key, None)
     return wire
 
 
-def with_kept(wire: dict[str, Any], node: Node) -> dict[str, Any]:
-    """The wire form, with what was kept. Where the IR has a say, it wins over what was kept."""
+def restore_members(wire: dict[str, Any], node: Node) -> dict[str, Any]:
+    """Add the kept members to the wire form. Members that the IR has set win over kept ones."""
     notes = native_of(node, NAME)
     if notes:
-        for key, value in {**kept_fields(notes), **(note(notes, "$empty", dict) or {})}.items():
+        for key, value in {**kept_fields(notes), **(read_note(notes, "$empty", dict) or {})}.items():
             wire.setdefault(key, value)
     return wire
 
 
 def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """What was kept, without the notes on shape."""
+    """The kept members, without the notes on shape."""
     if "$dollar" in notes and not isinstance(notes["$dollar"], dict):
         notes = {key: value for key, value in notes.items() if key != "$dollar"}
     return native_members(notes)
 
 
 def decode_cache(mark: CacheControl | UnsetType) -> Cache | None:
-    """The breakpoint of `cache_control`."""
     return None if mark is UNSET else _CACHES[mark.ttl]
 
 
 def write_cache(wire: dict[str, Any], cache: Cache | None) -> dict[str, Any]:
-    """The same object with `cache_control`, if there is a breakpoint: the nearer one of the two lifetimes."""
+    """Add `cache_control` if there is a breakpoint, with the nearest of the two lifetimes."""
     if cache is not None:
         control = {"type": "ephemeral"}
         if cache.seconds is not None:

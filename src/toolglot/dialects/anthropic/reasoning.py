@@ -1,7 +1,7 @@
 """`thinking` and `output_config` <-> `Reasoning` and `ResponseFormat`.
 
-Since 4.6 Claude thinks adaptively, guided by an effort; before, it thinks within a budget of tokens. An effort alone
-does not make it think, so a wish for reasoning from another API is written as both.
+Since 4.6, Claude thinks adaptively, guided by an effort. Older models think within a token budget. An effort alone does
+not make Claude think, so another API's reasoning setting becomes both `thinking` and an effort.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from toolglot.dialects.anthropic.models import (
     shows_thinking,
     takes_effort,
 )
-from toolglot.dialects.anthropic.native import NAME, keep, note, with_kept
-from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.dialects.anthropic.native import NAME, keep, read_note, restore_members
+from toolglot.dialects.anthropic.schema import reduce_schema
 from toolglot.dialects.anthropic.wire import OutputFormat, ThinkingConfig
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
@@ -31,12 +31,12 @@ _DISPLAYS = {shown: name for name, shown in _SHOWN.items()}
 
 
 def decode_reasoning(thinking: ThinkingConfig | UnsetType, effort: str | None, model: str) -> Reasoning | None:
-    if thinking is UNSET:  # a mode that only this dialect has stays with the rest
+    if thinking is UNSET:  # a mode that only this dialect has is kept with the native members
         return Reasoning(effort=effort, native={NAME: {"$thinking": "absent"}}) if effort is not None else None
     kind, rest = thinking.type, {} if thinking.rest is UNSET else dict(thinking.rest)
-    # Whoever asks for thinking expects to see it where that is what the model does when nothing is said.
-    unsaid = thinking.display is UNSET and rest.get("display") is None
-    implied = unsaid and (kind == "enabled" or (kind == "adaptive" and shows_thinking(model)))
+    # A client that sets no `display` expects the model's default, which shows thinking on these models.
+    is_default = thinking.display is UNSET and rest.get("display") is None
+    implied = is_default and (kind == "enabled" or (kind == "adaptive" and shows_thinking(model)))
     return Reasoning(
         mode=_MODES[kind],
         effort=effort,
@@ -47,11 +47,11 @@ def decode_reasoning(thinking: ThinkingConfig | UnsetType, effort: str | None, m
 
 
 OLD_FORMAT = "output_format"
-"""The member of the request that held the format before `output_config` was there (beta of November 2025)."""
+"""The request member for the format before `output_config` existed (beta of November 2025)."""
 
 
 def decode_format(wanted: OutputFormat | UnsetType, old: OutputFormat | UnsetType) -> ResponseFormat | None:
-    """The format of the answer, from either of its places; where it stands in both, the newer one counts."""
+    """Decode the response format from either of its members. If both are set, `output_config` wins."""
     chosen = old if wanted is UNSET else wanted
     if chosen is UNSET:
         return None
@@ -63,23 +63,23 @@ def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None
     reasoning = request.reasoning
     if reasoning is None:
         return None
-    came_as = note(native_of(reasoning, NAME), "$thinking", str)
-    if came_as is not None and _MODES.get(came_as) == reasoning.mode and _fits(came_as, reasoning):
-        return _as_it_came(reasoning)
+    came_as = read_note(native_of(reasoning, NAME), "$thinking", str)
+    if came_as is not None and _MODES.get(came_as) == reasoning.mode and _original_fits(came_as, reasoning):
+        return _encode_original(reasoning)
     if reasoning.mode == "off" or (reasoning.mode is None and reasoning.effort == "none"):
         return {"type": "disabled"}
     if reasoning.mode is None and reasoning.effort is None and reasoning.budget_tokens is None:
-        return _merely_shown(request, reasoning, receipt)
+        return _encode_visibility(request, reasoning, receipt)
     if reasoning.budget_tokens is not None or reasons_by_budget(request.model):
-        return _with_budget(request, reasoning, receipt)
+        return _encode_budget(request, reasoning, receipt)
     wire: dict[str, Any] = {"type": "adaptive"}
     if reasoning.show is not None:
         wire["display"] = _DISPLAYS[reasoning.show]
     return wire
 
 
-def _merely_shown(request: Request, reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
-    """Nothing is said but whether reasoning is to be seen: the sender's model reasons anyway."""
+def _encode_visibility(request: Request, reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
+    """Encode a request that only sets whether reasoning is shown: the client's own model always reasons."""
     if not reasoning.show:
         return None
     forced = request.tool_choice is not None and request.tool_choice.mode == "required"
@@ -90,12 +90,12 @@ def _merely_shown(request: Request, reasoning: Reasoning, receipt: Receipt) -> d
     return None
 
 
-def _fits(came_as: str, reasoning: Reasoning) -> bool:
-    """A budget goes with `enabled` and nothing else; passes may have traded it for an effort, or the other way."""
+def _original_fits(came_as: str, reasoning: Reasoning) -> bool:
+    """Does the original type still fit? Only `enabled` has a budget, and passes may swap a budget and an effort."""
     return (came_as == "enabled") == (reasoning.budget_tokens is not None)
 
 
-def _as_it_came(reasoning: Reasoning) -> dict[str, Any] | None:
+def _encode_original(reasoning: Reasoning) -> dict[str, Any] | None:
     if reasoning.mode is None:
         return None
     wire: dict[str, Any] = {"type": _TYPES[reasoning.mode]}
@@ -103,11 +103,11 @@ def _as_it_came(reasoning: Reasoning) -> dict[str, Any] | None:
         wire["budget_tokens"] = reasoning.budget_tokens
     if reasoning.show is not None and not (reasoning.show and "$shown" in native_of(reasoning, NAME)):
         wire["display"] = _DISPLAYS[reasoning.show]
-    return with_kept(wire, reasoning)
+    return restore_members(wire, reasoning)
 
 
-def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
-    """Thinking within a budget, which must be at least 1024 tokens and less than `max_tokens`."""
+def _encode_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
+    """Encode thinking within a budget, which must be at least 1024 tokens and less than `max_tokens`."""
     limit = request.max_output_tokens if request.max_output_tokens is not None else DEFAULT_MAX_TOKENS
     wish = reasoning.budget_tokens
     if wish is None:
@@ -123,8 +123,8 @@ def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> di
     return {"type": "enabled", "budget_tokens": budget}
 
 
-def encode_config(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """`output_config`: the effort, the format of the answer, and what else stood there; and `output_format`."""
+def encode_output_config(request: Request, receipt: Receipt) -> dict[str, Any]:
+    """Encode `output_config` (effort, response format, kept members) and `output_format`."""
     config: dict[str, Any] = {}
     members: dict[str, Any] = {}
     reasoning, wanted = request.reasoning, request.response_format
@@ -136,15 +136,15 @@ def encode_config(request: Request, receipt: Receipt) -> dict[str, Any]:
     if wanted is not None and wanted.kind == "json_schema" and wanted.schema is not None:
         schema = wanted.schema
         if "$own" not in native_of(wanted, NAME):
-            schema = reduced_schema(schema, "response_format.schema", receipt)
+            schema = reduce_schema(schema, "response_format.schema", receipt)
         place, key = (members, OLD_FORMAT) if "$old" in native_of(wanted, NAME) else (config, "format")
-        place[key] = with_kept({"type": "json_schema", "schema": schema}, wanted)
+        place[key] = restore_members({"type": "json_schema", "schema": schema}, wanted)
         for name in ("name", "description", "strict"):
             if getattr(wanted, name) is not None:
                 receipt.note(f"response_format.{name}", name, "Messages has the schema alone")
     elif wanted is not None and wanted.kind != "text":
         receipt.loss("response_format", "JSON without a schema", "Messages has JSON output with a schema only")
-    rest = note(native_of(request, NAME), "output_config", dict)
+    rest = read_note(native_of(request, NAME), "output_config", dict)
     if rest:
         config |= {key: value for key, value in rest.items() if key not in config}
     return {**({"output_config": config} if config else {}), **members}

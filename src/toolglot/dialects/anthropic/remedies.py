@@ -1,4 +1,4 @@
-"""Refusals that Anthropic's API alone has, and what is sent instead."""
+"""Refusals of Anthropic's API, and the changed requests to send instead."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from toolglot.passes.native_fields import without_native
 from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy, without
 
 
-def think_no_more(refusal: Refusal) -> Request:
-    """The turn went on with a call before which the model did not think: it may not think until the turn ends."""
+def disable_thinking(refusal: Refusal) -> Request:
+    """Turn thinking off: the turn has a tool call without thinking before it, so it must end without thinking."""
     request, wanted = refusal.request, refusal.request.reasoning
     if wanted is None or wanted.mode == "off":
         return request
@@ -17,32 +17,32 @@ def think_no_more(refusal: Refusal) -> Request:
     return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget_tokens=None))
 
 
-def _forget_reasoning(refusal: Refusal) -> Request:
-    """The history without reasoning; where thinking has a budget, the turn that goes on may not think either."""
+def _drop_reasoning(refusal: Refusal) -> Request:
+    """Drop the reasoning of the history. With a thinking budget, the current turn must not think either."""
     request = forget_reasoning(refusal)
-    if request is refusal.request or not refusal.context.can.reasoning_budget or not _amid_calls(request):
+    if request is refusal.request or not refusal.context.can.reasoning_budget or not _ends_with_results(request):
         return request
-    return think_no_more(refusal._replace(request=request))
+    return disable_thinking(refusal._replace(request=request))
 
 
-def _amid_calls(request: Request) -> bool:
-    """Does the conversation end with results, so that the turn in which they were asked for goes on?"""
+def _ends_with_results(request: Request) -> bool:
+    """Does the conversation end with tool results, so that the current turn continues?"""
     return bool(request.messages) and has_results(request.messages[-1])
 
 
 def _without_output_config(refusal: Refusal, field: str) -> Request:
-    """The object for the effort, the format of the answer and whatever comes next."""
+    """Drop `output_config` (effort, response format, unknown members) and the settings it comes from."""
     request = without("effort", "response_format")(refusal)
     return without_native(request, refusal.dialect, field)
 
 
 REMEDIES = Remedies(
     refusals=(
-        remedy(r"expected `?thinking`? or `?redacted_thinking`?", think_no_more),
+        remedy(r"expected `?thinking`? or `?redacted_thinking`?", disable_thinking),
         remedy(
             r"invalid `?signature`? in `?(redacted_)?thinking|thinking\.signature|bound to a different conversation"
             r"|thinking`? (or `?redacted_thinking`? )?blocks.{1,80}cannot be modified|invalid `?data`? in `?redacted",
-            _forget_reasoning,
+            _drop_reasoning,
         ),
     ),
     fields={"output_config": _without_output_config},

@@ -15,8 +15,8 @@ from toolglot.dialects.anthropic.blocks import (
     WrongInputError,
     decode_content,
     encode_blocks,
-    write_content,
-    write_usual,
+    encode_content,
+    encode_usual_content,
 )
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
@@ -24,9 +24,9 @@ from toolglot.dialects.anthropic.native import (
     decode_cache,
     is_missing,
     keep,
-    note,
+    read_note,
+    restore_members,
     take_empty,
-    with_kept,
     without_missing,
     write_cache,
 )
@@ -34,7 +34,7 @@ from toolglot.dialects.anthropic.reasoning import (
     OLD_FORMAT,
     decode_format,
     decode_reasoning,
-    encode_config,
+    encode_output_config,
     encode_thinking,
 )
 from toolglot.dialects.anthropic.tools import (
@@ -46,7 +46,7 @@ from toolglot.dialects.anthropic.tools import (
     sound_value,
     take_other_choice,
 )
-from toolglot.dialects.anthropic.wire import REQUESTS, Metadata, OutputConfig, RequestBody, RequestMessage
+from toolglot.dialects.anthropic.wire import REQUESTS, AnthropicMetadata, OutputConfig, RequestBody, RequestMessage
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, replace, with_native
 from toolglot.receipt import Receipt, describe_setting
@@ -59,7 +59,7 @@ from toolglot.wire.typed import UnsoundError
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _TIER_NAMES = {tier: name for name, tier in _TIERS.items()}
 _FAST = "priority"
-"""What other APIs call the faster service; `speed` asks for it here."""
+"""Other APIs' name of the faster service. This API asks for it with `speed`."""
 _SPEEDS = {"fast": _FAST, "standard": None}
 
 _ROLES = {"tool": "user", "function": "user", "developer": "system"}
@@ -67,8 +67,8 @@ _SYSTEM_ROLES = ("system", "developer")
 
 _LEAST_TOP_P = 0.95
 
-# members of `Request` that have no place on this wire
-_ELSEWHERE = (
+# members of `Request` that this API does not have
+_UNSUPPORTED = (
     "seed",
     "presence_penalty",
     "frequency_penalty",
@@ -78,7 +78,7 @@ _ELSEWHERE = (
     "verbosity",
     "metadata",
 )
-_elsewhere_of = attrgetter(*_ELSEWHERE)
+_unsupported_of = attrgetter(*_UNSUPPORTED)
 
 
 def path(request: Request) -> str:
@@ -97,7 +97,7 @@ def decode_request(data: bytes) -> Request:
         leading, messages = _decode_system(body), _decode_messages(body.messages)
         settings = _decode_settings(body, leading)
     except UnsoundError:
-        json.decode(data)  # tells where
+        json.decode(data)  # raises an error with the position
         raise DecodeError("$", json.TOO_DEEP) from None
     _KNOWN.add(data, lambda: settings)
     return replace(settings, messages=(*leading, *messages))
@@ -108,7 +108,7 @@ def _with_history(settings: Request, messages: list[Any], data: bytes) -> Reques
 
 
 def _decode_settings(body: RequestBody, leading: list[Message]) -> Request:
-    others = _others(body)
+    others = _native_members(body)
     tools = _take_tools(body, others)
     tool_choice, parallel = decode_choice(body.tool_choice)
     if others:
@@ -133,11 +133,11 @@ def _decode_settings(body: RequestBody, leading: list[Message]) -> Request:
         service_tier=_decode_tier(tier, speed),
         cache=decode_cache(body.cache_control),
         stream=body.stream is True,
-        native=_keep_body(body, others, tier=tier, speed=speed),
+        native=_native_of_body(body, others, tier=tier, speed=speed),
     )
 
 
-_NO_METADATA = Metadata()
+_NO_METADATA = AnthropicMetadata()
 _NO_CONFIG = OutputConfig()
 _CARRIED = ("context_management", "mcp_servers", "container", "thread")
 _TYPED = tuple(name for name in RequestBody.__struct_encode_fields__ if name not in _CARRIED)
@@ -149,8 +149,8 @@ def _or_none(value: T | UnsetType) -> T | None:
     return None if value is UNSET else value
 
 
-def _others(body: RequestBody) -> dict[str, Any]:
-    """The members that mean nothing to other dialects, and those that say nothing."""
+def _native_members(body: RequestBody) -> dict[str, Any]:
+    """Members that only this dialect understands, and empty ones."""
     if body.rest is not UNSET:
         others = members_without(body, *_TYPED)
     else:
@@ -165,7 +165,7 @@ def _others(body: RequestBody) -> dict[str, Any]:
 
 
 def _take_tools(body: RequestBody, others: dict[str, Any]) -> tuple[Tool | Opaque, ...]:
-    """The tools. A value that says nothing goes to the other members."""
+    """Decode the tools. An empty value goes to `others`."""
     if body.tools is UNSET:
         return ()
     if not is_array(body.tools):
@@ -178,7 +178,7 @@ def _take_tools(body: RequestBody, others: dict[str, Any]) -> tuple[Tool | Opaqu
     return tools
 
 
-def _keep_body(body: RequestBody, others: dict[str, Any], **shape: Any) -> Native:
+def _native_of_body(body: RequestBody, others: dict[str, Any], **shape: Any) -> Native:
     empty = take_empty(others, "tools", "stop_sequences", "metadata", "output_config") if others else None
     absent = [name for name in ("model", "max_tokens") if getattr(body, name) is UNSET]
     if body.output_format is not UNSET and body.output_config is not UNSET and body.output_config.format is not UNSET:
@@ -227,7 +227,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     count = _count_leading(messages)
     thinking = encode_thinking(request, receipt) if request.reasoning is not None else None
     wire: dict[str, Any] = {"model": request.model}
-    if (limit := _limit(request, receipt)) is not None:
+    if (limit := _output_limit(request, receipt)) is not None:
         wire["max_tokens"] = limit
     if count and (system := _encode_system(messages[:count], receipt)) is not None:
         wire["system"] = system
@@ -238,7 +238,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     if thinking is not None:
         wire["thinking"] = thinking
     if notes or request.reasoning is not None or request.response_format is not None:
-        wire |= encode_config(request, receipt)
+        wire |= encode_output_config(request, receipt)
     if (notes or request.user is not None) and (metadata := _encode_metadata(request)):
         wire["metadata"] = metadata
     if notes or request.service_tier is not None:
@@ -248,15 +248,15 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         wire["stop_sequences"] = list(request.stop)
     if (stream := request.stream or notes.get("$stream")) is not None:
         wire["stream"] = stream
-    for name, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
+    for name, value in zip(_UNSUPPORTED, _unsupported_of(request), strict=True):
         if value is not None:
             receipt.loss(name, describe_setting(name, value), "Messages has no such parameter")
-    wire = with_kept(write_cache(wire, request.cache), request)
+    wire = restore_members(write_cache(wire, request.cache), request)
     wire.pop("messages", None)
-    # The conversation stands last, so that one more turn leaves all the bytes before it as they were.
+    # The conversation comes last, so that one more turn leaves all bytes before it unchanged.
     wire["messages"] = _encode_messages(messages, count, receipt)
     if notes:
-        wire = with_kept(without_missing(wire, request), request)
+        wire = restore_members(without_missing(wire, request), request)
     return json.encode_document(wire, used_up="messages")
 
 
@@ -267,7 +267,7 @@ def _count_leading(messages: Sequence[Message]) -> int:
     return len(messages)
 
 
-def _limit(request: Request, receipt: Receipt) -> int | None:
+def _output_limit(request: Request, receipt: Receipt) -> int | None:
     if request.max_output_tokens is not None or is_missing(request, "max_tokens"):
         return request.max_output_tokens
     receipt.note("max_output_tokens", "no limit", f"Messages requires one; {DEFAULT_MAX_TOKENS} is sent")
@@ -276,7 +276,7 @@ def _limit(request: Request, receipt: Receipt) -> int | None:
 
 def _encode_system(leading: Sequence[Message], receipt: Receipt) -> Any:
     if len(leading) == 1:
-        return write_content(leading[0].content, _shape(leading[0]), "messages[0].content", receipt)
+        return encode_content(leading[0].content, _content_shape(leading[0]), "messages[0].content", receipt)
     blocks: list[dict[str, Any]] = []
     for index, message in enumerate(leading):
         where = f"messages[{index}]"
@@ -287,31 +287,31 @@ def _encode_system(leading: Sequence[Message], receipt: Receipt) -> Any:
     return blocks or None
 
 
-def _shape(message: Message) -> str | None:
-    return note(native_of(message, NAME), "$content", str)
+def _content_shape(message: Message) -> str | None:
+    return read_note(native_of(message, NAME), "$content", str)
 
 
 def _encode_messages(messages: Sequence[Message], start: int, receipt: Receipt) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = []
     for index in range(start, len(messages)):
         message = messages[index]
-        if NAME not in message.native and (content := write_usual(message.content)) is not None:
+        if NAME not in message.native and (content := encode_usual_content(message.content)) is not None:
             written.append({"role": _ROLES.get(message.role, message.role), "content": content})
             continue
         came_as = native_of(message, NAME).get("$role")
         wire: dict[str, Any] = {"role": came_as if came_as == message.role else _ROLES.get(message.role, message.role)}
-        content = write_content(message.content, _shape(message), f"messages[{index}].content", receipt)
+        content = encode_content(message.content, _content_shape(message), f"messages[{index}].content", receipt)
         if content == [] and message.content:
-            continue  # all of it was lost, and said so; the API refuses a message without content
-        if content is not None or _shape(message) != "absent":
+            continue  # the receipt has all of it as lost; the API refuses a message without content
+        if content is not None or _content_shape(message) != "absent":
             wire["content"] = [] if content is None else content
-        written.append(with_kept(wire, message))
+        written.append(restore_members(wire, message))
     return written
 
 
 def _encode_metadata(request: Request) -> dict[str, Any] | None:
     user = {"user_id": request.user} if request.user is not None else {}
-    rest = note(native_of(request, NAME), "metadata", dict) or {}
+    rest = read_note(native_of(request, NAME), "metadata", dict) or {}
     return {**rest, **user} or None
 
 
@@ -324,7 +324,7 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
     notes, tier = native_of(request, NAME), request.service_tier
     if tier is None and not notes:
         return {}
-    came_as, speed = note(notes, "$tier", str), note(notes, "$speed", str)
+    came_as, speed = read_note(notes, "$tier", str), read_note(notes, "$speed", str)
     given = {"service_tier": came_as, "speed": speed}
     if _decode_tier(came_as, speed) == tier:
         return {key: value for key, value in given.items() if value is not None}
@@ -340,7 +340,7 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
 
 
 def _add_sampling(wire: dict[str, Any], request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> None:
-    """Sampling parameters. While it thinks, the API refuses any `top_k`, a temperature but 1, a `top_p` below 0.95."""
+    """Add sampling parameters. With thinking, the API refuses `top_k`, temperatures other than 1, `top_p` < 0.95."""
     given = {name: value for name, value in zip(_SAMPLING, _sampling_of(request), strict=True) if value is not None}
     own = request.reasoning is not None and NAME in request.reasoning.native
     if given and not own and thinking is not None and thinking["type"] != "disabled":

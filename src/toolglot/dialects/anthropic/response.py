@@ -11,15 +11,15 @@ from msgspec import UNSET
 from toolglot.dialects.anthropic.blocks import (
     DIRECT,
     WrongInputError,
+    add_required_members,
     decode_blocks,
     encode_blocks,
-    take_required,
-    with_required,
+    remove_required_members,
 )
 from toolglot.dialects.anthropic.errors import read_error
-from toolglot.dialects.anthropic.native import NAME, keep, note, with_kept
+from toolglot.dialects.anthropic.native import NAME, keep, read_note, restore_members
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
-from toolglot.dialects.anthropic.wire import ANSWERS, AnswerEnvelope, AnswerMessage
+from toolglot.dialects.anthropic.wire import ANSWERS, AnswerEnvelope, AnthropicMessage
 from toolglot.errors import DecodeError, UpstreamError, expected
 from toolglot.ir import (
     Block,
@@ -50,7 +50,7 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-_OTHER_WORDS: dict[str, StopReason] = {
+_FOREIGN_STOPS: dict[str, StopReason] = {
     "stop": "end",
     "length": "length",
     "max_output_tokens": "length",
@@ -58,17 +58,27 @@ _OTHER_WORDS: dict[str, StopReason] = {
     "function_call": "tool_calls",
     "content_filter": "refusal",
 }
-"""The words of gateways that pass on what an OpenAI-compatible server said (new-api and others)."""
+"""Stop reasons from gateways that forward those of an OpenAI-compatible server (new-api and others)."""
 STOP_NAMES: dict[StopReason, str] = {
     **{reason: name for name, reason in STOPS.items()},
     "filtered": "refusal",
     "malformed_call": "end_turn",
     "other": "end_turn",
 }
-_ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence", "stop_details", "usage", "container")
-CUTS: frozenset[StopReason] = frozenset({"length", "context_full"})
-CUT = {"$cut": True}
-"""The note on a call that this API cut, and whose clients know it by the stop reason."""
+_REQUIRED_MEMBERS = (
+    "id",
+    "type",
+    "role",
+    "model",
+    "stop_reason",
+    "stop_sequence",
+    "stop_details",
+    "usage",
+    "container",
+)
+CUT_REASONS: frozenset[StopReason] = frozenset({"length", "context_full"})
+CUT_NOTE = {"$cut": True}
+"""The note on a call that this API cut. Its clients recognize such a call by the stop reason."""
 
 
 def decode_response(data: bytes) -> Response:
@@ -80,19 +90,19 @@ def decode_response(data: bytes) -> Response:
     if message.content is UNSET:
         _raise_error(data)
         raise DecodeError("$.content", "this array is required")
-    bare = take_required(message.content)
+    bare = remove_required_members(message.content)
     try:
         content = decode_blocks(message.content)
     except WrongInputError as wrong:
         raise wrong.at("$.content") from None
     except UnsoundError:
-        json.decode_answer(data)  # tells where
+        json.decode_answer(data)  # raises an error with the position
         raise DecodeError("$", json.TOO_DEEP) from None
     usage = decode_usage(message.usage) if message.usage not in (UNSET, None) else None
     stop = _decode_stop(message.stop_reason, message.stop_sequence, message.stop_details, "$")
-    if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
-        # The API closes the object of a call that the limit cut; only the stop reason tells.
-        content = (*content[:-1], with_native(replace(last, complete=False), NAME, **CUT))
+    if stop.reason in CUT_REASONS and content and isinstance(last := content[-1], ToolCall):
+        # The API closes the object of a call that the limit cut. Only the stop reason shows the cut.
+        content = (*content[:-1], with_native(replace(last, complete=False), NAME, **CUT_NOTE))
     return Response(
         id="" if message.id is UNSET else message.id,
         model="" if message.model is UNSET else message.model,
@@ -104,53 +114,53 @@ def decode_response(data: bytes) -> Response:
     )
 
 
-def _native_of(message: AnswerMessage, stop: Stop, bare: list[str] | None) -> Native:
-    others, word, absent = others_of(message), unknown_stop(stop), _absent(message)
+def _native_of(message: AnthropicMessage, stop: Stop, bare: list[str] | None) -> Native:
+    others, word, absent = native_members(message), foreign_stop_reason(stop), _missing_members(message)
     if word is None and absent is None and bare is None and message.rest is UNSET:
         return {NAME: others} if others else {}
     return keep(others, stop_reason=word, missing=absent, bare=bare)
 
 
 def _raise_error(data: bytes) -> None:
-    """Raise the error that these bytes tell, if they are one."""
+    """Raise `UpstreamError` if these bytes are an error document."""
     value = json.decode_answer(data)
     if find_error(value) is not None and "content" not in value:
         raise UpstreamError(read_error(value))
 
 
-def _absent(message: AnswerMessage) -> list[str] | None:
-    if UNSET not in _always_of(message):
+def _missing_members(message: AnthropicMessage) -> list[str] | None:
+    if UNSET not in _required_members_of(message):
         return None
     rest = {} if message.rest is UNSET else message.rest
-    return [key for key in _ALWAYS if getattr(message, key) is UNSET and key not in rest] or None
+    return [key for key in _REQUIRED_MEMBERS if getattr(message, key) is UNSET and key not in rest] or None
 
 
-_always_of = attrgetter(*_ALWAYS)
-_TAKEN = ("content", "id", "type", "role", "model", "stop_sequence")
-_SAID = (*_TAKEN, "usage", "stop_reason")
+_required_members_of = attrgetter(*_REQUIRED_MEMBERS)
+_READ_MEMBERS = ("content", "id", "type", "role", "model", "stop_sequence")
+_USUAL_READ_MEMBERS = (*_READ_MEMBERS, "usage", "stop_reason")
 
 
-def others_of(message: AnswerEnvelope) -> dict[str, Any]:
-    """The members that mean nothing to other dialects, and nulls. `stop_details` is also in the stop."""
+def native_members(message: AnswerEnvelope) -> dict[str, Any]:
+    """Members that only this dialect understands, and nulls. `stop_details` is also in the `Stop`."""
     if message.usage is not None and message.stop_reason is not None:
-        return members_without(message, *_SAID)
-    said = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
-    return members_without(message, *_TAKEN, *said)
+        return members_without(message, *_USUAL_READ_MEMBERS)
+    read = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
+    return members_without(message, *_READ_MEMBERS, *read)
 
 
 def decode_stop(fields: Mapping[str, Any], where: str) -> Stop:
-    """The stop that these members of a message tell; `where` is the path of their object."""
+    """Decode the stop members of a message. `where` is the path of the object that has them."""
     return _decode_stop(fields.get("stop_reason"), fields.get("stop_sequence"), fields.get("stop_details"), where)
 
 
-def _decode_stop(reason: Any, told: Any, details: Any, where: str) -> Stop:
-    raw, sequence = _text_of(reason, f"{where}.stop_reason"), _text_of(told, f"{where}.stop_sequence")
+def _decode_stop(reason: Any, stop_sequence: Any, details: Any, where: str) -> Stop:
+    raw, sequence = _text_of(reason, f"{where}.stop_reason"), _text_of(stop_sequence, f"{where}.stop_sequence")
     detail = details.get("explanation") if isinstance(details, dict) else None
     return Stop(_reason_of(raw), raw, sequence, detail if isinstance(detail, str) else None)
 
 
 def _reason_of(word: str | None) -> StopReason:
-    return "end" if word is None else STOPS.get(word) or _OTHER_WORDS.get(word, "other")
+    return "end" if word is None else STOPS.get(word) or _FOREIGN_STOPS.get(word, "other")
 
 
 def _text_of(value: Any, where: str) -> str | None:
@@ -166,15 +176,15 @@ def stop_members(message: AnswerEnvelope) -> dict[str, Any]:
     return {name: value for name, value in values if value is not UNSET}
 
 
-def unknown_stop(stop: Stop) -> str | None:
-    """The word for a reason that is none of this API, to be noted."""
+def foreign_stop_reason(stop: Stop) -> str | None:
+    """A stop reason that this API does not define, to keep as a note. None if it is one of its own."""
     return None if stop.raw in STOPS else stop.raw
 
 
 def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str, Any]:
-    """`stop_reason`, `stop_sequence` and `stop_details`, which are null but for a refusal."""
+    """Encode `stop_reason`, `stop_sequence` and `stop_details`. The details are null except for a refusal."""
     name = STOP_NAMES[stop.reason]
-    came = note(notes, "$stop_reason", str)
+    came = read_note(notes, "$stop_reason", str)
     if came is not None and _reason_of(came) == stop.reason:
         name = came
     elif refused and stop.reason == "end":
@@ -187,13 +197,13 @@ def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    bare = note(notes, "$bare", list) or ()
+    bare = read_note(notes, "$bare", list) or ()
     content = _encode_plain(response.content) if not bare else None
     if content is None:
         blocks = encode_blocks(response.content, "content", receipt, reply=True)
-        content = [with_required(block, bare) for block in blocks]
+        content = [add_required_members(block, bare) for block in blocks]
     refused = Refusal in map(type, response.content)
-    stop = _settled(response.stop, response.content, content)
+    stop = _settle_stop(response.stop, response.content, content)
     wire: dict[str, Any] = {
         "id": response.id,
         "type": "message",
@@ -201,47 +211,49 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "model": response.model,
         "content": content,
         **encode_stop(stop, notes, refused),
-        # The SDKs' type has counts always.
+        # The SDKs' type requires usage.
         "usage": encode_usage(response.usage, response.service_tier),
         "container": None,
     }
     if not notes:
         return json.encode(wire)
-    said: dict[str, Any] = {"id": response.id, "model": response.model, "usage": response.usage}
-    said |= {"stop_sequence": stop.sequence, "stop_reason": stop.raw or stop.reason != "end"}
-    said |= {"stop_details": wire["stop_details"]}
-    missing = note(notes, "$missing", list) or ()
-    for key in _ALWAYS:  # what an imitator left out, or wrote as null, and what still says nothing
-        if (key in notes or key in missing) and not said.get(key):
+    known: dict[str, Any] = {"id": response.id, "model": response.model, "usage": response.usage}
+    known |= {"stop_sequence": stop.sequence, "stop_reason": stop.raw or stop.reason != "end"}
+    known |= {"stop_details": wire["stop_details"]}
+    missing = read_note(notes, "$missing", list) or ()
+    for key in _REQUIRED_MEMBERS:  # an imitator left it out or wrote null, and there is still no value
+        if (key in notes or key in missing) and not known.get(key):
             if key in notes:
                 wire[key] = notes[key]
             else:
                 del wire[key]
-    return json.encode(with_kept(wire, response))
+    return json.encode(restore_members(wire, response))
 
 
 def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
-    """The blocks of an answer as nearly all are, at once: texts and calls that can be run. None for others, and where
-    something is to be said of a block."""
-    written: list[dict[str, Any]] = []
+    """Encode an answer that has only plain texts and complete calls with valid arguments.
+
+    This is the fast path for nearly all answers. None if a block is of another form, or needs a line in the receipt.
+    """
+    encoded: list[dict[str, Any]] = []
     for block in content:
         if NAME in block.native:
             return None
         if type(block) is Text and block.cache is None and not block.citations and not block.logprobs:
-            written.append({"type": "text", "text": block.text, "citations": None})
+            encoded.append({"type": "text", "text": block.text, "citations": None})
         elif type(block) is ToolCall and block.cache is None and block.complete:
             arguments = json.object_of(block.arguments)
             if arguments is None or json.has_repeated_key(block.arguments):
                 return None
             call = {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments, "caller": DIRECT}
-            written.append(call)
+            encoded.append(call)
         else:
             return None
-    return written
+    return encoded
 
 
-def _settled(stop: Stop, blocks: Sequence[Block], content: Sequence[Mapping[str, Any]]) -> Stop:
-    """A stop for calls, when the only calls had to be shown as text, is an end: there is nothing to run."""
+def _settle_stop(stop: Stop, blocks: Sequence[Block], content: Sequence[Mapping[str, Any]]) -> Stop:
+    """Change a stop for tool calls to an end if every call was encoded as text: there is nothing to run."""
     if stop.reason != "tool_calls" or ToolCall not in map(type, blocks):
         return stop
     if not any(wire.get("type") == "tool_use" for wire in content):

@@ -1,8 +1,8 @@
-"""MCP tools that are run on the way, in the words of the Messages API: `mcp_servers` and `mcp_toolset` tools in a
-request (beta `mcp-client-2025-11-20`; `mcp-client-2025-04-04` had no toolsets), and the blocks `mcp_tool_use` and
-`mcp_tool_result` in its answer.
+"""Served MCP tools in the Messages API: `mcp_servers` and `mcp_toolset` tools in a request (beta
+`mcp-client-2025-11-20`; `mcp-client-2025-04-04` had no toolsets), and the blocks `mcp_tool_use` and `mcp_tool_result`
+in its answer.
 
-All calls of a round stand before its first result, so that rounds are told apart.
+All calls of a round come before its first result. This separates the rounds.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ _PREFIX = "mcptoolu_"
 _BLOCKS = ("mcp_tool_use", "mcp_tool_result", "mcp_tool_listing")
 
 
-def asked(request: Request) -> ServedRequest:
-    """A server without a toolset is one as the older version knows them: all of its tools, or those that its own
-    configuration allows."""
+def extract_mcp_servers(request: Request) -> ServedRequest:
+    """Find the MCP servers of a request, and remove them from it.
+
+    A server without a toolset follows the older beta: all of its tools, or those that its own configuration allows.
+    """
     listed = native_of(request, NAME).get("mcp_servers")
     toolsets = [
         (index, _TOOLSETS.read_value(tool.value, f"$.tools[{index}]"))
@@ -58,7 +60,7 @@ def asked(request: Request) -> ServedRequest:
         return ServedRequest(request=request)
     servers: dict[str, AskedServer] = {}
     for index, given in enumerate(_SERVERS.read_value([] if listed is None else listed, "$.mcp_servers")):
-        server = _server(given, f"mcp_servers[{index}]")
+        server = _decode_server(given, f"mcp_servers[{index}]")
         if server.label in servers:
             raise DecodeError(f"$.{server.where}.name", f"there are two servers of the name {server.label}")
         servers[server.label] = server
@@ -70,7 +72,7 @@ def asked(request: Request) -> ServedRequest:
         if label in configured:
             raise DecodeError(f"{where}.mcp_server_name", f"there are two toolsets of the MCP server {label}")
         configured.add(label)
-        servers[label] = _narrowed(servers[label], toolset, where)
+        servers[label] = _apply_toolset(servers[label], toolset, where)
     taken = {index for index, _ in toolsets}
     own = {key: value for key, value in native_of(request, NAME).items() if key != "mcp_servers"}
     native = {
@@ -82,14 +84,14 @@ def asked(request: Request) -> ServedRequest:
 
 
 def _type_of(block: Block | Tool) -> str | None:
-    """The type of a block or a tool that only this dialect understands."""
+    """The wire type of a block or tool that only this dialect understands. None for others."""
     if not isinstance(block, Opaque) or block.dialect != NAME or not isinstance(block.value, dict):
         return None
     kind = block.value.get("type")
     return kind if isinstance(kind, str) else None
 
 
-def _server(server: McpServer, where: str) -> AskedServer:
+def _decode_server(server: McpServer, where: str) -> AskedServer:
     if not server.name:
         raise DecodeError(f"$.{where}.name", "a server needs a name")
     settings = server.tool_configuration
@@ -105,29 +107,29 @@ def _server(server: McpServer, where: str) -> AskedServer:
     )
 
 
-def _narrowed(server: AskedServer, toolset: McpToolset, where: str) -> AskedServer:
-    """The server's tools as a toolset enables them, all at once and one by one."""
-    said: dict[str, bool] = {}
+def _apply_toolset(server: AskedServer, toolset: McpToolset, where: str) -> AskedServer:
+    """Restrict a server's tools to those that a toolset enables, by default or by name."""
+    enabled: dict[str, bool] = {}
     for name, value in (toolset.configs or {}).items():
         config = None if value is None else _CONFIGS.read_value(value, f"{where}.configs.{name}")
         if config is not None and config.enabled is not UNSET:
-            said[name] = config.enabled
+            enabled[name] = config.enabled
     if not toolset.default_config or toolset.default_config.enabled is not False:
-        return replace(server, refused=tuple(name for name, flag in said.items() if not flag))
+        return replace(server, refused=tuple(name for name, flag in enabled.items() if not flag))
     before = server.allowed.names
-    names = tuple(name for name, flag in said.items() if flag and (before is None or name in before))
+    names = tuple(name for name, flag in enabled.items() if flag and (before is None or name in before))
     return replace(server, allowed=ToolSelection(names=names))
 
 
-class BlockTeller:
-    """All calls at once, then each result as it comes, in whole blocks."""
+class McpBlockReporter:
+    """Reports all calls of a round at once, then each result as it arrives, in whole blocks."""
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
         self._next = 0
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        uses = [_use(call) for call in calls]
+        uses = [_encode_use(call) for call in calls]
         self._waiting.extend(use["id"] for use in uses)
         return [piece for use in uses for piece in self._whole(use)]
 
@@ -149,19 +151,19 @@ class BlockTeller:
         return [Open(index, Opaque(NAME, block)), Close(index=index)]
 
 
-def _use(call: ServedCall) -> dict[str, Any]:
-    """Arguments that are no object cannot stand as one: they are wrapped as they are."""
+def _encode_use(call: ServedCall) -> dict[str, Any]:
+    """Encode a call. Arguments that are not an object are wrapped unchanged in one."""
     arguments = json.object_of(call.arguments)
     given = {"_raw": call.arguments} if arguments is None else json.decode_frame(bytes(arguments))
     called = {"id": client_call_id(_PREFIX, call.id), "name": call.name, "server_name": call.server}
     return {"type": "mcp_tool_use", **called, "input": given}
 
 
-def restored(request: Request, name: Callable[[str, str], str]) -> RestoredHistory:
+def restore_history(request: Request, name: Callable[[str, str], str]) -> RestoredHistory:
     listed: dict[str, None] = {}
     if not any(_type_of(block) in _BLOCKS for message in request.messages for block in message.content):
         return RestoredHistory(request=request)
-    history = _History(request, name)
+    history = AnthropicHistoryRestorer(request, name)
     leading = sum(1 for message in request.messages[:1] if _is_leading(message))
     for index, message in enumerate(request.messages):
         for block in message.content:
@@ -178,59 +180,59 @@ def _is_leading(message: Message) -> bool:
     return message.role == "system" and not native_of(message, NAME).get("$inline")
 
 
-class _History:
-    """The messages, written anew: where a round ends inside a message, the message is divided."""
+class AnthropicHistoryRestorer:
+    """Rewrites messages with served calls as calls and results. A message is split where a round ends inside it."""
 
     def __init__(self, request: Request, name: Callable[[str, str], str]) -> None:
         self._name = name
         self._ids = HistoryCallIds(request, (_PREFIX,))
         self._message = Message(role="assistant")  # the one that is being written
-        self._said: list[Block] = []
-        self._calls: dict[str, ToolCall] = {}  # of this round, by the id that the client knows
+        self._blocks: list[Block] = []
+        self._calls: dict[str, ToolCall] = {}  # calls of this round, by the client's id
         self._results: dict[str, ToolResult] = {}
-        self._held: tuple[Block, ...] = ()  # results that belong beside those of the client's own calls
+        self._pending_results: tuple[Block, ...] = ()  # results that belong beside those of the client's own calls
         self.messages: list[Message] = []
 
     def add(self, message: Message, where: str, *, is_last: bool) -> None:
-        """`is_last`: the turn ends here, so that no result of its calls can follow."""
+        """Add a message. `is_last`: the turn ends here, so that no results of its calls can follow."""
         if message.role != "assistant" or not any(_type_of(block) in _BLOCKS for block in message.content):
             self._whole(message)
             return
-        self._release()
-        self._message = self._message if self._said else message
+        self._flush_pending_results()
+        self._message = self._message if self._blocks else message
         for index, block in enumerate(message.content):
             kind = _type_of(block)
             if kind == "mcp_tool_result" and isinstance(block, Opaque):
                 path = f"{where}.content[{index}]"
-                self._result(_RESULTS.read_value(block.value, path), path)
+                self._add_result(_RESULTS.read_value(block.value, path), path)
             elif kind != "mcp_tool_listing":
                 if self._results:
                     self._end_round()
                 if kind == "mcp_tool_use" and isinstance(block, Opaque):
                     path = f"{where}.content[{index}]"
-                    block = self._call(_USES.read_value(block.value, path), path)
-                self._said.append(block)
+                    block = self._add_call(_USES.read_value(block.value, path), path)
+                self._blocks.append(block)
         if is_last or len(self._results) == len(self._calls):
             self._end_round(is_last=True)
 
     def _whole(self, message: Message) -> None:
-        if self._said:
+        if self._blocks:
             self._end_round()
-        if self._held and message.role == "user":
-            # The API wants all results of a message's calls in the next one, before anything else.
-            message, self._held = replace(message, content=(*self._held, *message.content)), ()
-        self._release()
+        if self._pending_results and message.role == "user":
+            # The API requires all results of a message's calls at the start of the next message.
+            message, self._pending_results = replace(message, content=(*self._pending_results, *message.content)), ()
+        self._flush_pending_results()
         self.messages.append(message)
 
     def close(self) -> None:
-        self._release()
+        self._flush_pending_results()
 
-    def _release(self) -> None:
-        if self._held:
-            self.messages.append(Message(role="user", content=self._held))
-            self._held = ()
+    def _flush_pending_results(self) -> None:
+        if self._pending_results:
+            self.messages.append(Message(role="user", content=self._pending_results))
+            self._pending_results = ()
 
-    def _call(self, use: McpToolUse, where: str) -> ToolCall:
+    def _add_call(self, use: McpToolUse, where: str) -> ToolCall:
         if use.id in self._calls:
             raise DecodeError(f"{where}.id", f"there are two calls of the id {use.id}")
         call = self._calls[use.id] = ToolCall(
@@ -241,42 +243,42 @@ class _History:
         )
         return call
 
-    def _result(self, result: McpToolResult, where: str) -> None:
-        told = result.tool_use_id
-        call = self._calls.get(told)
-        if call is None or told in self._results:
-            raise DecodeError(f"{where}.tool_use_id", f"no call {told} stands before it that waits for a result")
-        self._results[told] = ToolResult(
+    def _add_result(self, result: McpToolResult, where: str) -> None:
+        use_id = result.tool_use_id
+        call = self._calls.get(use_id)
+        if call is None or use_id in self._results:
+            raise DecodeError(f"{where}.tool_use_id", f"no call {use_id} stands before it that waits for a result")
+        self._results[use_id] = ToolResult(
             call_id=call.id,
             name=call.name,
-            content=_content(result.content),
+            content=_decode_result_content(result.content),
             is_error=bool(result.is_error),
             cache=decode_cache(result.cache_control),
         )
 
     def _end_round(self, *, is_last: bool = False) -> None:
-        """Writes what was said, and the results of its calls. A call without one was interrupted."""
-        if self._said:
-            self.messages.append(replace(self._message, content=tuple(self._said)))
-            # What was kept of the message is said once.
+        """Emit the collected blocks and the results of their calls. A call without a result was interrupted."""
+        if self._blocks:
+            self.messages.append(replace(self._message, content=tuple(self._blocks)))
+            # Native members of the message belong to its first part only.
             self._message = Message(role="assistant")
-        results = tuple(self._results.get(told) or interrupted_result(call) for told, call in self._calls.items())
+        results = tuple(self._results.get(use_id) or interrupted_result(call) for use_id, call in self._calls.items())
         known = {call.id for call in self._calls.values()}
-        owned = any(isinstance(block, ToolCall) and block.id not in known for block in self._said)
-        self._held = results
+        owned = any(isinstance(block, ToolCall) and block.id not in known for block in self._blocks)
+        self._pending_results = results
         if not (is_last and owned):
-            self._release()
-        self._said, self._calls, self._results = [], {}, {}
+            self._flush_pending_results()
+        self._blocks, self._calls, self._results = [], {}, {}
 
 
-def _content(content: str | list[TextBlock | Unknown] | UnsetType) -> tuple[Block, ...]:
+def _decode_result_content(content: str | list[TextBlock | Unknown] | UnsetType) -> tuple[Block, ...]:
     if isinstance(content, list):
-        return tuple(_part(part) for part in content)
+        return tuple(_decode_result_part(part) for part in content)
     return (Text(text=content),) if content else ()
 
 
-def _part(part: TextBlock | Unknown) -> Block:
-    """A part of a result: text, in all that the API knows of."""
+def _decode_result_part(part: TextBlock | Unknown) -> Block:
+    """Decode a part of a result. The API defines only text."""
     if isinstance(part, TextBlock):
         return Text(text=part.text)
     if part.verbatim.missing is not None:
@@ -284,4 +286,4 @@ def _part(part: TextBlock | Unknown) -> Block:
     return Opaque(NAME, part.verbatim.value)
 
 
-SERVED = ServedForms(asked=asked, teller=BlockTeller, restored=restored)
+SERVED = ServedForms(asked=extract_mcp_servers, teller=McpBlockReporter, restored=restore_history)

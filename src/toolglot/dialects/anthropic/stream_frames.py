@@ -1,4 +1,4 @@
-"""The events of a stream that bring more of an open block and nothing else."""
+"""Stream events that only add text to an open block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _deltas = msgspec.json.Decoder(_DeltaFrame)
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text, reasoning or arguments of an event that has nothing else to say."""
+    """The text, reasoning or arguments of a plain delta event. None for any other event."""
     try:
         return _deltas.decode(payload).delta.text
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

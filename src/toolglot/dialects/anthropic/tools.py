@@ -7,8 +7,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, with_kept, write_cache
-from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, restore_members, write_cache
+from toolglot.dialects.anthropic.schema import reduce_schema
 from toolglot.dialects.anthropic.wire import NamedChoice, ToolChoiceObject, read_tool
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
@@ -29,7 +29,7 @@ _elements: Decoder[list[Raw]] = Decoder(list[Raw])
 
 
 def decode_tools(raw: Raw) -> tuple[Tool | Opaque, ...]:
-    """The tools; an array that came before gives the same ones. Raises `UnsoundError`."""
+    """Decode the tools. The same array gives the same (cached) tools. Raises `UnsoundError`."""
     return DECLARED.read(NAME, raw, _decode_tools, lambda tools: tools)
 
 
@@ -38,7 +38,7 @@ def is_array(raw: Raw) -> bool:
 
 
 def sound_value(raw: bytes | Raw) -> Any:
-    """The value of a `Raw` member. Raises `UnsoundError`."""
+    """Decode a `Raw` member. Raises `UnsoundError`."""
     try:
         return json.decode(bytes(raw))
     except DecodeError:
@@ -81,7 +81,7 @@ def _decode_tool(raw: Raw, value: Any, where: str) -> Tool | Opaque:
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
-    """The member `tools`; None if there is none."""
+    """Encode the member `tools`. None if there are no tools."""
     return DECLARED.write(request.tools, NAME, lambda lines: _encode_tools(request.tools, lines), receipt)
 
 
@@ -107,7 +107,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     if parameters is None and not notes.get("$no_schema"):
         parameters = {"type": "object", "properties": {}}
     if tool.strict and not notes.get("$strict"):
-        parameters = reduced_schema(parameters, f"{where}.parameters", receipt)
+        parameters = reduce_schema(parameters, f"{where}.parameters", receipt)
     fields = {
         "type": notes.get("$type"),
         "name": tool.name,
@@ -117,11 +117,11 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         "defer_loading": tool.deferred or notes.get("$deferred"),
     }
     wire = {key: value for key, value in fields.items() if value is not None}
-    return with_kept(write_cache(wire, tool.cache), tool)
+    return restore_members(write_cache(wire, tool.cache), tool)
 
 
 def decode_choice(choice: ToolChoiceObject | UnsetType) -> tuple[ToolChoice | None, bool | None]:
-    """The choice, and whether parallel calls are wanted: both stand in `tool_choice`."""
+    """Decode the choice, and whether parallel calls are allowed: `tool_choice` has both."""
     if choice is UNSET:
         return None, None
     alone = choice.disable_parallel_tool_use
@@ -133,7 +133,7 @@ def decode_choice(choice: ToolChoiceObject | UnsetType) -> tuple[ToolChoice | No
 
 
 def take_other_choice(fields: dict[str, Any]) -> ToolChoice | None:
-    """A choice of a type that only this dialect has, out of the members that no type knows."""
+    """Remove a choice of a type that only this dialect has from the unknown members, and return it."""
     if fields.get("tool_choice") is None:
         return None
     choice = fields.pop("tool_choice")
@@ -157,7 +157,7 @@ def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any] | None:
         wire = {"type": "tool", "name": choice.names[0]} if len(choice.names) == 1 else {"type": "any"}
     if choice.names and wire["type"] != "tool":
         receipt.loss("tool_choice.names", ", ".join(choice.names), "Messages cannot allow a part of the tools")
-    # `none` has no such field, except where it came so; parallel calls are the default.
+    # `none` has no such field, unless the client sent it. Parallel calls are the default.
     if (parallel is False and choice.mode != "none") or (parallel is not None and notes.get("$parallel") == parallel):
         wire["disable_parallel_tool_use"] = not parallel
-    return with_kept(wire, choice)
+    return restore_members(wire, choice)

@@ -1,9 +1,9 @@
 """Token counts.
 
-On this wire `input_tokens` leaves out what was read from or written to the cache; in the IR it does not.
+On this wire, `input_tokens` excludes tokens that were read from or written to the cache. In the IR it includes them.
 
-`iterations` lists what the steps of one request cost. The counts beside it leave some steps out: a compaction, and the
-questions to an advisor. The bill holds every step, so the counts of the IR do too.
+`iterations` lists the tokens of each step of one request. The total counts leave some steps out: compactions, and
+advisor messages. Every step is billed, so the counts of the IR include them all.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
 _DETAILS = "output_tokens_details"
 _STEPS = "iterations"
 _COUNTED_APART = frozenset({"compaction", "advisor_message"})
-"""The types of steps that the counts beside the list leave out."""
+"""The types of steps that the total counts leave out."""
 _TIER = "service_tier"
 _INPUT = ("input_tokens", _WRITTEN, _READ, _BY_LIFETIME)
 _START_ONLY = (_BY_LIFETIME, "inference_geo", _TIER)
 """The members that `message_delta` does not have."""
 
 TIERS = {"standard": "default", "priority": "priority", "batch": "batch"}
-"""The service tiers of answers, in OpenAI's words."""
+"""The service tiers of answers -> OpenAI's names, which the IR uses."""
 _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 
 class _Counts(NamedTuple):
-    """The counts that the whole answer and each of its steps have."""
+    """Token counts of a whole answer or of one of its steps."""
 
     fresh: int | None = None
     read: int | None = None
@@ -76,7 +76,7 @@ def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
         written = count("written") or (sum_counts(long, count("written_short")) if _BY_LIFETIME in usage else None)
         thinking = count("thinking")
     if rest and isinstance(rest.get(_TIER), str):
-        del rest[_TIER]  # the answer has it
+        del rest[_TIER]  # it is in the response's `service_tier`
     return Usage(
         input_tokens=fresh if read is None and written is None else sum_counts(fresh, read, written),
         output_tokens=output,
@@ -100,7 +100,7 @@ def _read_counts(reader: UsageReader) -> _Counts:
 
 
 def _add_steps(whole: _Counts, steps: Any, where: str) -> _Counts:
-    """The counts of the answer with those of the steps that they leave out."""
+    """Add the counts of the steps that the total counts leave out."""
     if not isinstance(steps, list) or not steps:
         return whole
     inside, apart = _Counts(), _Counts()
@@ -118,26 +118,26 @@ def _larger(first: int | None, second: int | None) -> int | None:
 
 
 def merge_usage(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts at the start of a stream and those at its end, which are cumulative: the last ones win, also a 0.
+    """Merge the counts at the start of a stream with those at its end. They are cumulative: the last ones win, even 0.
 
-    No prompt has 0 tokens: where the end says so of all its input, it is an imitator that has told it at the start.
+    No prompt has 0 tokens: if all input counts at the end are 0, an imitator has sent them at the start only.
     """
-    silent = not any(is_count(last.get(name)) and last[name] for name in _INPUT[:3])
+    no_input = not any(is_count(last.get(name)) and last[name] for name in _INPUT[:3])
     merged = dict(first)
     for name, value in last.items():
-        if merged.get(name) is None or not (value is None or (silent and name in _INPUT)):
+        if merged.get(name) is None or not (value is None or (no_input and name in _INPUT)):
             merged[name] = value
     return merged
 
 
 def tier_of(usage: Usage | None) -> str | None:
-    """The tier that served the request. It also stays with the usage, for this dialect."""
+    """The service tier of the answer. The original usage also keeps it, for this dialect."""
     tier = original_usage(usage, NAME).get(_TIER)
     return TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
-    """Usage with every member that the published schema requires; what this API itself left out stays out."""
+    """Encode usage with every member that the published schema requires. Usage of this API is written unchanged."""
     counted = usage or Usage()
     if (came := unchanged_original(counted, NAME, decode_usage)) is not None:
         return came
@@ -157,11 +157,11 @@ def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]
     }
 
 
-def encode_last_usage(usage: Usage | None, output_tokens: int, tier: str | None = None) -> dict[str, Any]:
-    """Usage at the end of a stream, where the SDKs demand the output and overwrite the input with whatever stands here.
+def encode_final_usage(usage: Usage | None, output_tokens: int, tier: str | None = None) -> dict[str, Any]:
+    """Encode usage for the end of a stream. The SDKs require the output count here, and overwrite the input count.
 
-    So an input that nobody counted is null: a 0 would wipe out what the start said. `tier` is one that the start did
-    not know.
+    An unknown input count is null, since 0 would overwrite the count of the start. `tier` is set if the start did not
+    have it.
     """
     wire = encode_usage(usage)
     if usage is None or usage.output_tokens is None:

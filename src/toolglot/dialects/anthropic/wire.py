@@ -1,7 +1,7 @@
 """The JSON of the Messages API as types: requests and answers.
 
-Members of type `Any` are carried: they mean nothing to other APIs, and are here so that a document with them is read in
-one step.
+Members of type `Any` are kept unchanged: other APIs do not understand them. They are declared so that a document that
+has them is read in one typed decode.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class RedactedThinkingBlock(Wire, tag="redacted_thinking", tag_field="type"):
 
 
 class DirectCaller(Wire):
-    """The model itself calls, not code that it runs."""
+    """The caller of a tool that the model calls itself, not through code that it runs."""
 
     type: Literal["direct"]
 
@@ -178,7 +178,7 @@ AnyBlock: TypeAlias = ContentBlock | ToolReferenceBlock
 
 
 class ReadableBlock(Wire, kw_only=True):
-    """A block that no other dialect has a block for (`readable.py`)."""
+    """A block that only this dialect has (`readable.py`)."""
 
     type: Any = UNSET
     cache_control: CacheMark = UNSET
@@ -230,7 +230,7 @@ class RequestMessage(Wire):
 
 
 class ToolDefinition(Wire):
-    """A tool that the client runs. Others have another `type`, or no name."""
+    """A tool that the client runs. Other tools have another `type`, or no name."""
 
     name: str
     type: Literal["custom"] | UnsetType = UNSET
@@ -241,7 +241,7 @@ class ToolDefinition(Wire):
     cache_control: CacheMark = UNSET
 
 
-# MCP servers whose tools are run on the way (`served.py`)
+# MCP servers whose tools the gateway runs (`served.py`)
 
 
 class McpToolConfiguration(Wire):
@@ -320,7 +320,7 @@ class OutputConfig(Wire):
     format: Annotated[OutputFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
 
 
-class Metadata(Wire):
+class AnthropicMetadata(Wire):
     user_id: str | UnsetType = UNSET
 
 
@@ -334,7 +334,7 @@ class RequestBody(Wire):
     thinking: Annotated[ThinkingConfig, UNLESS_OTHER_TYPE] | UnsetType = UNSET
     output_config: Annotated[OutputConfig, UNLESS_EMPTY] | UnsetType = UNSET
     output_format: Annotated[OutputFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
-    metadata: Annotated[Metadata, UNLESS_EMPTY] | UnsetType = UNSET
+    metadata: Annotated[AnthropicMetadata, UNLESS_EMPTY] | UnsetType = UNSET
     temperature: int | float | UnsetType = UNSET
     top_p: int | float | UnsetType = UNSET
     top_k: int | UnsetType = UNSET
@@ -369,22 +369,22 @@ class AnswerEnvelope(Wire):
     container: Any = UNSET
 
 
-class AnswerMessage(AnswerEnvelope):
+class AnthropicMessage(AnswerEnvelope):
     content: list[ContentBlock] | UnsetType = UNSET
 
 
 class StartedMessage(AnswerEnvelope):
-    """The message of `message_start`. Its blocks are read one by one."""
+    """The message of `message_start`. The decoder reads its blocks one by one."""
 
     content: list[Raw] | UnsetType = UNSET
 
 
-class MessageDelta(Wire, tag="message_delta", tag_field="type"):
+class AnthropicMessageDelta(Wire, tag="message_delta", tag_field="type"):
     delta: dict[str, Any] | UnsetType = UNSET
     usage: dict[str, Any] | UnsetType = UNSET
 
 
-ANSWERS = TypedReader(AnswerMessage, "content")
+ANSWERS = TypedReader(AnthropicMessage, "content")
 read_started_message = part_reader(StartedMessage)
-read_message_delta = part_reader(MessageDelta)
+read_message_delta = part_reader(AnthropicMessageDelta)
 read_citation = part_reader(CitationLocation | Unknown)

@@ -1,8 +1,8 @@
 """Parts of a Gemini content <-> blocks.
 
-A part has one data member (`text`, `functionCall`, `inlineData` …) and modifiers beside it. `thought` on a text makes
-it reasoning; `thoughtSignature` may stand on any part and stays in `native` on the block that the part became,
-because it must come back on that very part. A part whose data member is not known here is `Opaque`.
+A part has one data member (`text`, `functionCall`, `inlineData` …) and modifiers. `thought` marks a text as reasoning.
+Any part may have a `thoughtSignature`. It stays in `native` of the part's block, because the API requires it back on
+the same part. A part with an unknown data member is `Opaque`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
 from toolglot.dialects.gemini.native import NAME
-from toolglot.dialects.gemini.partial import text_so_far
+from toolglot.dialects.gemini.partial_arguments import join_pieces
 from toolglot.dialects.gemini.results import read_response, usual_shape, write_response
 from toolglot.dialects.gemini.wire import (
     Blob,
     Content,
     FileData,
-    FunctionCall,
     FunctionResponse,
-    Instruction,
+    GeminiFunctionCall,
     MediaPart,
     Part,
+    SystemInstruction,
 )
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
@@ -50,30 +50,30 @@ from toolglot.wire.typed import sound_text
 _MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 _VIDEO_PAGES = ("https://www.youtube.com/", "https://youtu.be/")
-"""Pages with a video, which Google's servers take for the video itself."""
+"""Web pages that Google's servers accept as the video on them."""
 
-# Only Google's servers can open these; to everybody else they are the id of a file.
+# Only Google's servers can open these URIs; for other APIs they are file ids.
 _GOOGLE_FILES = ("files/", "gs://", "https://generativelanguage.googleapis.com/", *_VIDEO_PAGES)
 
 
-# Reading. Paths of errors are relative to the part, and `decode_parts` puts the place of the part before them.
+# Decoding. Error paths are relative to the part; `decode_parts` adds the position of the part.
 
 
 def decode_parts(parts: list[Part] | Part | UnsetType) -> tuple[Block, ...]:
-    """The parts of a content. Proto-JSON allows a lone one without its array."""
+    """Decode the parts of a content. Proto-JSON allows a single part without an array."""
     if type(parts) is not list:
         parts = [] if parts is UNSET else [parts]  # type: ignore[list-item]
     blocks: list[Block] = []
     for part in parts:
         try:
-            blocks.append(_decode_usual(part) or decode_part(part))
+            blocks.append(_decode_usual_part(part) or decode_part(part))
         except DecodeError as error:
             raise DecodeError(f".parts[{len(blocks)}]{error.where}", error.what) from None
     return tuple(blocks)
 
 
-def _decode_usual(part: Part) -> Block | None:
-    """A part as nearly all are: a text, a call, a result that is a text. None for others."""
+def _decode_usual_part(part: Part) -> Block | None:
+    """Decode a plain text, a plain call, or a result of one text: nearly all parts. None for others."""
     values = astuple(part)
     unset = values.count(UNSET)
     if unset == len(values) - 1:
@@ -95,7 +95,7 @@ def _decode_usual(part: Part) -> Block | None:
 
 
 def _decode_usual_result(result: FunctionResponse) -> ToolResult | None:
-    """A result whose `response` is one text."""
+    """Decode a result whose `response` is one text. None for others."""
     response = result.response
     if not result.id or not result.name or response is UNSET or count_members(result) != 3 or len(response) != 1:
         return None
@@ -105,8 +105,8 @@ def _decode_usual_result(result: FunctionResponse) -> ToolResult | None:
     return ToolResult(call_id=result.id, name=result.name, content=(Text(text=text),))
 
 
-def parts_shape(content: Content | Instruction) -> str | None:
-    """The note on `parts` that are no array."""
+def parts_shape(content: Content | SystemInstruction) -> str | None:
+    """The note on `parts` if it is not an array."""
     parts = content.parts
     return None if type(parts) is list else "absent" if parts is UNSET else "object"
 
@@ -128,29 +128,29 @@ def _decode_text(part: Part) -> Text | Thinking:
     if part.thought is UNSET and part.thought_signature is UNSET and part.rest is UNSET and text is not UNSET:
         return Text(text=text)
     native = keep(members_without(part, "text"), text="absent" if text is UNSET else None)
-    # `thought` stays in native: it says that this reasoning is Gemini's own.
+    # `thought` stays in native: it marks this reasoning as Gemini's own.
     kind = Thinking if part.thought is True else Text
     return kind(text=text or "", native=native)
 
 
-def _decode_call(part: Part, call: FunctionCall) -> Block:
+def _decode_call(part: Part, call: GeminiFunctionCall) -> Block:
     name = call.name
     if name is UNSET:  # a piece of a streamed call, echoed by a client that did not assemble it
         return Opaque(NAME, as_json(part))
-    args, pieces = written_arguments(call), partial_args(call)
-    # Outside a stream nothing continues a piece of a call, so what it says is all there is of it.
+    args, pieces = whole_arguments(call), partial_args(call)
+    # Outside a stream, no further pieces follow: this one has everything there is of the call.
     cut = call.will_continue is True or (args is None and bool(pieces))
-    text = sound_text(args) if args is not None else text_so_far(pieces) if cut else ""
+    text = sound_text(args) if args is not None else join_pieces(pieces) if cut else ""
     notes = {"args": "absent" if args is None else None, "cut": True if cut else None}
     rest = rest_of_call(call)
     if call.id == "":
         rest["id"] = ""
-    native = with_rest(keep(members_beside(part, "functionCall"), **notes), "functionCall", rest)
+    native = add_nested_rest(keep(other_members(part, "functionCall"), **notes), "functionCall", rest)
     return ToolCall(id=call.id or "", name=name, arguments=text, complete=not cut, native=native)
 
 
-def members_beside(part: MediaPart, taken: str) -> dict[str, Any]:
-    """The members of a part beside the data member that was taken; mostly none, or a signature."""
+def other_members(part: MediaPart, taken: str) -> dict[str, Any]:
+    """The members of a part other than `taken`, its data member: usually none, or a signature."""
     values = astuple(part)
     present = len(values) - values.count(UNSET)
     if present == 1:
@@ -160,8 +160,8 @@ def members_beside(part: MediaPart, taken: str) -> dict[str, Any]:
     return members_without(part, taken)
 
 
-def written_arguments(call: FunctionCall) -> Raw | None:
-    """The arguments as they are written; None where there are none."""
+def whole_arguments(call: GeminiFunctionCall) -> Raw | None:
+    """The bytes of `args`. None if it is absent or null."""
     args = call.args
     if args is UNSET or is_null(args):
         return None
@@ -170,15 +170,15 @@ def written_arguments(call: FunctionCall) -> Raw | None:
     return args
 
 
-def partial_args(call: FunctionCall) -> Any:
-    """The pieces of streamed arguments: typed, or as untyped JSON where that does not fit."""
+def partial_args(call: GeminiFunctionCall) -> Any:
+    """The pieces of streamed arguments: typed, or as untyped JSON if they do not fit the type."""
     if call.partial_args is not UNSET:
         return call.partial_args
     return None if call.rest is UNSET else call.rest.get("partialArgs")
 
 
-def rest_of_call(call: FunctionCall, *taken: str) -> dict[str, Any]:
-    """The members of a call that have no place in the IR, without those that are taken too."""
+def rest_of_call(call: GeminiFunctionCall, *taken: str) -> dict[str, Any]:
+    """The members of a call that the IR does not have, without `taken`."""
     is_plain = call.will_continue is UNSET and call.partial_args is UNSET and call.rest is UNSET
     rest = {} if is_plain else members_without(call, "id", "name", "args", *taken)
     if call.args is not UNSET and is_null(call.args):
@@ -189,7 +189,7 @@ def rest_of_call(call: FunctionCall, *taken: str) -> dict[str, Any]:
 def _decode_result(part: Part, result: FunctionResponse) -> ToolResult:
     response, nested, name = result.response, result.parts, result.name
     text, is_error, shape = read_response(None if response is UNSET else response)
-    said = () if text is None else (Text(text=text),)
+    texts = () if text is None else (Text(text=text),)
     nested_parts = nested if isinstance(nested, list) else () if nested is UNSET else (nested,)
     is_plain = result.will_continue is UNSET and result.scheduling is UNSET and result.rest is UNSET
     rest = {} if is_plain else members_without(result, "id", "name", "response", "parts")
@@ -202,8 +202,8 @@ def _decode_result(part: Part, result: FunctionResponse) -> ToolResult:
         "parts": "object" if isinstance(nested, MediaPart) else None,
         "name": "absent" if name is UNSET else None,
     }
-    native = with_rest(keep(members_beside(part, "functionResponse"), **notes), "functionResponse", rest)
-    content = (*said, *map(_decode_result_part, nested_parts))
+    native = add_nested_rest(keep(other_members(part, "functionResponse"), **notes), "functionResponse", rest)
+    content = (*texts, *map(_decode_result_part, nested_parts))
     return ToolResult(call_id=result.id or "", name=_or_none(name), content=content, is_error=is_error, native=native)
 
 
@@ -213,25 +213,25 @@ def _decode_result_part(part: MediaPart) -> Block:
 
 def _decode_media(part: MediaPart) -> Media | None:
     if (blob := part.inline_data) is not UNSET:
-        # ProtoJSON allows the Base64 of URLs too, and Google's Python SDK writes it; no other dialect reads it.
+        # ProtoJSON also allows URL-safe Base64, and Google's Python SDK writes it; no other dialect reads it.
         data = blob.data.replace("-", "+").replace("_", "/")
-        return _media(part, "inlineData", blob, Source("base64", data, _or_none(blob.mime_type)))
+        return _make_media(part, "inlineData", blob, Source("base64", data, _or_none(blob.mime_type)))
     if (file := part.file_data) is not UNSET:
         kind: Literal["file", "url"] = "file" if file.file_uri.startswith(_GOOGLE_FILES) else "url"
-        return _media(part, "fileData", file, Source(kind, file.file_uri, _or_none(file.mime_type)))
+        return _make_media(part, "fileData", file, Source(kind, file.file_uri, _or_none(file.mime_type)))
     return None
 
 
-def _media(part: MediaPart, member: str, inner: Blob | FileData, source: Source) -> Media:
+def _make_media(part: MediaPart, member: str, inner: Blob | FileData, source: Source) -> Media:
     rest = members_without(inner, "data", "fileUri", "mimeType", "displayName")
     untyped = True if source.media_type is None and source.kind == "url" else None
-    native = with_rest(keep(members_beside(part, member), untyped=untyped), member, rest)
+    native = add_nested_rest(keep(other_members(part, member), untyped=untyped), member, rest)
     kind = _MEDIA_KINDS.get((source.media_type or _implied_type(source) or "").partition("/")[0], "document")
     return Media(kind=kind, source=source, name=_or_none(inner.display_name), native=native)
 
 
 def _implied_type(source: Source) -> str | None:
-    """The media type of a file that is named by a URI alone."""
+    """The media type that a file's URI implies."""
     if source.data.startswith(_VIDEO_PAGES):
         return "video/*"
     return None if source.kind == "base64" else media_type_of_url(source.data)
@@ -242,25 +242,25 @@ def _or_none(text: str | UnsetType) -> str | None:
 
 
 def keep(members: dict[str, Any], **notes: Any) -> Native:
-    """`native` for a node: these members, with notes on its shape (`$` is prefixed to each name)."""
+    """Make `native` of a node from these members and notes on its shape (prefix `$`)."""
     for name, value in notes.items():
         if value is not None:
             members[f"${name}"] = value
     return {NAME: members} if members else {}
 
 
-def with_rest(native: Native, member: str, rest: dict[str, Any]) -> Native:
-    """What is unknown inside a member stays under that member's name."""
+def add_nested_rest(native: Native, member: str, rest: dict[str, Any]) -> Native:
+    """Add the unknown members inside `member` to `native`, under its name."""
     if rest:
         native.setdefault(NAME, {})[member] = rest
     return native
 
 
-# Writing
+# Encoding
 
 
-def own(block: Block, *nested: str) -> dict[str, Any]:
-    """The fields of this dialect that ride on a block, without the notes on shape and the nested rests."""
+def own_members(block: Block, *nested: str) -> dict[str, Any]:
+    """The members of this dialect on a block, without notes on shape and without the nested rests."""
     notes = native_of(block, NAME)
     if not notes:
         return {}
@@ -277,37 +277,37 @@ def nested_rest(block: Block, member: str) -> dict[str, Any]:
 
 
 def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
-    """A text part; reasoning is marked as a thought."""
+    """Encode a text part. Reasoning is marked as a thought."""
     if native_of(block, NAME).get("$text") == "absent" and not block.text:
-        return own(block)
+        return own_members(block)
     if isinstance(block, Thinking):
-        return {"text": block.text, "thought": True, **{**own(block), "thought": True}}
-    return {"text": block.text, **own(block)}
+        return {"text": block.text, "thought": True, **{**own_members(block), "thought": True}}
+    return {"text": block.text, **own_members(block)}
 
 
-def came_cut(call: ToolCall) -> bool:
-    """Whether this is a cut call of Gemini's own, which goes back as it came."""
+def is_own_cut_call(call: ToolCall) -> bool:
+    """Is this a cut call that Gemini itself sent? It goes back unchanged."""
     return not call.complete and "$cut" in native_of(call, NAME)
 
 
 def encode_call(call: ToolCall, args: Raw | dict[str, Any] | None) -> dict[str, Any]:
-    """A functionCall part with these arguments."""
+    """Encode a functionCall part with these arguments."""
     fields: dict[str, Any] = {"id": call.id} if call.id else {}
     fields["name"] = call.name
     notes = native_of(call, NAME)
     if notes.keys() <= _SIGNATURE:
         fields["args"] = args
         return {"functionCall": fields, **notes}
-    if notes.get("$args") != "absent" or (call.arguments and not came_cut(call)):
+    if notes.get("$args") != "absent" or (call.arguments and not is_own_cut_call(call)):
         fields["args"] = args
-    return {"functionCall": {**nested_rest(call, "functionCall"), **fields}, **own(call, "functionCall")}
+    return {"functionCall": {**nested_rest(call, "functionCall"), **fields}, **own_members(call, "functionCall")}
 
 
 _SIGNATURE = {"thoughtSignature"}
 
 
 def encode_usual_result(result: ToolResult) -> dict[str, Any] | None:
-    """A functionResponse part for a named result of another API that is a text; None for others."""
+    """Encode a functionResponse part for a named result of another API with one text. None for others."""
     text = result.content[0]
     if type(text) is not Text:
         return None
@@ -318,7 +318,7 @@ def encode_usual_result(result: ToolResult) -> dict[str, Any] | None:
 
 
 def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -> dict[str, Any]:
-    """A functionResponse part. `name` is the tool's; a result of a Gemini client that had none goes on without."""
+    """Encode a functionResponse part. `name` is the tool's name; it stays absent if a Gemini client sent none."""
     texts: list[str] = []
     parts: list[dict[str, Any]] = []
     for index, block in enumerate(result.content):
@@ -341,11 +341,11 @@ def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -
     if parts:
         fields["parts"] = parts[0] if notes.get("$parts") == "object" and len(parts) == 1 else parts
     rest = nested_rest(result, "functionResponse")
-    return {"functionResponse": {**rest, **fields}, **own(result, "functionResponse")}
+    return {"functionResponse": {**rest, **fields}, **own_members(result, "functionResponse")}
 
 
 def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
-    """An inlineData or fileData part."""
+    """Encode an inlineData or fileData part."""
     source = media.source
     named: dict[str, Any] = {"displayName": media.name} if media.name is not None else {}
     if media.detail not in (None, "auto"):
@@ -356,10 +356,10 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
             media_type = media_type_of_url(source.data)
         typed = {"mimeType": media_type} if media_type is not None else {}
         file = {**nested_rest(media, "fileData"), **typed, "fileUri": source.data, **named}
-        return {"fileData": file, **own(media, "fileData")}
+        return {"fileData": file, **own_members(media, "fileData")}
     data, media_type = source.data, source.media_type
     if source.kind == "text":
         data, media_type = base64.b64encode(data.encode()).decode(), media_type or "text/plain"
     typed = {"mimeType": media_type} if media_type is not None else {}
     blob = {**nested_rest(media, "inlineData"), **typed, "data": data, **named}
-    return {"inlineData": blob, **own(media, "inlineData")}
+    return {"inlineData": blob, **own_members(media, "inlineData")}

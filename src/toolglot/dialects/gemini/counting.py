@@ -1,6 +1,6 @@
-"""`POST /v1beta/models/{model}:countTokens`: `contents` alone, or a whole request within `generateContentRequest`.
+"""`POST /v1beta/models/{model}:countTokens`: only `contents`, or a whole request within `generateContentRequest`.
 
-Google Cloud's form, with instructions and tools beside the contents, is read too.
+Google Cloud's form, with instructions and tools next to the contents, is read too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def path(request: Request) -> str:
 
 
 def decode_request(data: bytes) -> Request:
-    """The request that is to be counted, with the model that a wrapped one names; a path's model is the caller's."""
+    """Decode the request to count, with the model that its body names. The caller sets the model of the path."""
     body = json.decode(data)
     wrappers = [key for key in _WRAPPERS if isinstance(body, dict) and body.get(key) is not None]
     if not wrappers:
@@ -42,7 +42,7 @@ def decode_request(data: bytes) -> Request:
 
 
 def _without_model(request: Request) -> Request:
-    """A body that names its model names it as the path does: it is no field that rides along."""
+    """Move the model from the native members to `model`: in this body it means the same as in the path."""
     fields = dict(native_of(request, NAME))
     model = fields.pop("model", None)
     if not isinstance(model, str):
@@ -52,7 +52,7 @@ def _without_model(request: Request) -> Request:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    """Whatever is more than contents must be wrapped, and a wrapped request names its model."""
+    """Encode the request to count. A request with more than contents must be wrapped, and then names its model."""
     encoded = content.encode_request(request, receipt)
     fields: dict[str, Any] = {**read_members(encoded)}
     if fields.keys() <= {"contents"}:
@@ -66,7 +66,7 @@ def encode_count(tokens: int) -> bytes:
 
 
 def decode_count(data: bytes) -> int:
-    # A zero is not written in this API's JSON.
+    # This API's JSON omits zeros.
     return read_count(data, "totalTokens", absent=0)
 
 

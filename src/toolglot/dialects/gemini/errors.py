@@ -1,7 +1,7 @@
 """Errors: `{"error": {"code", "message", "status", "details"}}`, Google's form for all its APIs.
 
-`status` is the name of a gRPC code and says more than the HTTP status; `details` are typed: `RetryInfo` tells when to
-come again, `ErrorInfo` the exact reason, `BadRequest` the field.
+`status` is the name of a gRPC code, and more precise than the HTTP status. `details` are typed: `RetryInfo` has the
+time to wait, `ErrorInfo` the exact reason, `BadRequest` the field.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _CODES: dict[ErrorKind, int] = STATUS | {"billing": 429}
 
 _TOO_MANY = "exceeds the maximum number of tokens allowed"
 OVERFLOW_WORDS = re.compile(_TOO_MANY.encode(), re.IGNORECASE)
-"""The words by which clients of this API know a conversation that is too long."""
+"""The text by which clients of this API detect a conversation that is too long."""
 
 _NO_HEADERS: Mapping[str, str] = {}
 _TYPE = "type.googleapis.com/google.rpc."
 
 
-# Reading
+# Decoding
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -73,7 +73,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
 
 
 def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
-    """An error document. `status` is that of HTTP; without one, in a stream, the code in the body counts."""
+    """Read an error document. `status` is the HTTP status; in a stream it is 0, and the code in the body counts."""
     document = read_error_document(value)
     fields = document.fields
     status = status or document.status
@@ -99,7 +99,7 @@ def _kind(status: int, fields: Mapping[str, Any]) -> ErrorKind:
     return kind_of_error(google_kind(fields), status)
 
 
-# Writing
+# Encoding
 
 
 def encode_error(error: ApiError) -> HttpError:
@@ -110,14 +110,14 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def write_error(error: ApiError) -> dict[str, Any]:
-    """The error document. `error` is its first member and `code` is whole: the Python SDK overlooks it otherwise."""
+    """Encode the error document. The Python SDK misses it unless `error` is the first member and `code` an integer."""
     own = error.native.get(NAME, {})
     name = own.get("status") if error.code != CONTEXT_OVERFLOW else None
     code = error_status(error) if own and error.status else _code(error)
     fields: dict[str, Any] = {
         "code": code,
         "message": _message(error),
-        "status": name if isinstance(name, str) else _name(error),
+        "status": name if isinstance(name, str) else _status_name(error),
     }
     details = own.get("details") if isinstance(own.get("details"), list) else _details(error)
     if details:
@@ -126,7 +126,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's words; those of a context overflow in Google's."""
+    """The upstream's message. A context overflow gets Google's wording."""
     if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
         return error.message
     overflow = error.overflow
@@ -135,19 +135,20 @@ def _message(error: ApiError) -> str:
     return f"The input token count ({overflow.input_tokens}) {_TOO_MANY} ({overflow.limit})."
 
 
-_BEHIND = frozenset({502, 503})
-"""Statuses of a gateway whose upstream cannot be had. Google's APIs have no 502, and 500 `INTERNAL` would be ours."""
+_GATEWAY_STATUSES = frozenset({502, 503})
+"""Statuses of a gateway whose upstream is unavailable. Google's APIs have no 502, and 500 `INTERNAL` would mean an
+error of this gateway."""
 
 
 def _is_unavailable(error: ApiError) -> bool:
-    return error.kind == "server" and error.status in _BEHIND
+    return error.kind == "server" and error.status in _GATEWAY_STATUSES
 
 
 def _code(error: ApiError) -> int:
     return STATUS["overloaded"] if _is_unavailable(error) else _CODES[error.kind]
 
 
-def _name(error: ApiError) -> str:
+def _status_name(error: ApiError) -> str:
     return _STATUSES["overloaded" if _is_unavailable(error) else error.kind]
 
 

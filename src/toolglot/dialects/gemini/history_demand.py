@@ -1,4 +1,4 @@
-"""What Gemini demands of a history: a signature on the first call of every step."""
+"""Gemini's demand on a history: the first call of every step must have a signature."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from toolglot.passes.reasoning import UNKNOWN, UNSIGNED, is_anothers
 
 _AS_ANOTHERS = "marked as another model's call"
 
-# Gemini 3 was the first to demand signatures; a name that tells no generation counts as new.
+# Gemini 3 was the first to require signatures. A name without a generation counts as new.
 _UNSIGNED_MODELS = re.compile(r"(^|/)(gemini-[12]([.-]|$)|gemma)")
 _SIGNED_MODELS = re.compile(r"(^|/)gemini-([3-9]|\d\d)")
 
 
-def sign_steps(request: Request, context: Context, before: Sequence[Message]) -> Request:
-    """Gemini 3 refuses a step whose first call has no signature; its siblings in a parallel batch carry none.
+def add_placeholder_signatures(request: Request, context: Context, before: Sequence[Message]) -> Request:
+    """Add a placeholder signature to the first call of each step that has none.
 
-    Only the current turn is validated, but the mark stands on every step: taking it away again when a turn ends would
-    change the prefix that the prompt cache holds. Gemini's own clients have kept what they were given, which may have
-    been an answer of another model: where the model is known to refuse it, theirs are marked, too.
+    Gemini 3 refuses a step whose first call has no signature; the other calls of a parallel batch have none. The API
+    validates only the current turn, but every step gets the placeholder: removing it when a turn ends would change the
+    prefix in the prompt cache. Gemini's own clients send back what they got, which may be an answer of another model.
+    Their calls get the placeholder only if the model is known to require it.
     """
-    own = context.source == context.target and not context.carried
-    if _UNSIGNED_MODELS.search(request.model) or (own and not _SIGNED_MODELS.search(request.model)):
+    is_own_client = context.source == context.target and not context.carried
+    if _UNSIGNED_MODELS.search(request.model) or (is_own_client and not _SIGNED_MODELS.search(request.model)):
         return request
     messages: list[Message] | None = None
     signed = anothers = False
@@ -55,4 +56,4 @@ def sign_steps(request: Request, context: Context, before: Sequence[Message]) ->
     return request if messages is None else replace(request, messages=tuple(messages))
 
 
-DEMAND = HistoryDemand(apply=sign_steps, triggers=lambda context: features.CALLS)
+DEMAND = HistoryDemand(apply=add_placeholder_signatures, triggers=lambda context: features.CALLS)

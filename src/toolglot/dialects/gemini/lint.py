@@ -1,4 +1,5 @@
-"""`streamGenerateContent?alt=sse`: the rules of google-genai, whose reader is no SSE parser, and of Gemini CLI."""
+"""Lint rules for `streamGenerateContent?alt=sse`: what google-genai, whose reader is not an SSE parser, and Gemini CLI
+require."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ RULES = {
 }
 
 _FREE = ("args", "response", "labels", "partialArgs")
-"""Members below which the keys are the user's own."""
+"""Members whose inner keys belong to the user."""
 _SNAKE = re.compile(r"[a-z0-9]_[a-z]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
@@ -65,14 +66,14 @@ def _check_error(frame: LintFrame, report: LintReport) -> None:
 
 
 def _snake_keys(value: Any) -> Iterator[str]:
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
+    pending = [value]
+    while pending:
+        node = pending.pop()
         if isinstance(node, dict):
             yield from filter(_SNAKE.search, node)
-            waiting.extend(inner for key, inner in node.items() if key not in _FREE)
+            pending.extend(inner for key, inner in node.items() if key not in _FREE)
         elif isinstance(node, list):
-            waiting.extend(node)
+            pending.extend(node)
 
 
 def _check_candidate(
@@ -96,7 +97,7 @@ def _check_part(part: dict[str, Any], frame: LintFrame, report: LintReport) -> N
     if isinstance(call, dict):
         arguments = call.get("args")
         report.require(arguments is None or isinstance(arguments, dict), "args-object", frame)
-        # Arguments that are streamed (Vertex) have the name in their first part alone.
+        # Streamed arguments (Vertex) have the name only in their first part.
         streamed = "partialArgs" in call or "willContinue" in call or not call
         report.require(bool(call.get("name")) or streamed, "call-name", frame)
 

@@ -1,4 +1,4 @@
-"""`GET /v1beta/models`: the list, in pages behind a token, and one model."""
+"""`GET /v1beta/models`: the list in pages, and one model."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _METHODS = ("generateContent", "countTokens")
 
 
 def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
-    """One page. The token of the next is the place where it begins; one that was not given out has no page."""
-    size = asked_size(_camel(query), "pageSize", _USUAL, _MOST)
-    token = _camel(query).get("pageToken")
+    """Encode one page. The token of the next page is its start position. An invalid token gives an empty page."""
+    size = asked_size(_to_camel_case(query), "pageSize", _USUAL, _MOST)
+    token = _to_camel_case(query).get("pageToken")
     start = 0 if not token else whole(token) or len(models)
-    wire: dict[str, Any] = {"models": [_entry(model) for model in page(models, start, size)]}
+    wire: dict[str, Any] = {"models": [_encode_entry(model) for model in page(models, start, size)]}
     if start + size < len(models):
         wire["nextPageToken"] = str(start + size)
     return json.encode(wire)
 
 
-def _camel(query: Mapping[str, str]) -> dict[str, str]:
+def _to_camel_case(query: Mapping[str, str]) -> dict[str, str]:
     spelling = {"page_size": "pageSize", "page_token": "pageToken"}
     return {spelling.get(key, key): value for key, value in query.items()}
 
 
 def encode_model(model: ModelInfo) -> bytes:
-    return json.encode(_entry(model))
+    return json.encode(_encode_entry(model))
 
 
-def _entry(model: ModelInfo) -> dict[str, Any]:
-    told = {
+def _encode_entry(model: ModelInfo) -> dict[str, Any]:
+    fields = {
         "name": model.name if model.name.startswith(_PREFIX) else _PREFIX + model.name,
         "version": "001",
         "displayName": model.title or model.name,
@@ -48,29 +48,29 @@ def _entry(model: ModelInfo) -> dict[str, Any]:
         "supportedGenerationMethods": _METHODS,
         "thinking": model.thinking,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
-    """The models of a page that generate content; an entry that cannot be read is left out.
+    """Decode the models of a page that generate content. Invalid entries are left out.
 
     Raises:
-        DecodeError: this is no list of models.
+        DecodeError: the document is not a list of models.
     """
     body = MODEL_LISTS.read_value(json.decode(data), "$")
     if body.models is UNSET and body.rest:
         raise expected("$.models", "an array", None)
-    return [_decode(entry) for entry in body.models or () if _generates(entry)]
+    return [_decode_entry(entry) for entry in body.models or () if _generates_content(entry)]
 
 
-def _generates(entry: Any) -> bool:
+def _generates_content(entry: Any) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         return False
     methods = entry.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
 
 
-def _decode(entry: dict[str, Any]) -> ModelInfo:
+def _decode_entry(entry: dict[str, Any]) -> ModelInfo:
     title, thinking = entry.get("displayName"), entry.get("thinking")
     return ModelInfo(
         name=entry["name"].removeprefix(_PREFIX),

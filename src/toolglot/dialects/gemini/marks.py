@@ -1,4 +1,4 @@
-"""The members by which documents of Gemini are recognized."""
+"""The members that identify documents of Gemini."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a candidate says besides its parts, over all frames of a stream.
+"""Collects the members of a candidate other than its parts, over all frames of a stream.
 
-Sources of an answer come with the stretch of text that they belong to, so what one frame says does not replace what an
-earlier one said: lists grow. Some servers repeat everything that came before; then the longer list counts.
+The sources of an answer come with the text that they belong to, so later frames extend the lists of earlier ones. Some
+servers repeat all earlier entries; then the longer list replaces the shorter one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ MAX_HELD_BYTES = 32 * 1024 * 1024
 
 _GROWING = frozenset({"citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult"})
 _CURRENT = frozenset({"content", "safetyRatings", "avgLogprobs", "tokenCount", "index", "continuationToken"})
-"""Each frame says how it is now: only the last word counts."""
+"""Members whose last value replaces the earlier ones."""
 
 
-class Metadata:
-    """The members of one candidate, collected."""
+class CandidateMetadata:
+    """The collected members of one candidate."""
 
     __slots__ = ("_held", "_receipt", "_sizes", "fields")
 
@@ -33,13 +33,13 @@ class Metadata:
     def add(self, members: dict[str, Any]) -> None:
         for key, value in members.items():
             if value is not None or key not in self.fields:
-                self._add(key, value)
+                self._add_member(key, value)
 
-    def _add(self, key: str, value: Any) -> None:
+    def _add_member(self, key: str, value: Any) -> None:
         before = self.fields.get(key)
         size = len(json.encode(value))
         if key in _GROWING and isinstance(value, dict) and isinstance(before, dict):
-            if _grow(before, value):
+            if _extend_lists(before, value):
                 size += self._sizes[key]
         else:
             if before not in (None, value) and key not in _CURRENT:
@@ -51,18 +51,18 @@ class Metadata:
             raise DecodeError("$.candidates[0]", f"the metadata of the answer has more than {MAX_HELD_BYTES} bytes")
 
     def add_content(self, members: dict[str, Any]) -> None:
-        """What stands beside the parts of a content."""
+        """Add members of a content other than its parts."""
         if members:
-            self._add("content", {**self.fields.get("content", {}), **members})
+            self._add_member("content", {**self.fields.get("content", {}), **members})
 
 
-def _grow(before: dict[str, Any], value: dict[str, Any]) -> bool:
-    """Adds the members of `value` to those of `before`, in place; tells whether any list has grown."""
+def _extend_lists(before: dict[str, Any], value: dict[str, Any]) -> bool:
+    """Merge `value` into `before`, in place, and extend its lists. Returns whether a list was extended."""
     grown = False
     chunks = before.get("groundingChunks")
     earlier = len(chunks) if isinstance(chunks, list) else 0
     if earlier and not _repeats(chunks, value.get("groundingChunks")):
-        value = _moved(value, earlier)
+        value = _shift_supports(value, earlier)
     for key, item in value.items():
         held = before.get(key)
         if isinstance(held, list) and isinstance(item, list) and not _repeats(held, item):
@@ -74,19 +74,19 @@ def _grow(before: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 def _repeats(before: Any, value: Any) -> bool:
-    """Whether a list begins with everything that was there already."""
+    """Does the new list begin with all entries of the old one?"""
     return isinstance(value, list) and len(value) >= len(before) and value[: len(before)] == before
 
 
-def _moved(grounding: dict[str, Any], offset: int) -> dict[str, Any]:
-    """The same, with its supports pointing to where its chunks will stand behind the earlier ones."""
+def _shift_supports(grounding: dict[str, Any], offset: int) -> dict[str, Any]:
+    """Add `offset` to the chunk indices of the supports: the new chunks are appended to the earlier ones."""
     supports = grounding.get("groundingSupports")
     if not isinstance(supports, list) or not isinstance(grounding.get("groundingChunks"), list):
         return grounding
-    return {**grounding, "groundingSupports": [_support(support, offset) for support in supports]}
+    return {**grounding, "groundingSupports": [_shift_support(support, offset) for support in supports]}
 
 
-def _support(support: Any, offset: int) -> Any:
+def _shift_support(support: Any, offset: int) -> Any:
     indices = support.get("groundingChunkIndices") if isinstance(support, dict) else None
     if not isinstance(indices, list):
         return support

@@ -1,4 +1,4 @@
-"""What Gemini can express, and in what single models differ."""
+"""Capabilities of Gemini, and the differences between single models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from toolglot.dialects.gemini.usage import TIERS
 from toolglot.ir import StopReason
 
 CAPABILITIES = Capabilities(
-    # `candidateCount` is not among them: of several answers, only one would come back. Nor is `store`, which Vertex
-    # refuses.
+    # Without `candidateCount`: only one of several answers would come back. Without `store`: Vertex refuses it.
     fields=frozenset(
         {
             "tool_choice",
@@ -33,7 +32,7 @@ CAPABILITIES = Capabilities(
     name_pattern=r"[A-Za-z0-9_.:-]+",
     name_start=r"[A-Za-z_]",
     name_length=128,
-    # Ids are optional and free, but an id that came must come back; the narrow form is safe with every client.
+    # Ids are optional and free in form, but an id must come back unchanged. The narrow form is safe with every client.
     ids_required=False,
     strict_tools=False,
     schema="any",
@@ -49,7 +48,7 @@ CAPABILITIES = Capabilities(
     media_in_user=frozenset({"image", "document", "audio", "video"}),
     media_in_result=frozenset({"image", "document", "audio", "video"}),
     media_in_assistant=frozenset({"image", "audio"}),
-    # `fileUri` takes what Google hosts and any public or signed HTTPS URL, which the API fetches (Google's post
+    # `fileUri` takes files that Google hosts and any public or signed HTTPS URL, which the API fetches (Google's post
     # "Increased file size limits and expanded inputs support in Gemini API"). Plain text goes as inline data.
     source_kinds=frozenset({"base64", "url", "file", "text"}),
     result_errors=True,

@@ -1,7 +1,7 @@
-"""One spelling for the names of members that are carried and have no types.
+"""Normalizes the spelling of members that are carried and have no types.
 
-`normalize` writes every name that a `Shape` knows in camelCase. It follows the shape and goes nowhere else, so keys
-inside schemas, arguments, tool responses, labels and anything unknown stay untouched.
+`normalize` writes every name of a `MemberNames` table in camelCase, at the levels that the table describes. Keys inside
+schemas, arguments, tool responses, labels and unknown members stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from toolglot.errors import DecodeError
 
 
-class Shape:
-    """The members of one message that need care: names of two words, which have two spellings, and names whose values
-    have a shape. Whatever else a message has is left alone."""
+class MemberNames:
+    """Member names of one message: names of two words, which have two spellings, and names whose values have
+    `MemberNames` themselves. Other members of the message are left unchanged."""
 
     __slots__ = ("members", "spelling")
 
-    def __init__(self, names: str = "", /, **nested: Shape) -> None:
-        self.members: dict[str, Shape | None] = {**dict.fromkeys(names.split()), **nested}
+    def __init__(self, names: str = "", /, **nested: MemberNames) -> None:
+        self.members: dict[str, MemberNames | None] = {**dict.fromkeys(names.split()), **nested}
         self.spelling = {snake_case(name): name for name in self.members if snake_case(name) != name}
 
 
@@ -27,19 +27,19 @@ def snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
 
 
-def normalize(value: Any, shape: Shape, where: str = "$") -> Any:
-    """The same JSON with every name that `shape` knows in camelCase; lists are followed into their items.
+def normalize(value: Any, names: MemberNames, where: str = "$") -> Any:
+    """Return the same JSON with every name of the table in camelCase, also inside lists.
 
     Raises:
-        DecodeError: a member stands there in both spellings, or begins with `$`, which no member of this API does;
-            or a list stands directly in a list, which no member of this API holds.
+        DecodeError: a member is present in both spellings, or begins with `$`, which no member of this API does; or a
+            list is directly inside a list, which no member of this API allows.
     """
-    return value if _is_normal(value, shape) else _normalized(value, shape, where)
+    return value if _is_normal(value, names) else _normalize(value, names, where)
 
 
-def _is_normal(value: Any, shape: Shape) -> bool:
-    """Is nothing to be written in another way, and nothing wrong? So it is with nearly all clients."""
-    spelling, members = shape.spelling, shape.members
+def _is_normal(value: Any, names: MemberNames) -> bool:
+    """Is every name already in camelCase, and the value valid? True for nearly all clients."""
+    spelling, members = names.spelling, names.members
     is_list = type(value) is list
     for message in value if is_list else (value,):
         if type(message) is not dict:
@@ -58,15 +58,15 @@ def _is_normal(value: Any, shape: Shape) -> bool:
 _NESTED = (dict, list)
 
 
-def _normalized(value: Any, shape: Shape, where: str) -> Any:
+def _normalize(value: Any, names: MemberNames, where: str) -> Any:
     if type(value) is list:
         for index, item in enumerate(value):
             if type(item) is list:
                 raise DecodeError(f"{where}[{index}]", "expected an object, got an array")
-        return [_normalized(item, shape, f"{where}[{index}]") for index, item in enumerate(value)]
+        return [_normalize(item, names, f"{where}[{index}]") for index, item in enumerate(value)]
     if type(value) is not dict:
         return value
-    spelling, members = shape.spelling, shape.members
+    spelling, members = names.spelling, names.members
     result: dict[str, Any] = {}
     fields: dict[str, Any] = value
     for key, item in fields.items():
@@ -76,14 +76,14 @@ def _normalized(value: Any, shape: Shape, where: str) -> Any:
         if name.startswith("$"):
             raise DecodeError(f"{where}.{name}", "the API has no such member")
         nested = members.get(name)
-        result[name] = item if nested is None else _normalized(item, nested, f"{where}.{name}")
+        result[name] = item if nested is None else _normalize(item, nested, f"{where}.{name}")
     return result
 
 
-USAGE = Shape(
+USAGE = MemberNames(
     "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
     "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
     "trafficType serviceTier"
 )
 
-THINKING = Shape("includeThoughts thinkingBudget thinkingLevel")
+THINKING = MemberNames("includeThoughts thinkingBudget thinkingLevel")

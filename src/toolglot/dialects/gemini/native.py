@@ -1,3 +1,3 @@
-"""The name under which a node keeps what only Gemini understands."""
+"""The key in `native` for members that only Gemini understands."""
 
 NAME = "gemini"

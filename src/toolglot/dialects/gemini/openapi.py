@@ -1,7 +1,7 @@
-"""Reading Gemini's `Schema` (an OpenAPI subset, as protobuf) as plain JSON Schema.
+"""Converts Gemini's `Schema` (an OpenAPI subset, as protobuf) to JSON Schema.
 
-`parameters` and `responseSchema` hold it; clients also put its upper-case types into `parametersJsonSchema`. Whatever
-is not listed here is kept as it is. The original stays in a note, so nothing here has to be undone.
+`parameters` and `responseSchema` have this form; clients also put its upper-case types into `parametersJsonSchema`.
+Other keywords are kept unchanged. A note keeps the original, so nothing here has to be reversed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_DEPTH = 120
 
 _TYPES = {name.upper(): name for name in ("string", "number", "integer", "boolean", "array", "object", "null")}
 
-# Proto-JSON writes 64-bit integers as strings; a longer string is no such number.
+# Proto-JSON writes 64-bit integers as strings. A longer string is not such a number.
 _MAX_DIGITS = 18
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
 
@@ -37,17 +37,17 @@ _MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _NAMED = frozenset({"properties", "$defs", "definitions", "patternProperties"})
 
 
-def json_schema(schema: Any, where: str, depth: int = 0) -> Any:
-    """The same schema as JSON Schema: types in lower case, `nullable` as the type null, references in their place."""
+def to_json_schema(schema: Any, where: str, depth: int = 0) -> Any:
+    """Convert a schema: types to lower case, `nullable` to the type null, `ref` and `defs` to `$ref` and `$defs`."""
     if depth > _MAX_DEPTH:
         raise DecodeError(where, "the schema is nested too deeply")
     if not isinstance(schema, dict):
         return schema
 
     def inner(value: Any) -> Any:
-        return json_schema(value, where, depth + 1)
+        return to_json_schema(value, where, depth + 1)
 
-    result = dict(_keyword(key, value, inner) for key, value in schema.items())
+    result = dict(_convert_keyword(key, value, inner) for key, value in schema.items())
     if isinstance(result.get("type"), str) and result["type"].upper() == "TYPE_UNSPECIFIED":
         del result["type"]
     if isinstance(nullable := result.get("nullable"), bool):
@@ -57,7 +57,7 @@ def json_schema(schema: Any, where: str, depth: int = 0) -> Any:
     return result
 
 
-def _keyword(key: str, value: Any, inner: Callable[[Any], Any]) -> tuple[str, Any]:
+def _convert_keyword(key: str, value: Any, inner: Callable[[Any], Any]) -> tuple[str, Any]:
     key = _SPELLING.get(key, key)
     if key == "type" and isinstance(value, str):
         return key, _TYPES.get(value, value)

@@ -1,5 +1,4 @@
-"""What parts of Gemini say that other dialects have no block for: the tools that Google's server runs,
-and what was said in audio."""
+"""Readable forms of parts that only Gemini has: the tools that Google's servers run, and transcripts of audio."""
 
 from __future__ import annotations
 
@@ -11,28 +10,28 @@ from toolglot.readable import ReadableTypes, ReadBlock, hosted_text, take
 from toolglot.wire.native import make_native
 
 
-def _hosted(kind: str, *members: str) -> ReadBlock:
-    """A part of this kind: these members of it."""
+def _hosted_reader(kind: str, *members: str) -> ReadBlock:
+    """Make a reader for parts of this kind. It reads these members of the part."""
 
     def read(part: dict[str, Any]) -> tuple[Block, ...] | None:
-        held = part.pop(kind)
-        rest = dict(held) if isinstance(held, dict) else {}
-        said = take(rest, *members)
-        if not said:
+        data = part.pop(kind)
+        rest = dict(data) if isinstance(data, dict) else {}
+        values = take(rest, *members)
+        if not values:
             return None
         take(rest, "id")
         if rest:
             part[kind] = rest
-        text = said if len(said) > 1 else next(iter(said.values()))
+        text = values if len(values) > 1 else next(iter(values.values()))
         return (Text(text=hosted_text(kind, text).text, native=make_native(NAME, part)),)
 
     return read
 
 
 READABLE: ReadableTypes = {
-    "executableCode": _hosted("executableCode", "language", "code"),
-    "codeExecutionResult": _hosted("codeExecutionResult", "outcome", "output"),
-    "toolCall": _hosted("toolCall", "toolType", "args"),
-    "toolResponse": _hosted("toolResponse", "toolType", "response"),
-    "audioTranscription": _hosted("audioTranscription", "speakerLabel", "text"),
+    "executableCode": _hosted_reader("executableCode", "language", "code"),
+    "codeExecutionResult": _hosted_reader("codeExecutionResult", "outcome", "output"),
+    "toolCall": _hosted_reader("toolCall", "toolType", "args"),
+    "toolResponse": _hosted_reader("toolResponse", "toolType", "response"),
+    "audioTranscription": _hosted_reader("audioTranscription", "speakerLabel", "text"),
 }

@@ -1,4 +1,4 @@
-"""Refusals that the Gemini API alone has, and what is sent instead."""
+"""Refusals of the Gemini API, and the changed requests to send instead."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from toolglot.passes.reasoning import UNSIGNED
 from toolglot.passes.remedies import Refusal, Remedies, remedy
 
 
-def mark_calls(refusal: Refusal) -> Request:
-    """Every step's first call marked as another model's; a signature that is not valid goes with it."""
+def mark_calls_as_foreign(refusal: Refusal) -> Request:
+    """Mark the first call of every step as another model's. An invalid signature is replaced."""
     invalid = "missing" not in refusal.match[0].lower()
 
     def rewrite(message: Message, number: int) -> Message:
@@ -24,13 +24,17 @@ def mark_calls(refusal: Refusal) -> Request:
         marked = with_native(call, NAME, thoughtSignature=UNSIGNED)
         if marked == call:
             return message
-        tell = refusal.context.receipt.loss if invalid else refusal.context.receipt.note
-        tell(str(Place(number, first)), "thought signature", "marked as another model's call")
+        report = refusal.context.receipt.loss if invalid else refusal.context.receipt.note
+        report(str(Place(number, first)), "thought signature", "marked as another model's call")
         return replace(message, content=(*message.content[:first], marked, *message.content[first + 1 :]))
 
     return rewrite_messages(refusal.request, rewrite)
 
 
 REMEDIES = Remedies(
-    refusals=(remedy(r"missing a `?thought_?signature|thought signature is not valid|corrupted thought", mark_calls),)
+    refusals=(
+        remedy(
+            r"missing a `?thought_?signature|thought signature is not valid|corrupted thought", mark_calls_as_foreign
+        ),
+    )
 )

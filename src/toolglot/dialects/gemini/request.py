@@ -1,7 +1,7 @@
 """Requests of `generateContent` and `streamGenerateContent` <-> `Request`.
 
-The model and whether to stream stand in the URL, not in the body: decoding leaves them empty for the caller to fill,
-and `path` writes them.
+The URL has the model and whether to stream, not the body: decoding leaves them empty for the caller to fill, and `path`
+writes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from urllib.parse import quote
 from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.gemini.blocks import (
-    came_cut,
     decode_part,
     decode_parts,
     encode_call,
@@ -22,13 +21,14 @@ from toolglot.dialects.gemini.blocks import (
     encode_result,
     encode_text,
     encode_usual_result,
+    is_own_cut_call,
     keep,
     parts_shape,
 )
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
-from toolglot.dialects.gemini.tools import NULL, decode_choice, decode_tools, encode_choice, encode_tools
-from toolglot.dialects.gemini.wire import REQUESTS, Body, Content, Instruction, Part
+from toolglot.dialects.gemini.tools import NULL_TOOLS, decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.dialects.gemini.wire import REQUESTS, Content, GeminiRequestBody, Part, SystemInstruction
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Block,
@@ -55,13 +55,13 @@ from toolglot.wire.structs import members_without
 from toolglot.wire.typed import UnsoundError
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
-"""Roles that have another name in the IR; no role at all means the user."""
+"""Roles with another name in the IR. A missing role means the user."""
 
 _TIERS = {"standard": "default", "unspecified": "auto", "flex": "flex", "priority": "priority"}
-"""Service tiers, and what the IR calls them."""
-_WIRE_TIERS = {tier: own for own, tier in _TIERS.items()}
+"""Service tiers -> their names in the IR."""
+_WIRE_TIERS = {tier: name for name, tier in _TIERS.items()}
 _SAME_TIERS = {"fast": "priority"}
-"""OpenAI has two words for one tier."""
+"""OpenAI has two names for this tier."""
 
 # https://cloud.google.com/resource-manager/docs/labels-overview: lower case, at most 63 characters.
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -71,8 +71,8 @@ _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 def path(request: Request) -> str:
     """`/v1beta/models/{model}:generateContent`, or its streaming sibling.
 
-    A name may have slashes (`tunedModels/mine`), so it must not be able to climb out of its place: no escape helps
-    against that, because `%2e` means a dot to whoever resolves the path.
+    A name may have slashes (`tunedModels/mine`), so it must not contain `.` or `..` segments, which could reach another
+    resource. Escaping does not help, because servers resolve `%2e` as a dot.
     """
     if request.model and not {"", ".", ".."}.isdisjoint(request.model.split("/")):
         raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
@@ -81,7 +81,7 @@ def path(request: Request) -> str:
     return f"/v1beta/{resource}:" + ("streamGenerateContent?alt=sse" if request.stream else "generateContent")
 
 
-# Reading
+# Decoding
 
 
 _KNOWN = SettingsCache[Request]("contents")
@@ -97,7 +97,7 @@ def decode_request(data: bytes) -> Request:
         messages = _decode_contents(contents if isinstance(contents, list) else [contents])
         settings = _decode_settings(body)
     except (DecodeError, UnsoundError) as error:
-        json.decode(data)  # what is wrong with the document itself is told first
+        json.decode(data)  # errors of the JSON itself come first
         if isinstance(error, UnsoundError):
             raise DecodeError("$", "the document cannot be read") from None
         raise
@@ -111,10 +111,10 @@ def _with_known_history(settings: Request, contents: list[Any], data: bytes) -> 
 
 
 def _with_history(settings: Request, messages: list[Message]) -> Request:
-    return replace(settings, messages=(*settings.messages, *_with_pieces(messages)))
+    return replace(settings, messages=(*settings.messages, *_mark_pieces(messages)))
 
 
-def _decode_settings(body: Body) -> Request:
+def _decode_settings(body: GeminiRequestBody) -> Request:
     contents = body.contents
     declared = decode_tools(body.tools)
     fields, nested = _decode_configs(body)
@@ -127,10 +127,10 @@ def _decode_settings(body: Body) -> Request:
         "tier": own_tier,
         "contents": "object" if isinstance(contents, Content) else None,
     }
-    members = members_without(body, *_TAKEN) | nested
+    members = members_without(body, *_READ_MEMBERS) | nested
     if tier is not None:
         del members["serviceTier"]
-    if declared is NULL:
+    if declared is NULL_TOOLS:
         members["tools"] = None
     native = keep(members, **notes)
     return Request(
@@ -145,12 +145,12 @@ def _decode_settings(body: Body) -> Request:
     )
 
 
-_TAKEN = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "labels", "store")
+_READ_MEMBERS = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "labels", "store")
 
 
-def _decode_configs(body: Body) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of `Request` in the two nested objects, and what is unknown inside them, under their names; so is an
-    object that was empty."""
+def _decode_configs(body: GeminiRequestBody) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Decode `generationConfig` and `toolConfig`: fields of `Request`, and the unknown members of each object under its
+    name. An empty object is kept too."""
     fields: dict[str, Any] = {}
     nested: dict[str, Any] = {}
     if (settings := body.generation_config) is not UNSET:
@@ -165,14 +165,15 @@ def _decode_configs(body: Body) -> tuple[dict[str, Any], dict[str, Any]]:
     return fields, nested
 
 
-def _decode_tier(own: Any) -> tuple[str | None, str | None]:
-    """The service tier, and its own spelling where writing it would give another. Unknown ones stay where they are."""
-    tier = _TIERS.get(own.lower()) if isinstance(own, str) else None
-    return tier, own if tier is not None and (tier == "auto" or own != _WIRE_TIERS[tier]) else None
+def _decode_tier(spelling: Any) -> tuple[str | None, str | None]:
+    """Decode the service tier, and its spelling if encoding would give another. (None, None) for an unknown tier."""
+    tier = _TIERS.get(spelling.lower()) if isinstance(spelling, str) else None
+    return tier, spelling if tier is not None and (tier == "auto" or spelling != _WIRE_TIERS[tier]) else None
 
 
 def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
-    """The labels, and whether they are such that the API would take only its own client's word for them."""
+    """Decode the labels. The second value is True if some do not have the form of a Google label: they go back as they
+    are, while such metadata of other clients is dropped."""
     if labels is UNSET:
         return None, None
     for key, value in labels.items():
@@ -185,8 +186,8 @@ def _is_label(key: str, value: str) -> bool:
     return _LABEL_KEY.fullmatch(key) is not None and _LABEL_VALUE.fullmatch(value) is not None
 
 
-def _decode_instruction(instruction: str | list[Part] | Instruction | UnsetType) -> tuple[Message, ...]:
-    """`systemInstruction`: a content, or, as some clients send it, a string, a list of parts or a lone part."""
+def _decode_instruction(instruction: str | list[Part] | SystemInstruction | UnsetType) -> tuple[Message, ...]:
+    """Decode `systemInstruction`: a content. Some clients send a string, a list of parts or a single part."""
     if instruction is UNSET:
         return ()
     try:
@@ -196,7 +197,7 @@ def _decode_instruction(instruction: str | list[Part] | Instruction | UnsetType)
         raise DecodeError(f"$.systemInstruction{where}", error.what) from None
 
 
-def _decode_system(instruction: str | list[Part] | Instruction) -> Message:
+def _decode_system(instruction: str | list[Part] | SystemInstruction) -> Message:
     if isinstance(instruction, str):
         return Message(role="system", content=(Text(text=instruction),), native={NAME: {"$instruction": "string"}})
     if isinstance(instruction, list):
@@ -231,27 +232,27 @@ def _decode_content(content: Content) -> Message:
     )
 
 
-def _with_pieces(messages: list[Message]) -> list[Message]:
-    """The messages, with a note on text of the model that may go on in the next part or content.
+def _mark_pieces(messages: list[Message]) -> list[Message]:
+    """Mark texts of the model that may continue in the next part or content with a note.
 
-    A chat of the JavaScript SDK keeps every chunk of a streamed answer as a content of its own, and other clients put
-    the parts of all chunks into one content. For other APIs such text is joined as it was cut, with nothing between.
+    A chat of the JavaScript SDK keeps every chunk of a streamed answer as a separate content. Other clients put the
+    parts of all chunks into one content. For other APIs, such texts are joined without a separator.
     """
     for at, message in enumerate(messages):
-        if message.role == "assistant" and (_is_assistants(messages, at) or _has_neighbours(message)):
-            messages[at] = _as_pieces(message)
+        if message.role == "assistant" and (_has_assistant_neighbor(messages, at) or _has_adjacent_texts(message)):
+            messages[at] = _mark_message_pieces(message)
     return messages
 
 
-def _is_assistants(messages: list[Message], at: int) -> bool:
-    """Does another message of the model stand before this one, or behind it?"""
+def _has_assistant_neighbor(messages: list[Message], at: int) -> bool:
+    """Is the message before or after this one also from the model?"""
     return (at > 0 and messages[at - 1].role == "assistant") or (
         at + 1 < len(messages) and messages[at + 1].role == "assistant"
     )
 
 
-def _has_neighbours(message: Message) -> bool:
-    """Do two texts, or two thoughts, stand side by side?"""
+def _has_adjacent_texts(message: Message) -> bool:
+    """Are two texts, or two thoughts, adjacent?"""
     before: type[Block] | None = None
     for block in message.content:
         kind = type(block)
@@ -261,26 +262,26 @@ def _has_neighbours(message: Message) -> bool:
     return False
 
 
-def _as_pieces(message: Message) -> Message:
-    return replace(message, content=tuple(_as_piece(block) for block in message.content))
+def _mark_message_pieces(message: Message) -> Message:
+    return replace(message, content=tuple(_mark_piece(block) for block in message.content))
 
 
-def _as_piece(block: Block) -> Block:
-    # The signature of a text is not demanded back, that of a thought is; anything else beside a text is a boundary.
+def _mark_piece(block: Block) -> Block:
+    # The API does not require the signature of a text back, but that of a thought. Any other member is a boundary.
     beside = native_of(block, NAME).keys() - {"thought"}
     if (isinstance(block, Text) and beside <= {"thoughtSignature"}) or (isinstance(block, Thinking) and not beside):
         return with_native(block, NAME, **{"$piece": True})
     return block
 
 
-# Writing
+# Encoding
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
     native = native_of(request, NAME)
-    leading = _leading_system(request)
+    leading = _count_leading_system(request)
     body: dict[str, Any] = {}
-    writer = _Writer(receipt)
+    writer = GeminiContentWriter(receipt)
     if leading:
         body["systemInstruction"] = writer.instruction(request.messages[:leading])
     messages = request.messages
@@ -301,23 +302,23 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         body |= _encode_tier(request, receipt)
     if request.store is not None:
         body["store"] = request.store
-    _report(request, receipt)
+    _report_unsupported(request, receipt)
     for key, value in native.items():
         if not key.startswith("$") and key not in body:
             body[key] = value
     return json.encode_document(body, used_up="contents")
 
 
-def _leading_system(request: Request) -> int:
-    """How many messages at the beginning are the system instruction."""
+def _count_leading_system(request: Request) -> int:
+    """The number of leading messages that form the system instruction."""
     for index, message in enumerate(request.messages):
         if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
             return index
     return len(request.messages)
 
 
-class _Writer:
-    """Messages to contents. It remembers the name of every call, for results that do not name their tool."""
+class GeminiContentWriter:
+    """Encodes messages as contents. Remembers the name of every call, for results that do not name their tool."""
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -335,9 +336,9 @@ class _Writer:
                 return parts
             case "part" if len(parts) == 1:
                 return parts[0]
-        rest = {key: value for message in messages for key, value in _own(message).items()}
+        rest = {key: value for message in messages for key, value in _own_members(message).items()}
         role = notes.get("$instruction_role")
-        return {**_shaped(parts, notes), **({"role": role} if role is not None else {}), **rest}
+        return {**_encode_shape(parts, notes), **({"role": role} if role is not None else {}), **rest}
 
     def content(self, message: Message, number: int) -> dict[str, Any]:
         parts = self._parts(message, number)
@@ -347,7 +348,7 @@ class _Writer:
         role = notes.get("$role")
         if role is None or _ROLES.get(role, role) != message.role:
             role = self._role(message, number)
-        return {**({"role": role} if role else {}), **_shaped(parts, notes), **_own(message)}
+        return {**({"role": role} if role else {}), **_encode_shape(parts, notes), **_own_members(message)}
 
     def _role(self, message: Message, number: int) -> str:
         role = message.role
@@ -361,14 +362,14 @@ class _Writer:
     def _parts(self, message: Message, number: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         for index, block in enumerate(message.content):
-            part = self._usual_part(block) or self._part(block, f"messages[{number}].content[{index}]")
+            part = self._encode_usual_part(block) or self._part(block, f"messages[{number}].content[{index}]")
             if part is not None:
                 parts.append(part)
         return parts
 
-    def _usual_part(self, block: Block) -> dict[str, Any] | None:
-        """The part of a block as nearly all are: a text, a call with an object, a result that is a text. None for
-        others, and where there is something to tell."""
+    def _encode_usual_part(self, block: Block) -> dict[str, Any] | None:
+        """Encode a plain text, a call with an object, or a result of one text: nearly all blocks. None for others, and
+        if the receipt needs a line."""
         if type(block) is Text:
             is_bare = not block.native and not block.citations and block.cache is None
             return {"text": block.text} if is_bare else None
@@ -418,7 +419,7 @@ class _Writer:
         if call.namespace is not None:
             self._receipt.loss(where, f"namespace {call.namespace}", "Gemini has no namespaces")
         args = json.object_of(call.arguments)
-        if args is None and not came_cut(call):
+        if args is None and not is_own_cut_call(call):
             why = f"{describe_bad_arguments(call.arguments)}; Gemini takes an object, so they stand in `_raw` as text"
             self._receipt.loss(where, "arguments", why)
             return encode_call(call, {"_raw": call.arguments})
@@ -434,14 +435,14 @@ class _Writer:
         return result.call_id or "unknown"
 
 
-def _shaped(parts: list[dict[str, Any]], notes: Any) -> dict[str, Any]:
+def _encode_shape(parts: list[dict[str, Any]], notes: Any) -> dict[str, Any]:
     shape = notes.get("$parts")
     if shape == "absent" and not parts:
         return {}
     return {"parts": parts[0] if shape == "object" and len(parts) == 1 else parts}
 
 
-def _own(message: Message) -> dict[str, Any]:
+def _own_members(message: Message) -> dict[str, Any]:
     return {key: value for key, value in native_of(message, NAME).items() if not key.startswith("$")}
 
 
@@ -463,10 +464,10 @@ def _encode_labels(request: Request, metadata: dict[str, str], receipt: Receipt)
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
-    tier, own = request.service_tier, native_of(request, NAME).get("$tier")
-    if own is not None and _TIERS[own.lower()] == tier:
-        return {"serviceTier": own}
-    if tier is None or tier == "auto":  # what the API does when it is not told
+    tier, spelling = request.service_tier, native_of(request, NAME).get("$tier")
+    if spelling is not None and _TIERS[spelling.lower()] == tier:
+        return {"serviceTier": spelling}
+    if tier is None or tier == "auto":  # the API's default
         return {}
     tier = _SAME_TIERS.get(tier, tier)
     if tier not in _WIRE_TIERS:
@@ -475,15 +476,15 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
     return {"serviceTier": _WIRE_TIERS[tier]}
 
 
-def _report(request: Request, receipt: Receipt) -> None:
-    """The fields that have no place on this wire."""
+def _report_unsupported(request: Request, receipt: Receipt) -> None:
+    """Report fields that this API does not have."""
     if request.parallel_tool_calls is False:
         receipt.loss("parallel_tool_calls", "parallel_tool_calls", _NO_SETTING)
-    for field, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
+    for field, value in zip(_UNSUPPORTED, _unsupported_of(request), strict=True):
         if value is not None:
             receipt.loss(field, field, _NO_SETTING)
 
 
 _NO_SETTING = "Gemini has no such setting"
-_ELSEWHERE = ("verbosity", "user", "cache")
-_elsewhere_of = attrgetter(*_ELSEWHERE)
+_UNSUPPORTED = ("verbosity", "user", "cache")
+_unsupported_of = attrgetter(*_UNSUPPORTED)

@@ -1,4 +1,4 @@
-"""Responses of `generateContent` <-> `Response`, and the pieces that streams share."""
+"""Responses of `generateContent` <-> `Response`, and functions that streams share."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.json import Decoder
 
 from toolglot.dialects.gemini.blocks import (
-    came_cut,
     decode_parts,
     encode_call,
     encode_media,
     encode_result,
     encode_text,
+    is_own_cut_call,
     keep,
     parts_shape,
 )
 from toolglot.dialects.gemini.errors import read_error
-from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average, read_logprobs, write_logprobs
+from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average_logprob, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.usage import decode_usage, encode_usage, tier_of
-from toolglot.dialects.gemini.wire import ANSWERS, Answer, Candidate, Content
+from toolglot.dialects.gemini.wire import ANSWERS, Candidate, Content, GeminiAnswer
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
@@ -89,73 +89,73 @@ _FINISH_OF_REASON: dict[StopReason, str] = {
 _LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
 
 
-# Reading
+# Decoding
 
 
 def decode_response(data: bytes) -> Response:
-    """A whole response.
+    """Decode a whole response.
 
     Raises:
-        DecodeError: it is not one.
-        UpstreamError: it is an error.
+        DecodeError: the document is not a response.
+        UpstreamError: the document is an error.
     """
     try:
         return _decode_answer(_read_answer(data))
     except (DecodeError, UnsoundError) as error:
-        json.decode_answer(data)  # what is wrong with the document itself is told first
+        json.decode_answer(data)  # errors of the JSON itself come first
         if isinstance(error, UnsoundError):
             raise DecodeError("$", "the document cannot be read") from None
         raise
 
 
-def _read_answer(data: bytes) -> Answer:
+def _read_answer(data: bytes) -> GeminiAnswer:
     try:
         answer = ANSWERS.read(data, factor=json.ANSWER_FACTOR)
     except DecodeError:
-        _refuse_error(json.decode_answer(data))
+        _raise_error(json.decode_answer(data))
         raise
     if answer.rest is not UNSET:
-        _refuse_error(as_json(answer))
+        _raise_error(as_json(answer))
     return answer
 
 
-def read_frame(data: bytes) -> Iterator[Answer]:
-    """The answers in one frame of a stream; some servers send several in an array.
+def read_frame(data: bytes) -> Iterator[GeminiAnswer]:
+    """Read the answers in one frame of a stream. Some servers send several in an array.
 
     Raises:
-        DecodeError: it is none.
-        UpstreamError: it is an error.
+        DecodeError: the frame is not an answer.
+        UpstreamError: the frame is an error.
     """
     try:
         answer = ANSWERS.read_frame(data)
     except DecodeError:
         value = json.decode_frame(data)
-        _refuse_error(value)
+        _raise_error(value)
         if not isinstance(value, list):
             raise
         for one in json.decode_typed(data, _LIST):
             yield ANSWERS.read_frame(bytes(one))
         return
     if answer.rest is not UNSET:
-        _refuse_error(as_json(answer))
+        _raise_error(as_json(answer))
     yield answer
 
 
 _LIST = Decoder(list[Raw])
 
 
-def _refuse_error(value: Any) -> None:
+def _raise_error(value: Any) -> None:
     if find_error(value) is not None:
         raise UpstreamError(read_error(value))
 
 
-def _decode_answer(answer: Answer) -> Response:
+def _decode_answer(answer: GeminiAnswer) -> Response:
     candidates, usage = answer.candidates, answer.usage_metadata
     rest = rest_of_answer(answer)
     for name, value in (("responseId", answer.response_id), ("modelVersion", answer.model_version)):
         if value == "":
             rest[name] = ""
-    feedback = blocked_prompt(rest.get("promptFeedback"))
+    feedback = decode_prompt_feedback(rest.get("promptFeedback"))
     if candidates is UNSET and usage in (UNSET, None) and rest.get("promptFeedback") is None:
         raise DecodeError("$.candidates", "a response needs candidates or promptFeedback")
     content: tuple[Block, ...] = ()
@@ -176,7 +176,7 @@ def _decode_answer(answer: Answer) -> Response:
     return Response(
         id=answer.response_id or "",
         model=answer.model_version or "",
-        created=created_at(answer.create_time),
+        created=parse_created_at(answer.create_time),
         content=content,
         stop=stop,
         usage=counted,
@@ -185,8 +185,8 @@ def _decode_answer(answer: Answer) -> Response:
     )
 
 
-def rest_of_answer(answer: Answer) -> dict[str, Any]:
-    """The members of an answer that have no field in the IR."""
+def rest_of_answer(answer: GeminiAnswer) -> dict[str, Any]:
+    """The members of an answer that the IR does not have."""
     rest = members_without(answer, "candidates", "usageMetadata", "responseId", "modelVersion")
     if answer.usage_metadata is None:
         rest["usageMetadata"] = None
@@ -196,7 +196,7 @@ def rest_of_answer(answer: Answer) -> dict[str, Any]:
 def _decode_candidate(
     candidate: Candidate, feedback: Stop | None
 ) -> tuple[tuple[Block, ...], Stop, dict[str, Any] | None, dict[str, Any]]:
-    """The blocks and the stop of a candidate, notes on its shape, and its other members."""
+    """Decode a candidate: its blocks, its stop, notes on its shape, and its other members."""
     rest = members_without(candidate, "content", "finishReason")
     blocks, notes = _decode_candidate_content(candidate.content, rest)
     if RESULT in rest:
@@ -207,7 +207,7 @@ def _decode_candidate(
     message = rest.get("finishMessage") if raw is not None or feedback is None else None
     if message is not None:
         del rest["finishMessage"]
-    stop = finish(raw, message, ToolCall in map(type, blocks), feedback)
+    stop = decode_stop(raw, message, ToolCall in map(type, blocks), feedback)
     if raw is None:
         notes["finish"] = "absent"
     elif raw != _encode_finish(stop):
@@ -222,7 +222,7 @@ def _decode_candidate(
 def _decode_candidate_content(
     content: Content | UnsetType, rest: dict[str, Any]
 ) -> tuple[tuple[Block, ...], dict[str, Any]]:
-    """The blocks, and notes on the shape. What is unknown goes to the rest of the candidate."""
+    """Decode the content: blocks, and notes on the shape. Unknown members go to `rest`."""
     if content is UNSET:
         return (), {"content": "absent"}
     try:
@@ -243,8 +243,10 @@ def _decode_candidate_content(
 def _take_logprobs(
     candidate: dict[str, Any], blocks: tuple[Block, ...]
 ) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
-    """The blocks with log probabilities on their first text, and the members that held them. What cannot be read, and
-    what there is no text for, stays with the candidate."""
+    """Move log probabilities from the candidate to the first text. Returns the blocks and the moved members.
+
+    They stay with the candidate if they are invalid or if there is no text.
+    """
     tokens = read_logprobs(candidate.get(RESULT))
     at = next((index for index, block in enumerate(blocks) if isinstance(block, Text)), None)
     if tokens is None or at is None:
@@ -254,12 +256,12 @@ def _take_logprobs(
 
 
 def encode_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
-    """The members of a candidate for the tokens of its text."""
-    return {AVERAGE: average(tokens), RESULT: write_logprobs(tokens)} if tokens else {}
+    """Encode the log probabilities of a candidate's text."""
+    return {AVERAGE: average_logprob(tokens), RESULT: write_logprobs(tokens)} if tokens else {}
 
 
-def finish(raw: str | None, message: str | None, called: bool, feedback: Stop | None = None) -> Stop:
-    """Why the model stopped. Gemini has no word for "waits for tools": that is told by the calls."""
+def decode_stop(raw: str | None, message: str | None, called: bool, feedback: Stop | None = None) -> Stop:
+    """Decode the reason why the model stopped. Gemini has no reason for tool calls: the calls themselves imply it."""
     if raw is None and feedback is not None:
         return feedback
     reason = FINISH.get(raw or "STOP", "other")
@@ -268,8 +270,8 @@ def finish(raw: str | None, message: str | None, called: bool, feedback: Stop | 
     return Stop(reason, raw, detail=message)
 
 
-def blocked_prompt(feedback: Any) -> Stop | None:
-    """The stop of a prompt that was refused before the model saw it."""
+def decode_prompt_feedback(feedback: Any) -> Stop | None:
+    """Decode the stop of a prompt that was blocked before the model saw it. None if it was not blocked."""
     reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
     if not isinstance(reason, str):
         return None
@@ -277,7 +279,7 @@ def blocked_prompt(feedback: Any) -> Stop | None:
     return Stop("filtered", reason, detail=message if isinstance(message, str) else None)
 
 
-# Writing
+# Encoding
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
@@ -292,7 +294,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     if response.usage is not None or (usage and notes.get("$usage") != "absent"):
         body["usageMetadata"] = usage
     created = None if "createTime" in notes else response.created
-    body |= identity(response.model or (request.model if request is not None else ""), response.id, created)
+    body |= identity_members(response.model or (request.model if request is not None else ""), response.id, created)
     for key, value in notes.items():
         if not key.startswith("$") and key not in body and key not in ("candidate", "otherCandidates"):
             body[key] = value
@@ -300,8 +302,10 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
 
 
 def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
-    """The parts of an answer as nearly all are, at once: texts and calls that can be run. None for others, and where
-    something is to be said of a block."""
+    """Encode an answer that has only plain texts and complete calls with valid arguments.
+
+    This is the fast path for nearly all answers. None if a block is of another form, or needs a line in the receipt.
+    """
     parts: list[dict[str, Any]] = []
     for block in content:
         if NAME in block.native:
@@ -319,16 +323,16 @@ def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
     return parts
 
 
-def created_at(text: Any) -> int | None:
-    """The time that `createTime` tells, in Unix seconds."""
+def parse_created_at(text: Any) -> int | None:
+    """Parse `createTime` to Unix seconds. None if it is invalid."""
     try:
         return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else None
     except (ValueError, OverflowError):
         return None
 
 
-def identity(model: str, response_id: str, created: int | None) -> dict[str, Any]:
-    """The members that name a response, as far as they are known."""
+def identity_members(model: str, response_id: str, created: int | None) -> dict[str, Any]:
+    """The model, id and creation time of a response, as far as they are known."""
     fields: dict[str, Any] = {}
     if model:
         fields["modelVersion"] = model
@@ -344,7 +348,7 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     notes, rest = own.get("$candidate", {}), own.get("candidate", {})
     if not notes and not rest and (plain := _encode_plain(response.content)) is not None:
         return {"content": {"parts": plain, "role": "model"}, **encode_stop(response.stop), "index": 0}
-    blocks = tuple(_with_gaps(response.content, receipt))
+    blocks = tuple(_separate_messages(response.content, receipt))
     parts = [
         part
         for index, block in enumerate(blocks)
@@ -367,25 +371,28 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     }
 
 
-GAP_WHY = "Gemini's clients put all text of an answer together; a blank line stands where another message began"
+SEPARATOR_REASON = (
+    "Gemini's clients put all text of an answer together; a blank line stands where another message began"
+)
 
 
-def _with_gaps(content: tuple[Block, ...], receipt: Receipt) -> Iterator[Block]:
-    said = ""
+def _separate_messages(content: tuple[Block, ...], receipt: Receipt) -> Iterator[Block]:
+    """Insert a blank line before texts that begin a new message."""
+    before = ""
     for index, block in enumerate(content):
         if isinstance(block, Text):
-            if block.new_message and (gap := separator_between(said, block.text)):
-                receipt.note(f"content[{index}]", "text apart from the text before", GAP_WHY)
+            if block.new_message and (gap := separator_between(before, block.text)):
+                receipt.note(f"content[{index}]", "text apart from the text before", SEPARATOR_REASON)
                 citations = tuple([shift_span(citation, len(gap)) for citation in block.citations])
                 yield replace(block, text=gap + block.text, citations=citations)
-                said = block.text
+                before = block.text
                 continue
-            said = block.text or said
+            before = block.text or before
         yield block
 
 
 def _citations_in_answer(blocks: tuple[Block, ...]) -> list[Citation]:
-    """Citations with spans in the whole text of the answer."""
+    """All citations, with spans relative to the whole text of the answer."""
     citations: list[Citation] = []
     length = 0
     for block in blocks:
@@ -396,7 +403,7 @@ def _citations_in_answer(blocks: tuple[Block, ...]) -> list[Citation]:
 
 
 def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
-    """`finishReason`, unless the note says that there was none, and the explanation."""
+    """Encode `finishReason`, unless it is noted as absent, and `finishMessage`."""
     fields = {}
     if noted != "absent":
         fields["finishReason"] = stop.raw if noted is not None and noted == stop.raw else _encode_finish(stop)
@@ -406,19 +413,19 @@ def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
 
 
 def _encode_finish(stop: Stop) -> str:
-    """The wire's own word where it is Gemini's, else the nearest one."""
+    """The original reason if it is one of Gemini's, else the nearest one."""
     usual = _FINISH_OF_REASON[stop.reason]
     raw = stop.raw
     if raw is None:
         return usual
     if raw in FINISH:
         return raw if FINISH[raw] == FINISH.get(usual) else usual
-    # A reason that is newer than this table is one of ours when it is spelt like one.
+    # A reason that is newer than this table counts as Gemini's if it is spelled like one.
     return raw if stop.reason == "other" and raw.isupper() else usual
 
 
 def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    """One part of an answer; None, with a line in the receipt, for what Gemini cannot say."""
+    """Encode one part of an answer. None, with a line in the receipt, if Gemini has no part for the block."""
     match block:
         case Text() | Refusal():
             return encode_text(block)
@@ -428,8 +435,8 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
                 return None
             return encode_text(block)
         case ToolCall():
-            args = json.object_of(block.arguments) if block.complete or came_cut(block) else None
-            if args is None and not came_cut(block):
+            args = json.object_of(block.arguments) if block.complete or is_own_cut_call(block) else None
+            if args is None and not is_own_cut_call(block):
                 why = f"{describe_bad_arguments(block.arguments)}; it is shown as text"
                 receipt.loss(where, f"call of {block.name}", why)
                 return {"text": show_bad_call(block.name, block.arguments)}
@@ -447,7 +454,7 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
 
 
 def encode_citations(citations: list[Citation], receipt: Receipt) -> dict[str, Any]:
-    """`citationMetadata` for citations that have a URL."""
+    """Encode `citationMetadata` for the citations that have a URL."""
     sources: list[dict[str, Any]] = []
     for citation in citations:
         if citation.url is None:

@@ -1,8 +1,8 @@
 """The `response` object of a functionResponse <-> the text of a tool result.
 
-The API treats two members of that object specially: `output` is the result, `error` says that the call failed; any
-other object is the result as a whole. Clients wrap their results in many more ways, and the shape they chose is kept
-as a note only where the plain rule of `write_response` would choose another.
+The API treats two members of that object specially: `output` is the result, `error` marks a failed call. Any other
+object is the whole result. Clients wrap results in many more ways; a note keeps the client's shape if it differs from
+the default of `write_response`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ResponseShape = Literal["output", "output_json", "error", "error_json", "object"
 
 
 def read_response(response: dict[str, Any] | None) -> tuple[str | None, bool | None, ResponseShape]:
-    """The text of a result (None when there is none), whether it is an error, and the shape it had."""
+    """Read the text of a result (None if absent), whether it is an error, and its shape."""
     if response is None:
         return None, None, "absent"
     if not response:
@@ -32,14 +32,14 @@ def read_response(response: dict[str, Any] | None) -> tuple[str | None, bool | N
 
 
 def usual_shape(text: str | None, is_error: bool | None) -> ResponseShape:
-    """How a result is written when nobody noted otherwise."""
+    """The shape of a result without a note."""
     if is_error:
         return "error"
     return "object" if text is not None and _stands_alone(text) else "output"
 
 
 def write_response(text: str | None, is_error: bool | None, noted: str | None) -> dict[str, Any] | None:
-    """The `response` object; None when the note says that there was none."""
+    """Write the `response` object. None if the note says that it was absent."""
     if noted is None and text and not is_error and not _stands_alone(text):
         return {"output": text}
     shape = noted if noted is not None and _still_fits(noted, text, is_error) else usual_shape(text, is_error)
@@ -55,7 +55,7 @@ def write_response(text: str | None, is_error: bool | None, noted: str | None) -
 
 
 def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
-    """Whether a result still has the shape that was noted: a pass may have changed it since."""
+    """Does the result still fit the noted shape? A pass may have changed it."""
     if noted.startswith("error") != bool(is_error):
         return False
     if noted in ("absent", "empty"):
@@ -68,7 +68,7 @@ def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Whether this text is a JSON object that can be the whole response."""
+    """Is this text a JSON object that can be the whole response?"""
     if not text.lstrip().startswith("{"):
         return False
     value = _parse(text)
@@ -86,7 +86,7 @@ def _parse(text: str) -> Any:
 
 
 def _has_ref(value: Any) -> bool:
-    """Whether `$ref` is a key anywhere inside: the API takes it for a reference and refuses the request."""
+    """Is `$ref` a key at any level? The API treats it as a reference and refuses the request."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -1,8 +1,8 @@
-"""JSON Schema reduced to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
+"""Reduces JSON Schema to the OpenAPI subset that older Gemini endpoints accept in `parameters`.
 
-Such an endpoint refuses the whole request for one unknown keyword. So: what has an equivalent is rewritten, what has
-none is said in the description, where the model still reads it, and what cannot be kept at all is told in the receipt.
-Current endpoints take the schema as it is in `parametersJsonSchema`; nothing here runs for them.
+Such an endpoint refuses the whole request for one unknown keyword. Keywords with an equivalent are rewritten. Others
+move to the description, where the model still reads them. The receipt reports whatever cannot be kept at all. Current
+endpoints accept any schema in `parametersJsonSchema`; this module is not used for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 
 _MAX_NODES = 4000
-"""References are written out, so a small schema can unfold without end; past this many nodes they are cut."""
+"""References are expanded, so a small schema can grow without limit; it is cut after this many nodes."""
 _MAX_DEPTH = 60
 _TOO_MUCH = "the schema goes deeper than can be written out"
 _MAX_COUNT = 2**63 - 1
@@ -70,22 +70,22 @@ _HINTED = (
     "writeOnly",
     "deprecated",
 )
-"""Keywords without an equivalent that mean something to the reader of a description."""
+"""Keywords without an equivalent that are useful in a description."""
 
 _INDEX = re.compile(r"[0-9]{1,9}")
 _PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 _ANYTHING = ("STRING", "NUMBER", "BOOLEAN")
-"""An untyped value: these endpoints want a type everywhere, and an object type needs properties."""
+"""The types of an untyped value: these endpoints require a type everywhere, and an object type needs properties."""
 
 
-def openapi_schema(schema: Any, where: str, receipt: Receipt) -> dict[str, Any]:
-    """The schema in the OpenAPI subset. `where` is its path in the request."""
-    return _Reduction(schema, receipt).reduce(schema, where, ())
+def reduce_schema(schema: Any, where: str, receipt: Receipt) -> dict[str, Any]:
+    """Reduce a schema to the OpenAPI subset. `where` is its path in the request."""
+    return OpenApiReducer(schema, receipt).reduce(schema, where, ())
 
 
-class _Reduction:
-    """One schema being reduced: its root, for references, and how much has been written."""
+class OpenApiReducer:
+    """Reduces one schema. Keeps its root, for references, and the number of nodes so far."""
 
     def __init__(self, root: Any, receipt: Receipt) -> None:
         self._root = root
@@ -95,35 +95,35 @@ class _Reduction:
     def reduce(self, schema: Any, where: str, refs: tuple[str, ...], depth: int = 0) -> dict[str, Any]:
         self._nodes += 1
         if not isinstance(schema, dict):
-            return _anything(["nothing is allowed here"] if schema is False else [])
+            return _any_value(["nothing is allowed here"] if schema is False else [])
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             return self._cut(where, _TOO_MUCH)
         hints: list[str] = []
-        schema, refs = self._resolve(schema, where, refs, hints)
-        schema, refs = self._merge_all(schema, where, refs, hints)
-        types, nullable = _types(schema)
-        if branches := _branches(schema):
-            result = self._choice(schema, branches, where, refs, depth, hints)
+        schema, refs = self._resolve_reference(schema, where, refs, hints)
+        schema, refs = self._merge_all_of(schema, where, refs, hints)
+        types, nullable = _allowed_types(schema)
+        if branches := _find_branches(schema):
+            result = self._reduce_branches(schema, branches, where, refs, depth, hints)
         elif len(types) > 1:
-            result = {"anyOf": [self._typed(kind, schema, where, refs, depth, hints) for kind in types]}
+            result = {"anyOf": [self._reduce_type(kind, schema, where, refs, depth, hints) for kind in types]}
         elif types:
-            result = self._typed(types[0], schema, where, refs, depth, hints)
+            result = self._reduce_type(types[0], schema, where, refs, depth, hints)
         else:
-            result = _anything([])
+            result = _any_value([])
         self._keep_common(schema, result, where, hints)
         if nullable or result.get("nullable"):
             result["nullable"] = True
-        return _described(result, schema.get("description"), hints)
+        return _add_description(result, schema.get("description"), hints)
 
     # References and combinations
 
-    def _resolve(
+    def _resolve_reference(
         self, schema: dict[str, Any], where: str, refs: tuple[str, ...], hints: list[str]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The schema with its reference written out; keywords beside the reference win."""
+        """Expand the reference of a schema. Keywords next to the reference win."""
         while isinstance(ref := schema.get("$ref"), str):
             beside = {key: value for key, value in schema.items() if key != "$ref"}
-            target = self._target(ref)
+            target = self._find_target(ref)
             if ref in refs or not isinstance(target, dict) or len(refs) > _MAX_DEPTH:
                 why = "a schema cannot contain itself here" if ref in refs else "the reference leads nowhere"
                 self._receipt.loss(where, f"$ref {ref}", why)
@@ -133,7 +133,7 @@ class _Reduction:
             schema = {**target, **beside}
         return schema, refs
 
-    def _target(self, ref: str) -> Any:
+    def _find_target(self, ref: str) -> Any:
         if not ref.startswith("#"):
             return None
         node = self._root
@@ -147,10 +147,10 @@ class _Reduction:
                 return None
         return node
 
-    def _merge_all(
+    def _merge_all_of(
         self, schema: dict[str, Any], where: str, refs: tuple[str, ...], hints: list[str]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """`allOf` written into the schema itself. Where two say different things, the second becomes a hint."""
+        """Merge `allOf` into the schema itself. If two members conflict, the second becomes a hint."""
         members = schema.get("allOf")
         if not isinstance(members, list):
             return schema, refs
@@ -163,15 +163,15 @@ class _Reduction:
             if self._nodes > _MAX_NODES:
                 self._receipt.loss(where, "part of the schema", _TOO_MUCH)
                 break
-            resolved, inner = self._resolve(member, where, refs, hints)
+            resolved, inner = self._resolve_reference(member, where, refs, hints)
             if len(inner) <= _MAX_DEPTH:
-                resolved, inner = self._merge_all(resolved, where, inner, hints)
+                resolved, inner = self._merge_all_of(resolved, where, inner, hints)
             seen = (*seen, *(ref for ref in inner if ref not in seen))
             for key, value in resolved.items():
                 _merge(merged, key, value, hints)
         return merged, seen
 
-    def _choice(
+    def _reduce_branches(
         self,
         schema: dict[str, Any],
         branches: list[Any],
@@ -180,14 +180,14 @@ class _Reduction:
         depth: int,
         hints: list[str],
     ) -> dict[str, Any]:
-        """`anyOf` and `oneOf`; a branch for null becomes `nullable`, a lone branch the schema itself."""
+        """Reduce `anyOf` and `oneOf`. A branch for null becomes `nullable`, a single branch the schema itself."""
         real = [branch for branch in branches if not _is_null(branch)]
         nullable = len(real) < len(branches)
         beside = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "description", "title")}
         if len(real) == 1 and isinstance(real[0], dict):
             result = self.reduce({**beside, **real[0]}, where, refs, depth + 1)
         elif not real:
-            result = _anything([])
+            result = _any_value([])
         else:
             result = {"anyOf": [self.reduce(branch, f"{where}.anyOf", refs, depth + 1) for branch in real]}
             if isinstance(beside.get("properties"), dict):
@@ -198,16 +198,16 @@ class _Reduction:
 
     # One type
 
-    def _typed(
+    def _reduce_type(
         self, kind: str, schema: dict[str, Any], where: str, refs: tuple[str, ...], depth: int, hints: list[str]
     ) -> dict[str, Any]:
         result: dict[str, Any] = {"type": kind}
         if kind == "OBJECT":
-            self._object(schema, result, where, refs, depth, hints)
+            self._reduce_object(schema, result, where, refs, depth, hints)
         elif kind == "ARRAY":
-            result["items"] = self._items(schema, where, refs, depth, hints)
-        self._bounds(kind, schema, result, hints)
-        self._enum(kind, schema, result, where, hints)
+            result["items"] = self._reduce_items(schema, where, refs, depth, hints)
+        self._add_bounds(kind, schema, result, hints)
+        self._add_enum(kind, schema, result, where, hints)
         form = schema.get("format")
         if isinstance(form, str):
             if form in _FORMATS.get(kind, ()):
@@ -216,7 +216,7 @@ class _Reduction:
                 hints.append(f"format: {form}")
         return result
 
-    def _object(
+    def _reduce_object(
         self,
         schema: dict[str, Any],
         result: dict[str, Any],
@@ -240,7 +240,7 @@ class _Reduction:
         if isinstance(extra, dict) and extra:
             hints.append(f"additionalProperties: {json.encode_text(extra)}")
 
-    def _items(
+    def _reduce_items(
         self, schema: dict[str, Any], where: str, refs: tuple[str, ...], depth: int, hints: list[str]
     ) -> dict[str, Any]:
         items, prefix = schema.get("items"), schema.get("prefixItems")
@@ -251,7 +251,7 @@ class _Reduction:
             items = prefix[0] if len(prefix) == 1 else {"anyOf": prefix}
         return self.reduce(items if items is not None else True, f"{where}.items", refs, depth + 1)
 
-    def _bounds(self, kind: str, schema: dict[str, Any], result: dict[str, Any], hints: list[str]) -> None:
+    def _add_bounds(self, kind: str, schema: dict[str, Any], result: dict[str, Any], hints: list[str]) -> None:
         for key, bound, step, words in (
             ("exclusiveMinimum", "minimum", 1, "greater than"),
             ("exclusiveMaximum", "maximum", -1, "less than"),
@@ -276,7 +276,9 @@ class _Reduction:
                 else:
                     hints.append(f"{key}: {value}")
 
-    def _enum(self, kind: str, schema: dict[str, Any], result: dict[str, Any], where: str, hints: list[str]) -> None:
+    def _add_enum(
+        self, kind: str, schema: dict[str, Any], result: dict[str, Any], where: str, hints: list[str]
+    ) -> None:
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if not isinstance(values, list) or not values:
             return
@@ -295,7 +297,7 @@ class _Reduction:
         if len(real) < len(values):
             result["nullable"] = True
 
-    # What every type has
+    # Keywords of every type
 
     def _keep_common(self, schema: dict[str, Any], result: dict[str, Any], where: str, hints: list[str]) -> None:
         for key in _KEPT:
@@ -311,15 +313,15 @@ class _Reduction:
         return {"type": "OBJECT"}
 
 
-def _types(schema: dict[str, Any]) -> tuple[list[str], bool]:
-    """The types that a schema allows, guessed from its keywords when it names none, and whether null is one."""
+def _allowed_types(schema: dict[str, Any]) -> tuple[list[str], bool]:
+    """The types that a schema allows, or else the type that its keywords imply; and whether null is allowed."""
     named = schema.get("type")
     names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     types = [name.upper() for name in names if isinstance(name, str)]
     nullable = "NULL" in types
     real = [name for name in dict.fromkeys(types) if name in _KEYWORDS_OF_TYPE]
     values = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(values, list) and values and len(real) != 1:  # the values tell more than several types do
+    if isinstance(values, list) and values and len(real) != 1:  # the values are more precise than several types
         return [_type_of_values([value for value in values if value is not None])], nullable or None in values
     if real or nullable:
         return real, nullable
@@ -339,7 +341,7 @@ def _type_of_values(values: list[Any]) -> str:
     return "STRING"
 
 
-def _branches(schema: dict[str, Any]) -> list[Any]:
+def _find_branches(schema: dict[str, Any]) -> list[Any]:
     for key in ("anyOf", "oneOf"):
         if isinstance(schema.get(key), list) and schema[key]:
             return list(schema[key])
@@ -363,11 +365,11 @@ def _merge(merged: dict[str, Any], key: str, value: Any, hints: list[str]) -> No
         hints.append(f"{key}: {json.encode_text(value)}")
 
 
-def _anything(hints: list[str]) -> dict[str, Any]:
-    return _described({"anyOf": [{"type": kind} for kind in _ANYTHING]}, None, hints)
+def _any_value(hints: list[str]) -> dict[str, Any]:
+    return _add_description({"anyOf": [{"type": kind} for kind in _ANYTHING]}, None, hints)
 
 
-def _described(result: dict[str, Any], description: Any, hints: list[str]) -> dict[str, Any]:
+def _add_description(result: dict[str, Any], description: Any, hints: list[str]) -> dict[str, Any]:
     own = description if isinstance(description, str) else result.get("description", "")
     text = " ".join(filter(None, (own, f"({'; '.join(hints)})" if hints else "")))
     if text:

@@ -29,7 +29,7 @@ _SETTINGS = {
     "seed": "seed",
     "logprobs": "responseLogprobs",
 }
-"""Fields of the IR, and the members that say the same."""
+"""Fields of the IR -> members of `generationConfig`."""
 _settings_of = attrgetter(*_SETTINGS)
 _FIELDS = {member: name for name, member in _SETTINGS.items()}
 
@@ -38,7 +38,7 @@ _LEVELS = frozenset({"minimal", "low", "medium", "high"})
 
 
 def decode_settings(config: GenerationConfig, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of `Request` that stand in `generationConfig`, and the members that have no field."""
+    """Decode `generationConfig`: fields of `Request`, and the members without a field."""
     rest = members_without(config, "thinkingConfig")
     fields = {_FIELDS[key]: rest.pop(key) for key in _FIELDS.keys() & rest.keys() if rest[key] is not None}
     if rest.get("stopSequences"):
@@ -51,7 +51,7 @@ def decode_settings(config: GenerationConfig, where: str) -> tuple[dict[str, Any
 
 
 def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The members of `generationConfig` that the IR holds."""
+    """Encode the members of `generationConfig` that the IR has."""
     settings = zip(_SETTINGS.values(), _settings_of(request), strict=True)
     members: dict[str, Any] = {key: value for key, value in settings if value is not None}
     if request.stop:
@@ -68,11 +68,11 @@ def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
 
 
 def _decode_format(config: dict[str, Any], where: str) -> ResponseFormat | None:
-    """The format of the answer; its members are taken out of `config`."""
+    """Decode the response format, and remove its members from `config`."""
     mime = config.get("responseMimeType")
     if mime is not None and not (isinstance(mime, str) and mime in _FORMATS):
-        return None  # text/x.enum and whatever comes next: nothing that another API has a word for
-    # The Python SDK once wrote its field of JSON Schema with an underscore.
+        return None  # text/x.enum and future types, which no other API has
+    # Older versions of the Python SDK write the JSON Schema member with an underscore.
     plain = "_responseJsonSchema" if config.get("_responseJsonSchema") is not None else "responseJsonSchema"
     names = plain, "responseSchema"
     schemas = config.get(plain), config.get("responseSchema")

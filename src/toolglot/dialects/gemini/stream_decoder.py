@@ -1,8 +1,8 @@
 """Streams of `streamGenerateContent` -> events.
 
-Every frame is a whole response fragment. Text comes in increments, so neighbouring text parts of one kind are one
-block; a signature belongs to the part it stands on and therefore ends that block. Calls come whole, or, from Vertex,
-in pieces (see `partial`). The reason for the end may come before the last usage, so `Finish` waits for the peer's end.
+Every frame is a response fragment. Text comes in increments, so adjacent text parts of one kind form one block. A
+signature belongs to its own part, so it ends the block. Calls come whole, or, from Vertex, in pieces (see
+`partial_arguments`). The finish reason may come before the last usage, so `Finish` waits for the end of the stream.
 """
 
 from __future__ import annotations
@@ -13,23 +13,29 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.gemini.blocks import (
+    add_nested_rest,
     decode_part,
     keep,
-    members_beside,
+    other_members,
     partial_args,
     rest_of_call,
-    with_rest,
-    written_arguments,
+    whole_arguments,
 )
-from toolglot.dialects.gemini.frames import FrameReader
+from toolglot.dialects.gemini.frames import GeminiFrameReader
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
-from toolglot.dialects.gemini.metadata import Metadata
+from toolglot.dialects.gemini.metadata import CandidateMetadata
 from toolglot.dialects.gemini.native import NAME
-from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
-from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish, read_frame, rest_of_answer
+from toolglot.dialects.gemini.partial_arguments import GeminiOpenCall, GeminiOpenCalls
+from toolglot.dialects.gemini.response import (
+    decode_prompt_feedback,
+    decode_stop,
+    parse_created_at,
+    read_frame,
+    rest_of_answer,
+)
 from toolglot.dialects.gemini.stream_frames import text_frame
 from toolglot.dialects.gemini.usage import UsageReports, tier_of
-from toolglot.dialects.gemini.wire import Answer, Candidate, FunctionCall, Part
+from toolglot.dialects.gemini.wire import Candidate, GeminiAnswer, GeminiFunctionCall, Part
 from toolglot.errors import ApiError, DecodeError, UpstreamError, expected, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, native_of
@@ -43,17 +49,17 @@ _THOUGHT: Native = {NAME: {"thought": True}}
 _TEXT_MEMBERS = ("text", "thought", "thoughtSignature")
 _FLAG = (bool, UnsetType, type(None))
 _MAX_MEMBERS = 10_000
-"""Of the response itself; no server of good will has more than a handful."""
+"""The limit for top-level members of the response. Real servers send only a few."""
 
 
-def _read_answers(raw: bytes) -> list[Answer]:
+def _read_answers(raw: bytes) -> list[GeminiAnswer]:
     return list(read_frame(raw))
 
 
 class GeminiStreamDecoder:
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
-        self._frames = FrameReader()
+        self._frames = GeminiFrameReader()
         self._events: list[Event] = []
         self._started = False
         self._ended = False
@@ -61,15 +67,15 @@ class GeminiStreamDecoder:
         self._text: type[Text] | type[Thinking] | None = None  # the kind of text block that is open
         self._text_index = 0
         self._text_native: dict[str, Any] = {}
-        self._logprobs: list[TokenLogprob] = []  # that no text has yet
-        self._calls = OpenCalls()
+        self._logprobs: list[TokenLogprob] = []  # tokens that are not yet attached to a text
+        self._calls = GeminiOpenCalls()
         self._called = False
-        self._whole_calls: dict[str, bytes] = {}  # digests of calls that came whole, by their ids
+        self._whole_calls: dict[str, bytes] = {}  # digests of calls that came whole, by id
         self._finish: str | None = None
-        self._finishes = 0  # how many frames told a reason for the end
-        self._message: str | None = None
+        self._finishes = 0  # number of frames with a finish reason
+        self._finish_message: str | None = None
         self._usage = UsageReports()
-        self._candidate = Metadata(receipt)
+        self._candidate = CandidateMetadata(receipt)
         self._rest: dict[str, Any] = {}
         self._halves = SurrogateJoiner()
 
@@ -78,7 +84,7 @@ class GeminiStreamDecoder:
             return []
         for document in self._frames.feed(data):
             try:
-                self._document(document)
+                self._read_document(document)
             except DecodeError as error:
                 self._fault(unreadable(error))
         if self._frames.problem is not None:
@@ -90,7 +96,7 @@ class GeminiStreamDecoder:
             return []
         try:
             for document in self._frames.close():
-                self._document(document)
+                self._read_document(document)
         except DecodeError as error:
             if not self.settled:
                 self._fault(truncated(str(error)))
@@ -103,8 +109,8 @@ class GeminiStreamDecoder:
     @property
     def settled(self) -> bool:
         if self._finish is None:
-            return blocked_prompt(self._rest.get("promptFeedback")) is not None
-        # Servers of older models tell a reason in every frame, and say nothing by it.
+            return decode_prompt_feedback(self._rest.get("promptFeedback")) is not None
+        # Servers of older models send a finish reason in every frame; it means nothing there.
         return self._finishes == 1
 
     def _drain(self) -> list[Event]:
@@ -118,22 +124,22 @@ class GeminiStreamDecoder:
 
     # Frames
 
-    def _document(self, raw: bytes) -> None:
-        if self._ended or self._text_frame(raw):
+    def _read_document(self, raw: bytes) -> None:
+        if self._ended or self._read_text_frame(raw):
             return
-        if raw.strip() == b"[DONE]":  # not the API's, but of some proxies
+        if raw.strip() == b"[DONE]":  # some proxies send it, not the API
             return
         try:
             for answer in self._halves.read(raw, _read_answers):
-                self._answer(answer)
+                self._read_answer(answer)
         except UpstreamError as error:
             self._fault(error.error)
         except DecodeError:
-            json.decode_frame(raw)  # what is wrong with the frame itself is told first
+            json.decode_frame(raw)  # errors of the JSON itself come first
             raise
 
-    def _text_frame(self, raw: bytes) -> bool:
-        """Whether this frame held text and nothing else; then it has been read."""
+    def _read_text_frame(self, raw: bytes) -> bool:
+        """Read a frame that has only text. Returns False for other frames, which are left unread."""
         text = text_frame(raw)
         if text is None:
             return False
@@ -142,15 +148,15 @@ class GeminiStreamDecoder:
         if text.createTime:
             self._rest["createTime"] = text.createTime
         for part in text.candidates[0].content.parts:
-            self._grow(Thinking if part.thought else Text, part.text, {})
+            self._add_text(Thinking if part.thought else Text, part.text, {})
         return True
 
     def _start(self, response_id: str, model: str, created: Any) -> None:
         if not self._started:
             self._started = True
-            self._events.append(Start(id=response_id, model=model, created=created_at(created)))
+            self._events.append(Start(id=response_id, model=model, created=parse_created_at(created)))
 
-    def _answer(self, answer: Answer) -> None:
+    def _read_answer(self, answer: GeminiAnswer) -> None:
         self._start(answer.response_id or "", answer.model_version or "", answer.create_time)
         if answer.usage_metadata is not UNSET and answer.usage_metadata is not None:
             self._usage.add(answer.usage_metadata)
@@ -169,7 +175,7 @@ class GeminiStreamDecoder:
     def _read_candidate(self, candidate: Candidate, where: str) -> None:
         self._finish = candidate.finish_reason or self._finish
         self._finishes += bool(candidate.finish_reason)
-        self._message = candidate.finish_message or self._message
+        self._finish_message = candidate.finish_message or self._finish_message
         rest = members_without(candidate, "content", "finishReason", "finishMessage")
         if rest.get("index") == 0:
             del rest["index"]
@@ -183,48 +189,48 @@ class GeminiStreamDecoder:
         for index, part in enumerate(parts if isinstance(parts, list) else () if parts is UNSET else (parts,)):
             place = f"{where}.content.parts[{index}]"
             try:
-                self._part(part, place)
+                self._read_part(part, place)
             except DecodeError as error:
                 raise DecodeError(place + error.where, error.what) from None
 
     def _take_logprobs(self, candidate: dict[str, Any]) -> None:
-        """They go with the text of their frame. What cannot be read stays with the candidate."""
+        """Collect log probabilities for the text of their frame. Invalid ones stay with the candidate."""
         if (tokens := read_logprobs(candidate.get(RESULT))) is not None:
             del candidate[RESULT]
-            candidate.pop(AVERAGE, None)  # of the tokens of this frame
+            candidate.pop(AVERAGE, None)  # the average over the tokens of this frame
             self._logprobs += tokens
 
-    def _taken_logprobs(self) -> tuple[TokenLogprob, ...]:
+    def _drain_logprobs(self) -> tuple[TokenLogprob, ...]:
         tokens = tuple(self._logprobs)
         self._logprobs.clear()
         return tokens
 
     # Parts
 
-    def _part(self, part: Part, where: str) -> None:
-        """One part. Paths of its errors are relative to it."""
+    def _read_part(self, part: Part, where: str) -> None:
+        """Read one part. Error paths are relative to it."""
         if (call := part.function_call) is not UNSET:
-            self._function_call(part, call, where)
+            self._read_call(part, call, where)
             return
         if part.text is not UNSET and not members_without(part, *_TEXT_MEMBERS):
-            self._text_part(part, part.text)
+            self._read_text_part(part, part.text)
             return
         block = decode_part(part)
         if isinstance(block, (Text, Thinking)):
-            self._grow(type(block), block.text, dict(native_of(block, NAME)))
+            self._add_text(type(block), block.text, dict(native_of(block, NAME)))
             return
         self._close_text()
         self._open(block)
         self._events.append(Close(index=self._next - 1))
 
-    def _text_part(self, part: Part, text: str) -> None:
-        """The usual case, without the detour over a block."""
+    def _read_text_part(self, part: Part, text: str) -> None:
+        """Read a plain text part: the usual case, without building a block."""
         signature = part.thought_signature
         native = {} if signature is UNSET or signature is None else {"thoughtSignature": signature}
-        self._grow(Thinking if part.thought is True else Text, text, native)
+        self._add_text(Thinking if part.thought is True else Text, text, native)
 
-    def _grow(self, kind: type[Text] | type[Thinking], text: str, native: dict[str, Any]) -> None:
-        """Text for the open block of this kind, or for a new one."""
+    def _add_text(self, kind: type[Text] | type[Thinking], text: str, native: dict[str, Any]) -> None:
+        """Add text to the open block of this kind, or to a new one."""
         native.pop("$text", None)
         if self._text is not kind:
             if not text and not native:
@@ -233,7 +239,7 @@ class GeminiStreamDecoder:
             self._text, self._text_index = kind, self._next
             self._open(Text(text="") if kind is Text else Thinking(native=_THOUGHT))
         if text:
-            tokens = self._taken_logprobs() if kind is Text and self._logprobs else ()
+            tokens = self._drain_logprobs() if kind is Text and self._logprobs else ()
             self._events.append(Delta(self._text_index, text, tokens))
         if native:
             self._text_native.update(native)
@@ -247,70 +253,70 @@ class GeminiStreamDecoder:
     def _close_text(self) -> None:
         if self._text is not None:
             native: Native = {NAME: self._text_native} if self._text_native else {}
-            tokens = self._taken_logprobs() if self._text is Text else ()
+            tokens = self._drain_logprobs() if self._text is Text else ()
             self._events.append(Close(index=self._text_index, logprobs=tokens, native=native))
             self._text, self._text_native = None, {}
 
     # Calls
 
-    def _function_call(self, part: Part, call: FunctionCall, where: str) -> None:
+    def _read_call(self, part: Part, call: GeminiFunctionCall, where: str) -> None:
         self._close_text()
         call_id, name = call.id or "", call.name or ""
         goes_on = call.will_continue is True
         if type(call.will_continue) not in _FLAG:  # this may be the first piece of many
             raise expected(".functionCall.willContinue", "a boolean", call.will_continue)
-        pieces, args = call.partial_args or [], written_arguments(call)
+        pieces, args = call.partial_args or [], whole_arguments(call)
         if not pieces and partial_args(call):
             raise DecodeError(".functionCall.partialArgs", "these are no pieces of arguments")
-        opened = self._calls.continued(call_id, name, whole=args is not None)
+        opened = self._calls.find_continued(call_id, name, whole=args is not None)
         if opened is None and call_id and args is not None and not goes_on:
-            beside = json.encode(members_beside(part, "functionCall"))
+            beside = json.encode(other_members(part, "functionCall"))
             if self._is_repeated(call_id, b"\0".join((name.encode(), bytes(args), beside)), where):
                 return
         if opened is not None:
-            opened.native.update(members_beside(part, "functionCall"))
+            opened.native.update(other_members(part, "functionCall"))
         elif name:
             opened = self._open_call(call_id, name, part, call)
         elif args is None and not pieces:
-            return  # the end of a call that is over already
+            return  # the end of a call that has already ended
         else:
             raise DecodeError(".functionCall.name", "a call without a name")
-        says_something = args is not None and bool(json.decode_frame(bytes(args)))  # read in any case: it may be broken
-        if says_something and opened.writer.text_began:
+        has_arguments = args is not None and bool(json.decode_frame(bytes(args)))  # always decoded: it may be invalid
+        if has_arguments and opened.writer.text_began:
             where = f"{where}.functionCall.args"
             self._receipt.loss(where, f"arguments of {opened.name}", "pieces of others came before them")
             self._close_call(opened, complete=False)
             return
         text = self._calls.write(opened, pieces, ".functionCall.partialArgs")
-        if args is not None and not opened.writer.text_began and (says_something or not goes_on):
+        if args is not None and not opened.writer.text_began and (has_arguments or not goes_on):
             text = bytes(args).decode()
         if text:
             self._events.append(Delta(opened.index, text))
         if not goes_on:
             self._end_call(opened)
 
-    def _is_repeated(self, call_id: str, said: bytes, where: str) -> bool:
-        """Has this call come before? An id is of one call, so a part that a server sends twice is no second one."""
-        seen = sha256(said).digest()
+    def _is_repeated(self, call_id: str, content: bytes, where: str) -> bool:
+        """Has this call come before? Ids are unique, so a part that a server sends twice is not a second call."""
+        seen = sha256(content).digest()
         if self._whole_calls.get(call_id) != seen:
             self._whole_calls[call_id] = seen
             return False
         self._receipt.note(f"{where}.functionCall", f"call {call_id}", "it came twice and is given once")
         return True
 
-    def _open_call(self, call_id: str, name: str, part: Part, call: FunctionCall) -> OpenCall:
+    def _open_call(self, call_id: str, name: str, part: Part, call: GeminiFunctionCall) -> GeminiOpenCall:
         self._called = True
-        if (displaced := self._calls.displaced_by(call_id)) is not None:
+        if (displaced := self._calls.find_displaced(call_id)) is not None:
             self._close_call(displaced, complete=False)
         rest = rest_of_call(call, "willContinue", "partialArgs")
-        native = with_rest(keep(members_beside(part, "functionCall")), "functionCall", rest)
-        opened = OpenCall(self._next, call_id, name)
+        native = add_nested_rest(keep(other_members(part, "functionCall")), "functionCall", rest)
+        opened = GeminiOpenCall(self._next, call_id, name)
         self._calls.add(opened)
         self._open(ToolCall(id=call_id, name=name, native=native))
         return opened
 
-    def _end_call(self, call: OpenCall) -> None:
-        """The wire says that this call is over."""
+    def _end_call(self, call: GeminiOpenCall) -> None:
+        """End a call after its last piece. An open string was cut, so the call is incomplete then."""
         if call.writer.in_string:
             self._close_call(call, complete=False)
             return
@@ -318,7 +324,7 @@ class GeminiStreamDecoder:
             self._events.append(Delta(call.index, text))
         self._close_call(call, complete=True)
 
-    def _close_call(self, call: OpenCall, *, complete: bool) -> None:
+    def _close_call(self, call: GeminiOpenCall, *, complete: bool) -> None:
         self._calls.remove(call)
         native: Native = {NAME: call.native} if call.native else {}
         self._events.append(Close(index=call.index, complete=complete, native=native))
@@ -328,7 +334,7 @@ class GeminiStreamDecoder:
     def _end(self) -> None:
         if self._ended:
             return
-        feedback = blocked_prompt(self._rest.get("promptFeedback"))
+        feedback = decode_prompt_feedback(self._rest.get("promptFeedback"))
         if self._finish is None and feedback is None:
             self._fault(truncated())
             return
@@ -337,13 +343,13 @@ class GeminiStreamDecoder:
         self._halves.report(self._receipt)
         usage = self._usage.merged()
         self._close_text()
-        for call in self._calls.all():  # each said that it would go on
+        for call in self._calls.all():  # each of them announced more pieces
             self._close_call(call, complete=False)
-        if self._logprobs:  # there is no text that they are of
+        if self._logprobs:  # there was no text for them
             self._candidate.add({RESULT: write_logprobs(self._logprobs)})
         candidate = self._candidate.fields
         native = {**self._rest, **({"candidate": candidate} if candidate else {})}
-        stop = finish(self._finish, self._message, self._called, feedback)
+        stop = decode_stop(self._finish, self._finish_message, self._called, feedback)
         self._ended = True
         kept: Native = {NAME: native} if native else {}
         self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=kept))

@@ -1,5 +1,5 @@
-"""The frames of a stream that bring more text and nothing else. Nearly all do: these are read in one step, and whatever
-does not fit goes the long way."""
+"""Stream frames that only add text: nearly all frames. They are read in one typed decode; other frames are decoded in
+full."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 
-class TextPart(Struct, forbid_unknown_fields=True):
+class TextFramePart(Struct, forbid_unknown_fields=True):
     text: str
     thought: bool = False
 
 
 class TextContent(Struct, forbid_unknown_fields=True):
-    parts: list[TextPart]
+    parts: list[TextFramePart]
     role: str = "model"
 
 
@@ -36,7 +36,7 @@ _text_frame_decoder = msgspec.json.Decoder(TextFrame)
 
 
 def text_frame(raw: bytes) -> TextFrame | None:
-    """A frame that holds text and nothing else; None for any other, readable or not."""
+    """Read a frame that has only text. None for any other frame, valid or not."""
     try:
         return _text_frame_decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -44,7 +44,7 @@ def text_frame(raw: bytes) -> TextFrame | None:
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text or reasoning of a frame that has nothing else to say, not even of its usage."""
+    """The text or reasoning of a frame with nothing else, not even usage. None for any other frame."""
     frame = text_frame(payload)
     if frame is None or bytes(frame.usageMetadata):
         return None

@@ -1,8 +1,8 @@
 """`tools` and `toolConfig` <-> the IR.
 
-One entry of `tools` may hold function declarations and hosted tools at once. The declarations become `Tool`s, the
-rest of the entry one `Opaque` behind them; how they were grouped is noted on the request when it is not the usual
-way: all declarations in one entry, every hosted tool in an entry of its own.
+One entry of `tools` may have function declarations and hosted tools at once. The declarations become `Tool`s, the rest
+of the entry one `Opaque` after them. The usual grouping is all declarations in one entry and every hosted tool in its
+own entry; a note on the request keeps any other grouping.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolglot.dialects.gemini.blocks import keep
 from toolglot.dialects.gemini.native import NAME
-from toolglot.dialects.gemini.openapi import json_schema
-from toolglot.dialects.gemini.schema import openapi_schema
-from toolglot.dialects.gemini.wire import TOOLS, FunctionCallingConfig, FunctionDeclaration, ToolEntry
+from toolglot.dialects.gemini.openapi import to_json_schema
+from toolglot.dialects.gemini.schema import reduce_schema
+from toolglot.dialects.gemini.wire import TOOLS, FunctionCallingConfig, GeminiFunctionDeclaration, GeminiToolEntry
 from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
@@ -23,38 +23,39 @@ from toolglot.tools.declared import DECLARED, schema_json
 from toolglot.wire.member_decode import is_null
 from toolglot.wire.structs import members_without
 
-Group = list[Any]
-"""How one entry was made: [number of declarations or None when it had no such list, whether it had more]."""
+EntryGroup = list[Any]
+"""The form of one entry: [number of declarations, whether it has other members]. The number is None without
+declarations, and negative for a single one without an array."""
 
 
 # Tools
 
 
 class DeclaredGroups(Struct, frozen=True):
-    """What the member `tools` says: the tools, and the notes on how they were grouped."""
+    """The decoded member `tools`: the tools, and notes on how they were grouped."""
 
     tools: tuple[Tool | Opaque, ...] = ()
     is_bare: bool | None = None
-    groups: list[Group] | None = None
+    groups: list[EntryGroup] | None = None
 
 
-_NONE = DeclaredGroups()
-NULL = DeclaredGroups()
-"""What a null says."""
+_NO_TOOLS = DeclaredGroups()
+NULL_TOOLS = DeclaredGroups()
+"""The result for a null, compared by identity."""
 
 
 def decode_tools(raw: Raw | UnsetType) -> DeclaredGroups:
     if raw is UNSET:
-        return _NONE
+        return _NO_TOOLS
     if is_null(raw):
-        return NULL
+        return NULL_TOOLS
     return DECLARED.read(NAME, raw, _decode_tools, lambda declared: declared.tools)
 
 
 def _decode_tools(raw: bytes) -> DeclaredGroups:
     member = TOOLS.read(b'{"tools":%b}' % raw).tools
     tools: list[Tool | Opaque] = []
-    groups: list[Group] = []
+    groups: list[EntryGroup] = []
     for index, entry in enumerate(member if isinstance(member, list) else [] if member is UNSET else [member]):
         declared = entry.function_declarations
         declarations = declared if isinstance(declared, list) else [] if declared is UNSET else [declared]
@@ -65,10 +66,10 @@ def _decode_tools(raw: bytes) -> DeclaredGroups:
         count = len(declared) if isinstance(declared, list) else None if declared is UNSET else -1
         groups.append([count, entry.rest is not UNSET])
     noted = groups if not groups or groups != _usual_groups(tools) else None
-    return DeclaredGroups(tuple(tools), True if isinstance(member, ToolEntry) else None, noted)
+    return DeclaredGroups(tuple(tools), True if isinstance(member, GeminiToolEntry) else None, noted)
 
 
-def _decode_tool(declaration: FunctionDeclaration, where: str) -> Tool:
+def _decode_tool(declaration: GeminiFunctionDeclaration, where: str) -> Tool:
     schemas = declaration.parameters_json_schema, declaration.parameters
     parameters, taken, notes = decode_schema(schemas, ("parametersJsonSchema", "parameters"), where)
     description = declaration.description
@@ -82,20 +83,22 @@ def _decode_tool(declaration: FunctionDeclaration, where: str) -> Tool:
 
 
 def decode_schema(schemas: tuple[Any, Any], names: tuple[str, str], where: str) -> tuple[Any, str, dict[str, Any]]:
-    """A schema from either of two members, of JSON Schema and of OpenAPI: as JSON Schema, the name of the member, and
-    the original where it was not that already."""
+    """Decode a schema from either of two members, one with JSON Schema and one with OpenAPI.
+
+    Returns JSON Schema, the name of the member, and the original if it was not already in that form.
+    """
     is_plain = schemas[0] is not UNSET and schemas[0] is not None
     original, name = (schemas[0], names[0]) if is_plain else (schemas[1], names[1])
     if original is UNSET or original is None:
         return None, "", {}
     if not isinstance(original, (dict, bool)):
         raise expected(f"{where}.{name}", "an object", original)
-    schema = json_schema(original, f"{where}.{name}")
+    schema = to_json_schema(original, f"{where}.{name}")
     return schema, name, {name: original} if not is_plain or schema != original else {}
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
-    """The member `tools`; None when there is none."""
+    """Encode the member `tools`. None if there are no tools."""
     notes = native_of(request, NAME)
     if "$groups" in notes or "$bare_tools" in notes:
         return _encode_tools(request, receipt)
@@ -106,40 +109,40 @@ def encode_tools(request: Request, receipt: Receipt) -> Any:
 def _encode_tools(request: Request, receipt: Receipt) -> Any:
     notes = native_of(request, NAME)
     wants_openapi = bool(notes.get("$openapi_schema"))
-    written: list[tuple[bool, dict[str, Any]]] = []  # (is a declaration, its form)
+    encoded: list[tuple[bool, dict[str, Any]]] = []  # (is a declaration, its wire form)
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Tool):
-            written.append((True, _encode_tool(tool, f"tools[{index}]", wants_openapi, receipt)))
+            encoded.append((True, _encode_tool(tool, f"tools[{index}]", wants_openapi, receipt)))
         elif tool.dialect == NAME:
-            written.append((False, tool.value))
+            encoded.append((False, tool.value))
         else:
             receipt.loss(f"tools[{index}]", "tool of another API", "Gemini does not know its type")
     groups = notes.get("$groups")
-    if groups is None or _flat(groups) != [is_declaration for is_declaration, _ in written]:
+    if groups is None or _flatten_groups(groups) != [is_declaration for is_declaration, _ in encoded]:
         groups = _usual_groups([tool for tool in request.tools if isinstance(tool, Tool) or tool.dialect == NAME])
         if not groups:
             return None
-    entries = _grouped(groups, written)
+    entries = _build_entries(groups, encoded)
     return entries[0] if notes.get("$bare_tools") and len(entries) == 1 else entries
 
 
-def _usual_groups(tools: list[Tool | Opaque]) -> list[Group]:
+def _usual_groups(tools: list[Tool | Opaque]) -> list[EntryGroup]:
     declarations = sum(isinstance(tool, Tool) for tool in tools)
     first = next((index for index, tool in enumerate(tools) if isinstance(tool, Tool)), 0)
     together = all(isinstance(tool, Tool) for tool in tools[first : first + declarations])
-    groups: list[Group] = [[None, True] for _ in range(len(tools) - declarations)]
+    groups: list[EntryGroup] = [[None, True] for _ in range(len(tools) - declarations)]
     if declarations:
-        # Hosted tools between two declarations cannot stay there when all declarations share an entry.
+        # Hosted tools between two declarations must move if all declarations share an entry.
         groups.insert(first if together else 0, [declarations, False])
     return groups
 
 
-def _flat(groups: list[Group]) -> list[bool]:
-    """What a grouping holds, in order: True for a declaration, False for the rest of an entry."""
+def _flatten_groups(groups: list[EntryGroup]) -> list[bool]:
+    """The contents of a grouping in order: True for a declaration, False for the rest of an entry."""
     return [kind for count, more in groups for kind in [True] * abs(count or 0) + [False] * bool(more)]
 
 
-def _grouped(groups: list[Group], written: list[tuple[bool, dict[str, Any]]]) -> list[dict[str, Any]]:
+def _build_entries(groups: list[EntryGroup], written: list[tuple[bool, dict[str, Any]]]) -> list[dict[str, Any]]:
     declarations = [form for is_declaration, form in written if is_declaration]
     others = [form for is_declaration, form in written if not is_declaration]
     entries: list[dict[str, Any]] = []
@@ -176,22 +179,23 @@ def _encode_tool(tool: Tool, where: str, wants_openapi: bool, receipt: Receipt) 
 def encode_schema(
     node: Any, schema: Any, plain: str, openapi: str, where: str, wants_openapi: bool, receipt: Receipt
 ) -> dict[str, Any]:
-    """The member that holds a schema: the original while it still says the same, else the JSON Schema as it is."""
+    """Encode a schema under one of two members: the original if it is still equal, else the JSON Schema, or its OpenAPI
+    form for endpoints that need it."""
     notes = native_of(node, NAME)
     for key in (plain, openapi):
-        if f"${key}" in notes and json_schema(notes[f"${key}"], where) == schema:
+        if f"${key}" in notes and to_json_schema(notes[f"${key}"], where) == schema:
             return {key: notes[f"${key}"]}
     if schema is None:
         return {}
     if not wants_openapi:
         return {plain: schema_json(schema)}
-    reduced = openapi_schema(schema, where, receipt)
+    reduced = reduce_schema(schema, where, receipt)
     if openapi == "parameters" and reduced.get("type") == "OBJECT" and not reduced.get("properties"):
-        return {}  # older endpoints refuse an object without properties; no parameters say the same
+        return {}  # older endpoints refuse an object without properties; no parameters mean the same
     return {openapi: reduced}
 
 
-# The choice among them
+# Tool choice
 
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "AUTO": "auto",
@@ -212,24 +216,23 @@ def _usual_mode(choice: ToolChoice) -> str:
 
 
 def decode_choice(calling: FunctionCallingConfig) -> ToolChoice:
-    """`functionCallingConfig` of a toolConfig."""
     raw, names = calling.mode or "", calling.allowed_function_names or []
     if raw.upper() not in _MODES:
         return ToolChoice(mode="opaque", native={NAME: members_without(calling)})
     choice = ToolChoice(mode=_MODES[raw.upper()], names=tuple(names))
     noted = raw if raw != _usual_mode(choice) else None
-    # An empty string or list is no more than a shape.
+    # An empty string or list is only a matter of shape.
     taken = [name for name, value in (("mode", raw), ("allowedFunctionNames", names)) if value]
     native = keep(members_without(calling, *taken), mode=noted)
     if noted is not None and raw.upper() == "VALIDATED":
-        # That calls keep to their schema is more than a shape: others must be told that nobody sees to it there.
+        # VALIDATED enforces the schema of calls, which is more than shape: other targets must report it as lost.
         del native[NAME]["$mode"]
         native[NAME]["mode"] = raw
     return ToolChoice(mode=choice.mode, names=choice.names, native=native)
 
 
 def encode_choice(choice: ToolChoice, receipt: Receipt) -> dict[str, Any] | None:
-    """`functionCallingConfig`; None when this choice has no form here."""
+    """Encode `functionCallingConfig`. None if this API cannot express the choice."""
     notes = native_of(choice, NAME)
     rest = {key: value for key, value in notes.items() if not key.startswith("$")}
     if choice.mode == "opaque":

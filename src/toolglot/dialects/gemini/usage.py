@@ -1,7 +1,7 @@
 """`usageMetadata` <-> `Usage`.
 
-The counts are cut differently here: tokens of tool use are beside the prompt's, and those of thoughts beside the
-answer's. The object that came is kept whole, and written again while it still says the same.
+This API counts tokens of tool use apart from the prompt, and tokens of thoughts apart from the answer. The original
+object is kept, and written again if the counts are still the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolglot.wire import json
 from toolglot.wire.usage import CountNames, UsageReader, original_usage, read_plain, unchanged_original, with_original
 
 _MOST_SHAPES = 16
-"""Reports of different members that are held before they are merged."""
+"""The limit for reports with different members that are held before they are merged."""
 
 _BY_MODALITY = ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails", "toolUsePromptTokensDetails")
 
@@ -25,12 +25,12 @@ TIERS = {
     "ON_DEMAND_PRIORITY": "priority",
     "PROVISIONED_THROUGHPUT": "scale",
 }
-"""The types of traffic that are service tiers, in OpenAI's words."""
+"""Types of traffic -> service tiers, under OpenAI's names."""
 _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 
 def tier_of(usage: Usage | None) -> str | None:
-    """The tier that served the request. It also stays with the usage, for this dialect."""
+    """The service tier of the answer. The original usage also keeps it, for this dialect."""
     traffic = original_usage(usage, NAME).get("trafficType")
     return TIERS.get(traffic, traffic) if isinstance(traffic, str) else None
 
@@ -61,10 +61,10 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
             if _is_all_text(rest.get(name)):
                 del rest[name]
         if isinstance(rest.get("trafficType"), str):
-            del rest["trafficType"]  # the answer has it
-    if tools:  # part of the input, which others do not tell apart
+            del rest["trafficType"]  # it is in the response's `service_tier`
+    if tools:  # part of the input, which other APIs do not count apart
         rest["toolUsePromptTokenCount"] = tools
-    prompt, answer = _from_total(prompt, answer, (tools or 0) + (thoughts or 0), total)
+    prompt, answer = _complete_from_total(prompt, answer, (tools or 0) + (thoughts or 0), total)
     tokens = prompt if tools is None else sum_counts(prompt, tools)
     output = answer if thoughts is None else sum_counts(answer, thoughts)
     if total and total != (tokens or 0) + (output or 0):
@@ -79,9 +79,9 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
 
 
 class UsageReports:
-    """What the frames of a stream tell of the usage. Counts grow, and the last of each holds; servers may leave out of
-    later frames what an earlier one told. Most frames tell the same members with other counts: of those only the last
-    is read, so a frame costs no decoding."""
+    """Collects the usage of all frames of a stream. Counts are cumulative, and the last value of each wins; servers may
+    omit members of earlier frames. Most frames have the same members with other counts: only the last of those is
+    decoded, so a frame costs no decoding."""
 
     __slots__ = ("_by_shape", "_read")
 
@@ -90,20 +90,20 @@ class UsageReports:
         self._read: Any = None
 
     def add(self, report: Any) -> None:
-        """One `usageMetadata`, as JSON text or as a value."""
+        """Add one `usageMetadata`, as JSON text or as a value."""
         if type(report) is not bytes:
             self._merge(report)
         elif report:
             shape = report.translate(None, b"0123456789")
-            self._by_shape.pop(shape, None)  # the merge goes by the order in which they came last
+            self._by_shape.pop(shape, None)  # reports are merged in the order of their last arrival
             self._by_shape[shape] = report
             if len(self._by_shape) > _MOST_SHAPES:
                 self._merge()
 
     def _merge(self, *later: Any) -> None:
-        waiting = [json.decode_frame(text) for text in self._by_shape.values()]
+        held = [json.decode_frame(text) for text in self._by_shape.values()]
         self._by_shape.clear()
-        for value in (*waiting, *later):
+        for value in (*held, *later):
             both = isinstance(value, dict) and isinstance(self._read, dict)
             self._read = {**self._read, **value} if both else value
 
@@ -112,10 +112,10 @@ class UsageReports:
         return decode_usage(self._read) if self._read is not None else None
 
 
-def _from_total(
+def _complete_from_total(
     prompt: int | None, answer: int | None, others: int, total: int | None
 ) -> tuple[int | None, int | None]:
-    """The prompt and the answer, with the one that is missing taken from the total. Google leaves zeros out."""
+    """Derive a missing count of prompt or answer from the total. Google omits zeros."""
     if total is None or (prompt is None) == (answer is None):
         return prompt, answer
     missing = total - others - (prompt or 0) - (answer or 0)
@@ -125,14 +125,14 @@ def _from_total(
 
 
 def _is_all_text(counts: Any) -> bool:
-    """Are these counts by modality of text alone? Then they repeat the sum."""
+    """Do these counts by modality count only text? Then they only repeat the total."""
     return isinstance(counts, list) and all(
         isinstance(count, dict) and (count.get("modality") == "TEXT" or not count.get("tokenCount")) for count in counts
     )
 
 
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
-    """Only the counts that were reported: clients do without the others, and a zero would be a count."""
+    """Encode only the counts that were reported: clients do not need the others, and a zero would be a count."""
     traffic: dict[str, Any] = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
     if usage is None:
         return traffic

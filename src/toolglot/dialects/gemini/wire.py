@@ -2,7 +2,7 @@
 
 The API reads proto-JSON: `functionCall` and `function_call` are the same member, at every level, and real clients mix
 the two spellings within one request. The types have camelCase, which nearly all clients send. Members that are only
-carried are not typed; `Shape` tables have their names, so that these come in one spelling too.
+carried have no types; `MemberNames` tables list them, so that they get one spelling too.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Raw, UnsetType, field
 
-from toolglot.dialects.gemini.names import Shape, normalize, snake_case
+from toolglot.dialects.gemini.names import MemberNames, normalize, snake_case
 from toolglot.errors import DecodeError
 from toolglot.wire.structs import UNLESS_INEXACT, Wire
 from toolglot.wire.typed import TypedReader, ValueReader
 
 
-class Proto(Wire, rename="camel"):
-    """An object of proto-JSON. No member of this API begins with `$`, so that none is taken for a note in `native`."""
+class ProtoMessage(Wire, rename="camel"):
+    """An object of proto-JSON. No member of this API begins with `$`, so none collides with a note in `native`."""
 
-    carried: ClassVar[Shape] = Shape()
-    """Known members that have no type here."""
+    carried: ClassVar[MemberNames] = MemberNames()
+    """Known members without a type."""
 
     @classmethod
     def resolve_name(cls, name: str, where: str) -> str:
@@ -41,26 +41,26 @@ class Proto(Wire, rename="camel"):
 # Parts
 
 
-class Blob(Proto, kw_only=True):
+class Blob(ProtoMessage, kw_only=True):
     data: str
     mime_type: str | UnsetType = UNSET
     display_name: str | UnsetType = UNSET
 
 
-class FileData(Proto, kw_only=True):
+class FileData(ProtoMessage, kw_only=True):
     file_uri: str
     mime_type: str | UnsetType = UNSET
     display_name: str | UnsetType = UNSET
 
 
-class MediaPart(Proto, kw_only=True):
+class MediaPart(ProtoMessage, kw_only=True):
     """A part of a tool's result."""
 
     inline_data: Blob | UnsetType = UNSET
     file_data: FileData | UnsetType = UNSET
 
 
-class PartialArg(Proto, kw_only=True):
+class PartialArg(ProtoMessage, kw_only=True):
     """A piece of streamed arguments."""
 
     json_path: str | UnsetType = UNSET
@@ -71,7 +71,7 @@ class PartialArg(Proto, kw_only=True):
     will_continue: bool | UnsetType = UNSET
 
 
-class FunctionCall(Proto, kw_only=True):
+class GeminiFunctionCall(ProtoMessage, kw_only=True):
     id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     args: Raw | UnsetType = UNSET
@@ -79,7 +79,7 @@ class FunctionCall(Proto, kw_only=True):
     will_continue: Any = UNSET
 
 
-class FunctionResponse(Proto, kw_only=True):
+class FunctionResponse(ProtoMessage, kw_only=True):
     id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     response: dict[str, Any] | UnsetType = UNSET
@@ -89,32 +89,32 @@ class FunctionResponse(Proto, kw_only=True):
 
 
 class Part(MediaPart, kw_only=True):
-    """One data member, and modifiers beside it."""
+    """A part: one data member and its modifiers."""
 
-    carried = Shape(
+    carried = MemberNames(
         "partMetadata",
-        executableCode=Shape(),
-        codeExecutionResult=Shape(),
-        toolCall=Shape("toolType"),
-        toolResponse=Shape("toolType"),
-        videoMetadata=Shape("startOffset endOffset"),
-        mediaResolution=Shape("numTokens"),
+        executableCode=MemberNames(),
+        codeExecutionResult=MemberNames(),
+        toolCall=MemberNames("toolType"),
+        toolResponse=MemberNames("toolType"),
+        videoMetadata=MemberNames("startOffset endOffset"),
+        mediaResolution=MemberNames("numTokens"),
     )
 
-    function_call: FunctionCall | UnsetType = UNSET
+    function_call: GeminiFunctionCall | UnsetType = UNSET
     function_response: FunctionResponse | UnsetType = UNSET
     text: str | UnsetType = UNSET
     thought: Any = UNSET
     thought_signature: Any = UNSET
 
 
-class Content(Proto, kw_only=True):
+class Content(ProtoMessage, kw_only=True):
     role: str | UnsetType = UNSET
     parts: list[Part] | Part | UnsetType = UNSET
 
 
-class Instruction(Part, kw_only=True):
-    """A content, or, as some clients send it, a lone part."""
+class SystemInstruction(Part, kw_only=True):
+    """A content. Some clients send a single part instead."""
 
     role: str | UnsetType = UNSET
     parts: list[Part] | Part | UnsetType = UNSET
@@ -123,8 +123,8 @@ class Instruction(Part, kw_only=True):
 # Requests
 
 
-class FunctionDeclaration(Proto, kw_only=True):
-    carried = Shape("responseJsonSchema")
+class GeminiFunctionDeclaration(ProtoMessage, kw_only=True):
+    carried = MemberNames("responseJsonSchema")
 
     name: str
     description: str | UnsetType = UNSET
@@ -132,43 +132,43 @@ class FunctionDeclaration(Proto, kw_only=True):
     parameters_json_schema: Any = UNSET
 
 
-class ToolEntry(Proto, kw_only=True):
+class GeminiToolEntry(ProtoMessage, kw_only=True):
     """Function declarations, hosted tools, or both."""
 
-    carried = Shape(
+    carried = MemberNames(
         "googleSearchRetrieval codeExecution",
-        googleSearch=Shape("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
-        urlContext=Shape(),
-        fileSearch=Shape("fileSearchStoreNames topK metadataFilter"),
-        computerUse=Shape("excludedPredefinedFunctions"),
-        googleMaps=Shape("enableWidget"),
-        mcpServers=Shape(streamableHttpTransport=Shape("sseReadTimeout terminateOnClose")),
+        googleSearch=MemberNames("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
+        urlContext=MemberNames(),
+        fileSearch=MemberNames("fileSearchStoreNames topK metadataFilter"),
+        computerUse=MemberNames("excludedPredefinedFunctions"),
+        googleMaps=MemberNames("enableWidget"),
+        mcpServers=MemberNames(streamableHttpTransport=MemberNames("sseReadTimeout terminateOnClose")),
     )
 
-    function_declarations: list[FunctionDeclaration] | FunctionDeclaration | UnsetType = UNSET
+    function_declarations: list[GeminiFunctionDeclaration] | GeminiFunctionDeclaration | UnsetType = UNSET
 
 
-class Tools(Proto, kw_only=True):
-    """The member `tools` of a request, alone."""
+class GeminiTools(ProtoMessage, kw_only=True):
+    """A request with only the member `tools`."""
 
-    tools: list[ToolEntry] | ToolEntry | UnsetType = UNSET
+    tools: list[GeminiToolEntry] | GeminiToolEntry | UnsetType = UNSET
 
 
-class FunctionCallingConfig(Proto, kw_only=True):
-    carried = Shape("streamFunctionCallArguments")
+class FunctionCallingConfig(ProtoMessage, kw_only=True):
+    carried = MemberNames("streamFunctionCallArguments")
 
     mode: str | UnsetType = UNSET
     allowed_function_names: list[str] | UnsetType = UNSET
 
 
-class ToolConfig(Proto, kw_only=True):
-    carried = Shape("includeServerSideToolInvocations", retrievalConfig=Shape("latLng languageCode"))
+class ToolConfig(ProtoMessage, kw_only=True):
+    carried = MemberNames("includeServerSideToolInvocations", retrievalConfig=MemberNames("latLng languageCode"))
 
     function_calling_config: FunctionCallingConfig | UnsetType = UNSET
 
 
-class GenerationConfig(Proto, kw_only=True):
-    carried = Shape(
+class GenerationConfig(ProtoMessage, kw_only=True):
+    carried = MemberNames(
         "responseModalities mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig "
         "modelSelectionConfig speechConfig imageConfig"
     )
@@ -189,16 +189,16 @@ class GenerationConfig(Proto, kw_only=True):
     response_json_schema: Any = UNSET
     response_json_schema_of_old_sdk: Any = field(default=UNSET, name="_responseJsonSchema")
     thinking_config: dict[str, Any] | UnsetType = UNSET
-    """Untyped: Google's Python SDK writes its members in snake_case, though all others in camelCase."""
+    """Untyped: Google's Python SDK writes its members in snake_case, and all others in camelCase."""
 
 
-class Body(Proto, kw_only=True):
+class GeminiRequestBody(ProtoMessage, kw_only=True):
     """A request of `generateContent` and `streamGenerateContent`."""
 
-    carried = Shape("continuationToken")
+    carried = MemberNames("continuationToken")
 
     contents: list[Content] | Content
-    system_instruction: str | list[Part] | Instruction | UnsetType = UNSET
+    system_instruction: str | list[Part] | SystemInstruction | UnsetType = UNSET
     tools: Raw | UnsetType = UNSET
     tool_config: ToolConfig | UnsetType = UNSET
     generation_config: GenerationConfig | UnsetType = UNSET
@@ -210,15 +210,15 @@ class Body(Proto, kw_only=True):
     safety_settings: list[dict[str, Any]] | dict[str, Any] | UnsetType = UNSET
 
 
-REQUESTS = TypedReader(Body, "contents")
-TOOLS = TypedReader(Tools, "tools")
+REQUESTS = TypedReader(GeminiRequestBody, "contents")
+TOOLS = TypedReader(GeminiTools, "tools")
 
 
 # Responses
 
 
-class Candidate(Proto, kw_only=True):
-    carried = Shape("groundingAttributions continuationToken")
+class Candidate(ProtoMessage, kw_only=True):
+    carried = MemberNames("groundingAttributions continuationToken")
 
     content: Content | UnsetType = UNSET
     finish_reason: str | UnsetType = UNSET
@@ -233,10 +233,10 @@ class Candidate(Proto, kw_only=True):
     url_context_metadata: Any = UNSET
 
 
-class Answer(Proto, kw_only=True):
+class GeminiAnswer(ProtoMessage, kw_only=True):
     """A response, or a frame of a streamed one."""
 
-    carried = Shape(promptFeedback=Shape("blockReason blockReasonMessage safetyRatings"))
+    carried = MemberNames(promptFeedback=MemberNames("blockReason blockReasonMessage safetyRatings"))
 
     candidates: list[Candidate] | UnsetType = UNSET
     usage_metadata: Any = UNSET
@@ -245,16 +245,16 @@ class Answer(Proto, kw_only=True):
     create_time: Any = UNSET
 
 
-ANSWERS = TypedReader(Answer, "candidates")
+ANSWERS = TypedReader(GeminiAnswer, "candidates")
 
 
 # Models
 
 
-class ModelList(Wire):
+class GeminiModelList(Wire):
     """A page of models. An empty one is an empty object."""
 
     models: list[Any] | UnsetType = UNSET
 
 
-MODEL_LISTS = ValueReader(ModelList)
+MODEL_LISTS = ValueReader(GeminiModelList)

@@ -1,4 +1,4 @@
-"""Messages of Ollama <-> blocks of the IR. A message has one text, its reasoning, images and calls, in no order."""
+"""Messages of Ollama <-> blocks of the IR. A message has one text, reasoning, images and calls, without an order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from toolglot.dialects.ollama.native import NAME
-from toolglot.dialects.ollama.wire import Call
+from toolglot.dialects.ollama.wire import OllamaCall
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
@@ -27,10 +27,10 @@ _MAGIC = {
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
 }
-"""Media types of images by how their base64 begins: the wire does not tell them."""
+"""The start of an image's base64 -> its media type, which the wire does not have."""
 
 _DATA_URL = "$data_url"
-GAP_WHY = "Ollama has one text; a blank line stands where another block was, or another message began"
+SEPARATOR_REASON = "Ollama has one text; a blank line stands where another block was, or another message began"
 
 
 def decode_images(images: Iterable[str] | UnsetType) -> tuple[Media, ...]:
@@ -38,7 +38,7 @@ def decode_images(images: Iterable[str] | UnsetType) -> tuple[Media, ...]:
 
 
 def _decode_image(data: str) -> Media:
-    """An image, which some clients write as a data URL: Ollama's own server refuses that."""
+    """Decode an image. Some clients send a data URL, which Ollama's own server refuses."""
     source = parse_data_url(data)
     if source.kind == "base64":
         return Media(kind="image", source=source, native={NAME: {_DATA_URL: True}})
@@ -46,11 +46,11 @@ def _decode_image(data: str) -> Media:
     return Media(kind="image", source=Source("base64", data, media_type))
 
 
-def decode_calls(calls: list[Call] | UnsetType, where: str) -> tuple[ToolCall, ...]:
+def decode_calls(calls: list[OllamaCall] | UnsetType, where: str) -> tuple[ToolCall, ...]:
     return () if calls is UNSET else tuple(decode_call(call, f"{where}[{n}]") for n, call in enumerate(calls))
 
 
-def decode_call(call: Call, where: str) -> ToolCall:
+def decode_call(call: OllamaCall, where: str) -> ToolCall:
     function = call.function
     arguments = "" if function.arguments is UNSET else _arguments_text(function.arguments, f"{where}.function")
     return ToolCall(
@@ -58,8 +58,8 @@ def decode_call(call: Call, where: str) -> ToolCall:
     )
 
 
-def decode_usual_call(call: Call) -> ToolCall | None:
-    """A call with an id, a name and an object of arguments, and nothing else; None for others."""
+def decode_usual_call(call: OllamaCall) -> ToolCall | None:
+    """Decode a call that has only an id, a name and an object of arguments. None for others."""
     function = call.function
     raw = function.arguments
     if not call.id or raw is UNSET or count_members(call) != 2 or count_members(function) != 2:
@@ -71,7 +71,7 @@ def decode_usual_call(call: Call) -> ToolCall | None:
     return ToolCall(id=call.id, name=function.name, arguments=text) if text[0] == "{" else None
 
 
-def _native_of_call(call: Call, *, has_id: bool) -> Native:
+def _native_of_call(call: OllamaCall, *, has_id: bool) -> Native:
     inside = members_without(call.function, "name", "arguments")
     rest = members_without(call, "function", "id" if has_id else "")
     spelled = b"" if call.function.arguments is UNSET else bytes(call.function.arguments).strip()
@@ -84,15 +84,15 @@ def _native_of_call(call: Call, *, has_id: bool) -> Native:
 
 
 def _arguments_text(raw: Raw, where: str) -> str:
-    """The arguments as they are spelled. Ollama's own server writes an object."""
+    """The text of the arguments. Ollama's own server writes an object."""
     try:
         text = sound_text(raw)
     except UnsoundError:
         json.decode(bytes(raw))
         raise DecodeError(f"{where}.arguments", "the arguments cannot be read") from None
-    if text == "null":  # a Go server or client without arguments
+    if text == "null":  # Go servers and clients write it for no arguments
         return ""
-    if text.startswith('"'):  # as OpenAI's clients have it, and some that speak to both
+    if text.startswith('"'):  # OpenAI's form, which clients of both APIs send
         return str(json.decode(text.encode()))
     if not text.startswith("{"):
         raise expected(f"{where}.arguments", "an object", json.decode(bytes(raw)))
@@ -100,8 +100,8 @@ def _arguments_text(raw: Raw, where: str) -> str:
 
 
 def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: bool = False) -> dict[str, Any] | None:
-    """A call. If its arguments are no object, the wire has no place for them: in a request, where a result may follow,
-    they stand in `_raw`; in an answer it must not be run: None, with a line in the receipt."""
+    """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, since a
+    result may follow. In an answer, such a call must not run: None, with a line in the receipt."""
     notes = native_of(call, NAME)
     arguments: Any = json.object_of(call.arguments) if call.complete or of_request else None
     if arguments is None and not notes.get("$text"):
@@ -123,37 +123,37 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: boo
 
 
 def encode_usual_call(call: ToolCall) -> dict[str, Any] | None:
-    """A call that came from another API, with an object of arguments; None for others."""
+    """Encode a call from another API with an object of arguments. None for others."""
     if NAME in call.native or not call.complete or (arguments := json.plain_object(call.arguments)) is None:
         return None
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "function": function} if call.id else {"function": function}
 
 
-def tell_citations(count: int, where: str, receipt: Receipt) -> None:
+def report_citations(count: int, where: str, receipt: Receipt) -> None:
     if count:
         receipt.loss(where, f"{count} citations", "Ollama has no place for them")
 
 
-class MessageWriter:
-    """Collects the blocks of one message, or of an answer, into the members that Ollama has for them."""
+class OllamaMessageWriter:
+    """Encodes the blocks of one message or answer as Ollama's members."""
 
     def __init__(self, receipt: Receipt, *, of_request: bool = False) -> None:
-        """`of_request`: each text is one of its own, and not a piece of the one before."""
+        """`of_request`: each text is separate, not a continuation of the one before."""
         self._receipt = receipt
         self._of_request = of_request
-        self._said = ""  # the latest text
-        self._apart = False  # something else has come since
+        self._last_text = ""  # the latest text
+        self._is_separate = False  # the next text is separate from the latest one
         self.texts: list[str] = []
         self.thoughts: list[str] = []
         self.images: list[str] = []
         self.calls: list[dict[str, Any]] = []
 
     def add(self, block: Block, where: str) -> None:
-        self._apart = self._apart or self._of_request or not isinstance(block, Text) or block.new_message
+        self._is_separate = self._is_separate or self._of_request or not isinstance(block, Text) or block.new_message
         match block:
             case Text(text=text, citations=citations):
-                tell_citations(len(citations), where, self._receipt)
+                report_citations(len(citations), where, self._receipt)
                 self._add_text(text, where)
             case Refusal(text=text):
                 self._add_text(text, where)
@@ -177,13 +177,13 @@ class MessageWriter:
                 self._receipt.loss(where, describe_block(block), "Ollama has no place for it")
 
     def _add_text(self, text: str, where: str) -> None:
-        if self._apart and (gap := separator_between(self._said, text)):
+        if self._is_separate and (gap := separator_between(self._last_text, text)):
             if not self._of_request:
-                self._receipt.note(where, "text apart from the text before", GAP_WHY)
+                self._receipt.note(where, "text apart from the text before", SEPARATOR_REASON)
             self.texts.append(gap)
         if text and (self.images or self.calls):
             self._receipt.note(where, "text after an image or a call", "Ollama has one text, in front of both")
-        self._apart, self._said = self._apart and not text, text or self._said
+        self._is_separate, self._last_text = self._is_separate and not text, text or self._last_text
         self.texts.append(text)
 
     @property
@@ -191,7 +191,7 @@ class MessageWriter:
         return "".join(self.texts)
 
     def members(self) -> dict[str, Any]:
-        """The members beside the text."""
+        """The members other than the text."""
         thinking = {"thinking": "\n\n".join(self.thoughts)} if self.thoughts else {}
         images = {"images": self.images} if self.images else {}
         return {**thinking, **images, **({"tool_calls": self.calls} if self.calls else {})}

@@ -21,13 +21,13 @@ from toolglot.wire.context_overflow import recognize_overflow
 from toolglot.wire.error_documents import add_retry_after, read_error_document
 from toolglot.wire.sse import error_document
 
-LONGEST = 2000
-"""Characters of an error that is no JSON."""
+MAX_MESSAGE_LENGTH = 2000
+"""The maximum length of a message from an error reply that is not JSON."""
 _NO_HEADERS: Mapping[str, str] = {}
 _REGISTERED = frozenset(HTTPStatus)
 _TOO_LONG = "prompt too long; exceeded max context length"
 OVERFLOW_WORDS = re.compile(b"exceed(?:ed|s) (?:max |the )?context length", re.IGNORECASE)
-"""The words by which a conversation that is too long is known."""
+"""The text by which clients detect a conversation that is too long."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -36,13 +36,13 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         return read_error(json.decode_frame(error_document(body)), status, names)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
-        message = text[:LONGEST] or f"The server answered with status {status}"
+        message = text[:MAX_MESSAGE_LENGTH] or f"The server answered with status {status}"
         error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=message))
         return add_retry_after(error, names, {})
 
 
 def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
-    """An error document. A line of a stream has no status: then the model's server failed."""
+    """Read an error document. A line of a stream has no status; it counts as 500."""
     document = read_error_document(value)
     status = status or document.status or 500
     code = document.fields.get("code")
@@ -63,18 +63,18 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def _status(error: ApiError) -> int:
-    """A registered status: what one vendor alone uses (529) its kind says."""
+    """A registered HTTP status. A vendor's own status, such as 529, becomes that of the error's kind."""
     status = error_status(error)
     return status if status in _REGISTERED else STATUS[error.kind]
 
 
 def write_error(error: ApiError) -> dict[str, Any]:
-    """The error's words. Its code stands beside them: Ollama's own servers tell none, and its clients read none."""
+    """Encode the error's message and code. Ollama's own servers send no code, and its clients ignore it."""
     return {"error": _message(error), **({} if error.code is None else {"code": error.code})}
 
 
 def _message(error: ApiError) -> str:
-    """The upstream's words; those of a context overflow in Ollama's, which their readers know."""
+    """The upstream's message. A context overflow gets Ollama's wording, which clients recognize."""
     if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
         return error.message
     return f"{_TOO_LONG}: {error.message}"

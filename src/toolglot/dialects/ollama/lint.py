@@ -1,4 +1,4 @@
-"""Streams of Ollama: the rules that its Python and JavaScript clients and Open WebUI rely on."""
+"""Lint rules for Ollama streams: what its Python and JavaScript clients and Open WebUI require."""
 
 from __future__ import annotations
 

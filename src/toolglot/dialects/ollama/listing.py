@@ -1,4 +1,4 @@
-"""`GET /api/tags` and `POST /api/show`: the models; `GET /api/version` and `/api/ps`, which clients ask for first."""
+"""`GET /api/tags` and `POST /api/show`: the models. `GET /api/version` and `/api/ps`: clients call these first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolglot.models import ModelInfo, whole
 from toolglot.wire import json
 
 VERSION = "0.13.0"
-"""The release of Ollama whose API this is. VS Code wants 0.6.4 or later."""
+"""The Ollama release whose API this implements. VS Code requires 0.6.4 or later."""
 ARCHITECTURE = "toolglot"
 _CONTEXT = "context_length"
 
@@ -27,28 +27,28 @@ def encode_version(body: bytes) -> bytes:
 
 
 def encode_running_models(body: bytes) -> bytes:
-    """No model is loaded here: upstreams have them."""
+    """Encode an empty list: the gateway itself loads no models."""
     return json.encode({"models": []})
 
 
 def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
-    return json.encode({"models": [_entry(model) for model in models]})
+    return json.encode({"models": [_encode_entry(model) for model in models]})
 
 
-def _entry(model: ModelInfo) -> dict[str, Any]:
+def _encode_entry(model: ModelInfo) -> dict[str, Any]:
     return {
         "name": model.name,
         "model": model.name,
-        "modified_at": _modified(model),
+        "modified_at": _modified_at(model),
         "size": 0,
-        # Ollama's command line shows the first twelve characters, and ends in a panic where there are fewer.
+        # Ollama's command line shows the first twelve characters, and panics if there are fewer.
         "digest": hashlib.sha256(model.name.encode(errors="replace")).hexdigest(),
         "details": _details(),
-        "capabilities": _abilities(model),
+        "capabilities": _capabilities(model),
     }
 
 
-def _modified(model: ModelInfo) -> str:
+def _modified_at(model: ModelInfo) -> str:
     return datetime.fromtimestamp(model.created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -63,8 +63,8 @@ def _details() -> dict[str, Any]:
     }
 
 
-def _abilities(model: ModelInfo) -> list[str]:
-    """Every model is offered with tools: a gateway can have it write calls as text."""
+def _capabilities(model: ModelInfo) -> list[str]:
+    """The capabilities of a model. All have tools: the gateway can let a model write calls as text."""
     sees, thinks = "image" in model.inputs, model.thinking
     return ["completion", "tools", *(["vision"] if sees else []), *(["thinking"] if thinks else [])]
 
@@ -82,50 +82,50 @@ def encode_model(model: ModelInfo) -> bytes:
                 "general.basename": model.title or model.name,
                 **window,
             },
-            "capabilities": _abilities(model),
-            "modified_at": _modified(model),
+            "capabilities": _capabilities(model),
+            "modified_at": _modified_at(model),
         }
     )
 
 
 def decode_name(body: bytes) -> str:
-    """The model that `POST /api/show` asks for.
+    """Decode the model's name in a request of `POST /api/show`.
 
     Raises:
-        DecodeError: it names none.
+        DecodeError: the request names no model.
     """
-    asked = SHOW_REQUESTS.read_value(json.decode(body), "$")
-    name = asked.model or asked.name
+    request = SHOW_REQUESTS.read_value(json.decode(body), "$")
+    name = request.model or request.name
     if name is UNSET:
         raise DecodeError("$.model", "this string is required")
     return name.removesuffix(LATEST) or name
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
-    """The models of a list; an entry that cannot be read is left out.
+    """Decode a list of models. Invalid entries are left out.
 
     Raises:
-        DecodeError: this is no list of models.
+        DecodeError: the document is not a list of models.
     """
     listed = MODEL_LISTS.read_value(json.decode(data), "$").models
     if listed is UNSET:
         raise expected("$.models", "an array", None)
-    return [_decode(entry) for entry in listed or () if isinstance(entry, dict) and _name(entry)]
+    return [_decode_entry(entry) for entry in listed or () if isinstance(entry, dict) and _model_name(entry)]
 
 
-def _name(entry: dict[str, Any]) -> str:
+def _model_name(entry: dict[str, Any]) -> str:
     found = entry.get("model") or entry.get("name")
     return found if isinstance(found, str) else ""
 
 
-def _decode(entry: dict[str, Any]) -> ModelInfo:
-    abilities = entry.get("capabilities")
-    told = abilities if isinstance(abilities, list) else []
+def _decode_entry(entry: dict[str, Any]) -> ModelInfo:
+    listed = entry.get("capabilities")
+    capabilities = listed if isinstance(listed, list) else []
     return ModelInfo(
-        name=_name(entry),
+        name=_model_name(entry),
         context_window=whole(entry.get(_CONTEXT)),
-        inputs=frozenset({"text", "image"}) if "vision" in told else frozenset(),
-        thinking="thinking" in told if told else None,
+        inputs=frozenset({"text", "image"}) if "vision" in capabilities else frozenset(),
+        thinking="thinking" in capabilities if capabilities else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The members by which documents of Ollama are recognized. Much of its JSON looks like Chat Completions."""
+"""The members that identify documents of Ollama. Much of its JSON looks like Chat Completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ollama can express, and in what single models differ."""
+"""Capabilities of Ollama, and the differences between single models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAPABILITIES = Capabilities(
             "reasoning",
         }
     ),
-    # Names and ids come back as they are sent; the narrow form is safe with every model's template.
+    # Names and ids come back unchanged. The narrow form is safe with every model's template.
     name_length=128,
     ids_required=False,
     tool_choices=frozenset({"auto"}),

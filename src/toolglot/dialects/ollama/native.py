@@ -1,3 +1,3 @@
-"""The name under which this dialect keeps what only it understands."""
+"""The key in `native` for members that only Ollama understands."""
 
 NAME = "ollama"

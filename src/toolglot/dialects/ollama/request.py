@@ -1,7 +1,7 @@
 """`POST /api/chat` and `/api/generate`: the request body <-> `Request`.
 
-A request of `/api/generate` is a conversation of one message; a note on its shape lets it go out as it came.
-Models without a tag and with `:latest` are the same to Ollama, and some clients add the tag: it is a note, too.
+A request of `/api/generate` becomes a conversation of one message; a note on its shape restores the original form.
+Ollama treats a model without a tag and with `:latest` alike, and some clients add the tag; a note keeps it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import UNSET
 
 from toolglot.dialects.ollama.blocks import (
-    MessageWriter,
+    OllamaMessageWriter,
     decode_calls,
     decode_images,
     decode_usual_call,
@@ -21,7 +21,7 @@ from toolglot.dialects.ollama.blocks import (
 )
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.tools import decode_tools, encode_tools
-from toolglot.dialects.ollama.wire import REQUESTS, Body, ChatMessage
+from toolglot.dialects.ollama.wire import REQUESTS, OllamaChatMessage, OllamaRequestBody
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
     Block,
@@ -52,9 +52,9 @@ from toolglot.wire.structs import count_members, members_without
 
 LATEST = ":latest"
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
-"""Options that the IR has under the same names."""
+"""Options with the same name in the IR."""
 _options_of = attrgetter(*_OPTIONS)
-_TAKEN = ("model", "messages", "tools", "prompt", "system", "images", "stream", "options", "think", "format")
+_READ_MEMBERS = ("model", "messages", "tools", "prompt", "system", "images", "stream", "options", "think", "format")
 
 
 def path(request: Request) -> str:
@@ -62,7 +62,7 @@ def path(request: Request) -> str:
 
 
 def is_generate(request: Request | None) -> bool:
-    """Is it one of `/api/generate` that still says no more than such a request can?"""
+    """Is this a request of `/api/generate` whose content still fits that form?"""
     if request is None or not native_of(request, NAME).get("$generate"):
         return False
     *system, user = request.messages or (Message(role="user"),)
@@ -76,8 +76,8 @@ def is_generate(request: Request | None) -> bool:
 
 
 def answer_without_model(request: Request) -> Response | None:
-    """The answer to a request that says nothing: clients send it to load a model, and with `keep_alive: 0` to unload it
-    (`ollama run` begins with the former)."""
+    """The answer to a request without content. Clients send it to load a model (`ollama run` begins with it), and with
+    `keep_alive: 0` to unload it. None for other requests."""
     if any(message.content for message in request.messages if message.role != "system"):
         return None
     if request.messages and not is_generate(request):
@@ -86,7 +86,7 @@ def answer_without_model(request: Request) -> Response | None:
     return Response(model=request.model, stop=Stop("end", "unload" if unloads else "load"), native={NAME: {}})
 
 
-# Reading
+# Decoding
 
 
 _KNOWN = SettingsCache[Request]("messages")
@@ -109,14 +109,14 @@ def _with_history(settings: Request, messages: list[Any], data: bytes) -> Reques
     return replace(settings, messages=_decode_messages(messages))
 
 
-def _decode_settings(body: Body, data: bytes) -> Request:
-    """All but the messages of `/api/chat`."""
-    rest = members_without(body, *_TAKEN)
+def _decode_settings(body: OllamaRequestBody, data: bytes) -> Request:
+    """Decode everything except the messages of `/api/chat`."""
+    rest = members_without(body, *_READ_MEMBERS)
     shape: dict[str, Any] = {"generate": True if body.messages is UNSET else None}
     fields: dict[str, Any] = {"model": _decode_model(body, shape), "tools": _read_tools(body, rest, shape, data)}
     fields["stream"] = body.stream is UNSET or body.stream
     shape["stream"] = "absent" if body.stream is UNSET else None
-    messages = _prompt(body, shape) if body.messages is UNSET else ()
+    messages = _decode_prompt(body, shape) if body.messages is UNSET else ()
     _decode_options(body, rest, fields, shape)
     _decode_think(body, fields)
     _decode_format(body, rest, fields)
@@ -126,7 +126,7 @@ def _decode_settings(body: Body, data: bytes) -> Request:
     return Request(messages=tuple(messages), native=make_native(NAME, rest, **shape), **fields)
 
 
-def _decode_model(body: Body, shape: dict[str, Any]) -> str:
+def _decode_model(body: OllamaRequestBody, shape: dict[str, Any]) -> str:
     model = body.model or ""
     shape["no_model"] = True if body.model is UNSET else None
     if model.endswith(LATEST) and model != LATEST:
@@ -135,7 +135,9 @@ def _decode_model(body: Body, shape: dict[str, Any]) -> str:
     return model
 
 
-def _read_tools(body: Body, rest: dict[str, Any], shape: dict[str, Any], data: bytes) -> tuple[Tool | Opaque, ...]:
+def _read_tools(
+    body: OllamaRequestBody, rest: dict[str, Any], shape: dict[str, Any], data: bytes
+) -> tuple[Tool | Opaque, ...]:
     raw = body.tools
     if raw is UNSET:
         return ()
@@ -145,14 +147,14 @@ def _read_tools(body: Body, rest: dict[str, Any], shape: dict[str, Any], data: b
     try:
         tools: tuple[Tool | Opaque, ...] = DECLARED.read(NAME, raw, decode_tools, tuple)
     except DecodeError:
-        json.decode(data)  # tells where the document is no JSON to rely on
+        json.decode(data)  # errors of the JSON itself come first
         raise
     shape["no_tools"] = None if tools else True
     return tools
 
 
-def _prompt(body: Body, shape: dict[str, Any]) -> list[Message]:
-    """The conversation of a request of `/api/generate`."""
+def _decode_prompt(body: OllamaRequestBody, shape: dict[str, Any]) -> list[Message]:
+    """Decode the conversation of a request of `/api/generate`."""
     absent = [name for name in ("prompt", "system") if getattr(body, name) is UNSET]
     shape["absent"] = absent or None
     shape["no_images"] = True if body.images == [] else None
@@ -161,32 +163,35 @@ def _prompt(body: Body, shape: dict[str, Any]) -> list[Message]:
     return [*system, Message(role="user", content=(*text, *decode_images(body.images)))]
 
 
-def _decode_messages(messages: list[ChatMessage]) -> tuple[Message, ...]:
+def _decode_messages(messages: list[OllamaChatMessage]) -> tuple[Message, ...]:
     return tuple(
-        [_decode_usual(message) or _decode_message(message, index) for index, message in enumerate(drain(messages))]
+        [
+            _decode_usual_message(message) or _decode_message(message, index)
+            for index, message in enumerate(drain(messages))
+        ]
     )
 
 
-def _decode_usual(message: ChatMessage) -> Message | None:
-    """A message as nearly all are: a text, calls, or a result that is a text. None for others."""
-    role, said = message.role, message.content
-    if not said:
+def _decode_usual_message(message: OllamaChatMessage) -> Message | None:
+    """Decode a message with only a text, a text and calls, or one result: nearly all messages. None for others."""
+    role, text = message.role, message.content
+    if not text:
         return None
     count = count_members(message)
     if role == "tool":
         name, call_id = message.tool_name, message.tool_call_id
         if count != 4 or not name or not call_id:
             return None
-        return Message(role="tool", content=(ToolResult(call_id=call_id, name=name, content=(Text(text=said),)),))
+        return Message(role="tool", content=(ToolResult(call_id=call_id, name=name, content=(Text(text=text),)),))
     if count == 2:
-        return Message(role=role, content=(Text(text=said),))
+        return Message(role=role, content=(Text(text=text),))
     if count != 3 or not message.tool_calls:
         return None
     calls = [decode_usual_call(call) for call in message.tool_calls]
-    return None if None in calls else Message(role=role, content=(Text(text=said), *calls))  # type: ignore[arg-type]
+    return None if None in calls else Message(role=role, content=(Text(text=text), *calls))  # type: ignore[arg-type]
 
 
-def _decode_message(message: ChatMessage, index: int) -> Message:
+def _decode_message(message: OllamaChatMessage, index: int) -> Message:
     rest = members_without(message, "role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id")
     shape: dict[str, Any] = {
         "content": "absent" if message.content is UNSET else None,
@@ -206,8 +211,8 @@ def _decode_message(message: ChatMessage, index: int) -> Message:
     return Message(role=message.role, content=tuple(content), native=make_native(NAME, rest, **shape))
 
 
-def _decode_result(message: ChatMessage, rest: dict[str, Any], shape: dict[str, Any]) -> Message:
-    """A message with the result of one tool. What other roles have in it rides along."""
+def _decode_result(message: OllamaChatMessage, rest: dict[str, Any], shape: dict[str, Any]) -> Message:
+    """Decode a message with the result of one tool. Members of other roles are kept as native."""
     for name in ("thinking", "tool_calls"):
         if getattr(message, name):
             rest |= members_without(message, *(each for each in message.__struct_encode_fields__ if each != name))
@@ -225,27 +230,29 @@ def _decode_result(message: ChatMessage, rest: dict[str, Any], shape: dict[str, 
     return Message(role="tool", content=(result,), native=make_native(NAME, rest, **shape))
 
 
-def _decode_options(body: Body, rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+def _decode_options(
+    body: OllamaRequestBody, rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]
+) -> None:
     options = body.options
     if options is UNSET:
         if body.rest is not UNSET and "options" in body.rest:
             rest["options"] = body.rest["options"]
         return
-    left = members_without(options)
+    others = members_without(options)
     for name in _OPTIONS:
-        if left.get(name) is not None:
-            fields[name] = left.pop(name)
-    # -1 is no limit, -2 fills the context.
-    if (limit := left.get("num_predict")) is not None and limit > 0:
-        fields["max_output_tokens"] = left.pop("num_predict")
-    if left.get("stop"):
-        fields["stop"] = tuple(left.pop("stop"))
-    if left:
-        rest["options"] = left
+        if others.get(name) is not None:
+            fields[name] = others.pop(name)
+    # -1 means no limit, -2 means to fill the context.
+    if (limit := others.get("num_predict")) is not None and limit > 0:
+        fields["max_output_tokens"] = others.pop("num_predict")
+    if others.get("stop"):
+        fields["stop"] = tuple(others.pop("stop"))
+    if others:
+        rest["options"] = others
     shape["options"] = True
 
 
-def _decode_think(body: Body, fields: dict[str, Any]) -> None:
+def _decode_think(body: OllamaRequestBody, fields: dict[str, Any]) -> None:
     think = body.think
     if think is UNSET:
         return
@@ -255,7 +262,7 @@ def _decode_think(body: Body, fields: dict[str, Any]) -> None:
         fields["reasoning"] = Reasoning(mode="on", effort=think)
 
 
-def _decode_format(body: Body, rest: dict[str, Any], fields: dict[str, Any]) -> None:
+def _decode_format(body: OllamaRequestBody, rest: dict[str, Any], fields: dict[str, Any]) -> None:
     match body.format:
         case "json":
             fields["response_format"] = ResponseFormat(kind="json")
@@ -267,14 +274,14 @@ def _decode_format(body: Body, rest: dict[str, Any], fields: dict[str, Any]) -> 
             raise expected("$.format", '"json" or an object with a schema', value)
 
 
-# Writing
+# Encoding
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    return json.encode_document(_request_fields(request, receipt), used_up="messages")
+    return json.encode_document(_encode_members(request, receipt), used_up="messages")
 
 
-def _request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
+def _encode_members(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
     rest = native_members(notes)
     fields: dict[str, Any] = {}
@@ -283,7 +290,7 @@ def _request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     fields |= _encode_prompt(request, receipt) if is_generate(request) else _encode_messages(request, receipt)
     if (tools := encode_tools(request, receipt)) is not None:
         fields["tools"] = tools
-    # Ollama streams unless it is told otherwise.
+    # Ollama streams by default.
     if not request.stream or notes.get("$stream") != "absent":
         fields["stream"] = request.stream
     if (form := _encode_format(request.response_format, receipt)) is not None:
@@ -312,15 +319,15 @@ def _encode_prompt(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
     absent = notes.get("$absent", ())
     *system, user = request.messages or (Message(role="user"),)
-    writer = MessageWriter(receipt, of_request=True)
+    writer = OllamaMessageWriter(receipt, of_request=True)
     for index, block in enumerate(user.content):
         writer.add(block, f"messages[{len(system)}].content[{index}]")
-    said = "".join(block.text for message in system for block in message.content if isinstance(block, Text))
+    text = "".join(block.text for message in system for block in message.content if isinstance(block, Text))
     members: dict[str, Any] = {}
     if writer.content or "prompt" not in absent:
         members["prompt"] = writer.content
-    if said or "system" not in absent:
-        members["system"] = said
+    if text or "system" not in absent:
+        members["system"] = text
     if writer.images or notes.get("$no_images"):
         members["images"] = writer.images
     return members
@@ -333,31 +340,36 @@ def _encode_messages(request: Request, receipt: Receipt) -> dict[str, Any]:
         for block in message.content:
             if type(block) is ToolCall:
                 names[block.id] = block.name
-        if NAME not in message.native and (usual := _encode_usual(message.role, message.content, names)) is not None:
+        if (
+            NAME not in message.native
+            and (usual := _encode_usual_message(message.role, message.content, names)) is not None
+        ):
             messages.append(usual)
         else:
             messages += _encode_message(message, f"messages[{index}]", names, receipt)
     return {"messages": messages}
 
 
-def _encode_usual(role: str, content: tuple[Block, ...], names: dict[str, str]) -> dict[str, Any] | None:
-    """The wire form of a message as nearly all are, at once: a text, then calls; or one result that is a text. None for
-    others, and where there is something to tell."""
-    said, calls = "", list[dict[str, Any]]()
+def _encode_usual_message(role: str, content: tuple[Block, ...], names: dict[str, str]) -> dict[str, Any] | None:
+    """Encode a message that has only a text and then calls, or one result of one text.
+
+    This is the fast path for nearly all messages. None if a block is of another form, or needs a line in the receipt.
+    """
+    text, calls = "", list[dict[str, Any]]()
     for block in content:
         if type(block) is Text:
-            if said or calls or block.citations:
+            if text or calls or block.citations:
                 return None
-            said = block.text
+            text = block.text
         elif type(block) is ToolCall:
             if (call := encode_usual_call(block)) is None:
                 return None
             calls.append(call)
         elif type(block) is ToolResult and len(content) == len(block.content) == 1:
-            text = block.content[0]
-            if type(text) is not Text or text.citations:
+            only = block.content[0]
+            if type(only) is not Text or only.citations:
                 return None
-            wire: dict[str, Any] = {"role": "tool", "content": text.text}
+            wire: dict[str, Any] = {"role": "tool", "content": only.text}
             if name := block.name or names.get(block.call_id):
                 wire["tool_name"] = name
             if block.call_id:
@@ -365,11 +377,11 @@ def _encode_usual(role: str, content: tuple[Block, ...], names: dict[str, str]) 
             return wire
         else:
             return None
-    return {"role": role, "content": said, "tool_calls": calls} if calls else {"role": role, "content": said}
+    return {"role": role, "content": text, "tool_calls": calls} if calls else {"role": role, "content": text}
 
 
 def _encode_message(message: Message, where: str, names: dict[str, str], receipt: Receipt) -> list[dict[str, Any]]:
-    """The messages on the wire for one of the IR: results have one each, and stand before what was said with them."""
+    """Encode one message of the IR as one or more messages: each result has its own, before the rest of the message."""
     results = [
         (block, f"{where}.content[{index}]")
         for index, block in enumerate(message.content)
@@ -379,7 +391,7 @@ def _encode_message(message: Message, where: str, names: dict[str, str], receipt
     encoded = [_encode_result(block, message if alone else None, place, names, receipt) for block, place in results]
     if alone:
         return encoded
-    writer = MessageWriter(receipt, of_request=True)
+    writer = OllamaMessageWriter(receipt, of_request=True)
     for index, block in enumerate(message.content):
         if not isinstance(block, ToolResult):
             writer.add(block, f"{where}.content[{index}]")
@@ -404,7 +416,7 @@ def _encode_result(
     result: ToolResult, message: Message | None, where: str, names: dict[str, str], receipt: Receipt
 ) -> dict[str, Any]:
     notes = native_of(message, NAME) if message is not None else {}
-    writer = MessageWriter(receipt, of_request=True)
+    writer = OllamaMessageWriter(receipt, of_request=True)
     for index, block in enumerate(result.content):
         writer.add(block, f"{where}.content[{index}]")
     content = {} if notes.get("$content") == "absent" and not writer.content else {"content": writer.content}

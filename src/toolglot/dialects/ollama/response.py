@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from toolglot.dialects.ollama.blocks import MessageWriter, decode_calls, decode_images
+from toolglot.dialects.ollama.blocks import OllamaMessageWriter, decode_calls, decode_images
 from toolglot.dialects.ollama.errors import read_error
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.request import is_generate
 from toolglot.dialects.ollama.usage import INPUT, OUTPUT, decode_usage, encode_usage
-from toolglot.dialects.ollama.wire import ANSWERS, Answer, AnswerMessage
+from toolglot.dialects.ollama.wire import ANSWERS, OllamaAnswer, OllamaMessage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import Block, Request, Response, Stop, StopReason, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
@@ -24,8 +24,8 @@ from toolglot.wire.structs import as_json, members_without
 
 DONE_REASONS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 _DONE_REASON: dict[StopReason, str] = {"length": "length", "context_full": "length"}
-"""The other reasons are all called `stop`."""
-_UNTOLD = frozenset({"refusal", "filtered", "pause"})
+"""All other reasons become `stop`."""
+_INEXPRESSIBLE_STOPS = frozenset({"refusal", "filtered", "pause"})
 READ_MEMBERS = (
     "model",
     "created_at",
@@ -39,20 +39,20 @@ READ_MEMBERS = (
     OUTPUT,
     "logprobs",
 )
-"""Members of an answer, whole or a line of a stream, that have a place in the IR."""
+"""Members of an answer or a stream line that the IR has."""
 _MESSAGE = ("role", "content", "thinking", "images", "tool_calls")
 _LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
 
 
-# Reading
+# Decoding
 
 
 def decode_response(data: bytes) -> Response:
-    """A whole answer.
+    """Decode a whole answer.
 
     Raises:
-        DecodeError: it is none.
-        UpstreamError: it is an error.
+        DecodeError: the document is not an answer.
+        UpstreamError: the document is an error.
     """
     answer = read_answer(data)
     if answer.message is UNSET and answer.response is UNSET:
@@ -72,7 +72,7 @@ def decode_response(data: bytes) -> Response:
     native = make_native(NAME, others, **shape)
     return Response(
         model=answer.model or "",
-        created=created_at(answer.created_at),
+        created=parse_created_at(answer.created_at),
         content=content,
         stop=decode_stop(answer, ToolCall in map(type, content)),
         usage=decode_usage(answer),
@@ -80,33 +80,33 @@ def decode_response(data: bytes) -> Response:
     )
 
 
-def read_answer(data: bytes, *, is_line: bool = False) -> Answer:
-    """An answer, or a line of one. Raises `DecodeError`, or `UpstreamError` for an error."""
+def read_answer(data: bytes, *, is_line: bool = False) -> OllamaAnswer:
+    """Read an answer, or a line of a streamed one. Raises `DecodeError`, or `UpstreamError` for an error."""
     try:
         answer = ANSWERS.read_frame(data) if is_line else ANSWERS.read(data, factor=json.ANSWER_FACTOR)
     except DecodeError:
-        _refuse_error(json.decode_frame(data) if is_line else json.decode_answer(data))
+        _raise_error(json.decode_frame(data) if is_line else json.decode_answer(data))
         raise
     if answer.rest is not UNSET:
-        _refuse_error(as_json(answer))
+        _raise_error(as_json(answer))
     return answer
 
 
-def _refuse_error(value: Any) -> None:
-    """Raises the error that a document is. An answer has a `message`, too, but an object."""
+def _raise_error(value: Any) -> None:
+    """Raise `UpstreamError` if the document is an error. The `message` of an answer is an object, not a text."""
     is_answer = isinstance(value, dict) and isinstance(value.get("message"), dict) and not value.get("error")
     if not is_answer and find_error(value) is not None:
         raise UpstreamError(read_error(value))
 
 
-def _decode_content(answer: Answer) -> tuple[tuple[Block, ...], dict[str, Any], dict[str, Any]]:
-    """The blocks, the members of the message that are not in them, and notes on its shape."""
+def _decode_content(answer: OllamaAnswer) -> tuple[tuple[Block, ...], dict[str, Any], dict[str, Any]]:
+    """Decode the blocks, the other members of the message, and notes on its shape."""
     message = answer.message
     rest: dict[str, Any] = {}
     shape: dict[str, Any] = {}
     if message is UNSET:
         shape["generate"] = True
-        message = AnswerMessage(
+        message = OllamaMessage(
             role="assistant", content=answer.response, thinking=answer.thinking, tool_calls=answer.tool_calls
         )
     else:
@@ -131,8 +131,8 @@ def _decode_content(answer: Answer) -> tuple[tuple[Block, ...], dict[str, Any], 
     return tuple(content), rest, shape
 
 
-def _take_logprobs(answer: Answer, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Any]:
-    """The content with log probabilities on its text, and the member that held them; None if it cannot be read."""
+def _take_logprobs(answer: OllamaAnswer, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Any]:
+    """Add log probabilities to the first text. Returns the content and the member, or None if it is invalid."""
     tokens = read_logprobs(answer.logprobs)
     at = next((index for index, block in enumerate(content) if isinstance(block, Text)), None)
     if not tokens or at is None:
@@ -140,15 +140,15 @@ def _take_logprobs(answer: Answer, content: tuple[Block, ...]) -> tuple[tuple[Bl
     return (*content[:at], replace(content[at], logprobs=tokens), *content[at + 1 :]), answer.logprobs
 
 
-def decode_stop(answer: Answer, called: bool) -> Stop:
-    """Why the model stopped. Ollama has no word for "waits for tools": that is told by the calls."""
+def decode_stop(answer: OllamaAnswer, called: bool) -> Stop:
+    """Decode the reason why the model stopped. Ollama has no reason for tool calls: the calls themselves imply it."""
     raw = answer.done_reason or None
     reason = DONE_REASONS.get(raw or "stop", "other")
     return Stop("tool_calls" if reason == "end" and called else reason, raw)
 
 
-def created_at(text: Any) -> int | None:
-    """The time that `created_at` tells, in Unix seconds. What Go writes for no time lies before them."""
+def parse_created_at(text: Any) -> int | None:
+    """Parse `created_at` to Unix seconds. None if it is invalid, or before 1970: Go's zero time."""
     try:
         seconds = int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else -1
     except (ValueError, OverflowError):
@@ -156,7 +156,7 @@ def created_at(text: Any) -> int | None:
     return seconds if seconds >= 0 else None
 
 
-# Writing
+# Encoding
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
@@ -166,7 +166,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     text, members = _encode_plain(response.content) or _encode_blocks(response.content, receipt)
     generates = bool(notes.get("$generate")) or is_generate(request)
     body: dict[str, Any] = {
-        **identity(response.model, response.created, notes.get("$created_at")),
+        **identity_members(response.model, response.created, notes.get("$created_at")),
         **_encode_content(text, members, notes, inside, generates=generates),
         **({} if notes.get("$no_done") else {"done": not notes.get("$not_done")}),
         **encode_stop(response.stop, receipt, is_own=NAME in response.native),
@@ -177,8 +177,11 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
 
 
 def _encode_plain(content: tuple[Block, ...]) -> tuple[str, dict[str, Any]] | None:
-    """The text and the other members of an answer as nearly all are, at once: calls that can be run stand behind the
-    text. None for others, and where something is to be said of a block."""
+    """Encode an answer that has only a plain text and then complete calls with valid arguments. Returns the text and
+    the other members.
+
+    This is the fast path for nearly all answers. None if a block is of another form, or needs a line in the receipt.
+    """
     text: str | None = None
     calls: list[dict[str, Any]] = []
     for block in content:
@@ -198,8 +201,8 @@ def _encode_plain(content: tuple[Block, ...]) -> tuple[str, dict[str, Any]] | No
 
 
 def _encode_blocks(content: tuple[Block, ...], receipt: Receipt) -> tuple[str, dict[str, Any]]:
-    """The same for any blocks."""
-    writer = MessageWriter(receipt)
+    """Encode any blocks. Returns the text and the other members."""
+    writer = OllamaMessageWriter(receipt)
     for index, block in enumerate(content):
         writer.add(block, f"content[{index}]")
     return writer.content, writer.members()
@@ -225,12 +228,12 @@ _EMPTY: dict[str, tuple[str, Any]] = {
     "no_thinking": ("thinking", ""),
     "no_images": ("images", []),
 }
-"""The notes on members that came empty."""
+"""Notes on members that are present but empty."""
 
 
-def identity(model: str, created: int | None, came: str | None = None) -> dict[str, Any]:
-    """The members that every answer and every line begins with."""
-    if came is not None and created_at(came) == created:
+def identity_members(model: str, created: int | None, came: str | None = None) -> dict[str, Any]:
+    """The first members of every answer and line: model and creation time. `came` is the original time, if any."""
+    if came is not None and parse_created_at(came) == created:
         return {"model": model, "created_at": came}
     seconds = created if created is not None and 0 <= created <= _LAST_YEAR else 0
     return {"model": model, "created_at": datetime.fromtimestamp(seconds, UTC).isoformat()[:19] + "Z"}
@@ -239,7 +242,7 @@ def identity(model: str, created: int | None, came: str | None = None) -> dict[s
 def encode_stop(stop: Stop, receipt: Receipt, *, is_own: bool = False) -> dict[str, Any]:
     if is_own:
         return {} if stop.raw is None else {"done_reason": stop.raw}
-    if stop.reason in _UNTOLD:
+    if stop.reason in _INEXPRESSIBLE_STOPS:
         receipt.loss("stop", stop.raw or stop.reason, "Ollama has no such reason to stop")
     return {"done_reason": _DONE_REASON.get(stop.reason, "stop")}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.ollama.native import NAME
-from toolglot.dialects.ollama.wire import TOOLS, ToolEntry
+from toolglot.dialects.ollama.wire import TOOLS, OllamaToolEntry
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED, Tools, schema_json
@@ -14,11 +14,10 @@ from toolglot.wire.structs import members_without
 
 
 def decode_tools(data: bytes) -> tuple[Tool | Opaque, ...]:
-    """The member `tools`."""
     return tuple(map(_decode_tool, TOOLS.read(b'{"tools":%b}' % data).tools))
 
 
-def _decode_tool(entry: ToolEntry) -> Tool:
+def _decode_tool(entry: OllamaToolEntry) -> Tool:
     function = entry.function
     inside = members_without(function, "name")
     beside = members_without(entry, "function")
@@ -27,24 +26,24 @@ def _decode_tool(entry: ToolEntry) -> Tool:
         beside["type"] = entry.type
     return Tool(
         name=function.name,
-        description=_take(inside, "description"),
-        parameters=_take(inside, "parameters"),
+        description=_pop_value(inside, "description"),
+        parameters=_pop_value(inside, "parameters"),
         native=make_native(NAME, {**inside, **({"beside": beside} if beside else {})}, typeless=typeless),
     )
 
 
-def _take(members: dict[str, Any], name: str) -> Any:
-    """A member's value; a null stays where it is."""
+def _pop_value(members: dict[str, Any], name: str) -> Any:
+    """Remove a member and return its value. A null stays."""
     return members.pop(name) if members.get(name) is not None else None
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
     tools = request.tools
-    listed = DECLARED.write(tools, NAME, lambda lines: _encode_listed(tools, lines), receipt)
+    listed = DECLARED.write(tools, NAME, lambda lines: _encode_tools(tools, lines), receipt)
     return [] if listed is None and native_of(request, NAME).get("$no_tools") else listed
 
 
-def _encode_listed(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
+def _encode_tools(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
     encoded: list[dict[str, Any]] = []
     for index, tool in enumerate(tools):
         if isinstance(tool, Opaque):

@@ -1,13 +1,13 @@
-"""Streamed arguments: pieces of values at JSON paths, to the JSON text they add up to.
+"""Streamed arguments: joins pieces of values at JSON paths to JSON text.
 
 Vertex streams the arguments of a call as `partialArgs`: `{"jsonPath": "$.items[0].name", "stringValue": "Par",
 "willContinue": true}`. The model writes its JSON from front to back, so the pieces come in the order of the text, and
-each can be written out at once: strings grow piece by piece, and an object or array closes when a path leaves it.
-A path that goes back into what is closed cannot be written any more; it is refused rather than guessed.
+each is written at once: strings grow piece by piece, and an object or array closes when a path leaves it. A path back
+into a closed object or array is an error.
 
-A string ends with a piece that does not say `willContinue`, often an empty one, and a call with a part that does not:
-`"functionCall": {}`. Whatever is open when there are no more pieces was cut, and is left as it is: closing it would
-make a whole call of half a command.
+A string ends with a piece without `willContinue`, often an empty one. A call ends with a part without it:
+`"functionCall": {}`. A value that is still open after the last piece was cut, and stays open: closing it would turn
+half a command into a complete call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Step = str | int
 
 MAX_OPEN_CALLS = 10_000
 MAX_HELD_NAMES = 32 * 1024 * 1024
-"""Bytes, roughly, of the member names that are remembered for all open calls."""
+"""The limit, in approximate bytes, for the member names that all open calls remember."""
 _COST_OF_A_NAME = 64
 
 _STEP = re.compile(
@@ -36,7 +36,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_path(path: str, where: str) -> tuple[Step, ...]:
-    """The steps of a JSON path: names of members and indices of items."""
+    """Parse a JSON path to steps: member names and item indices."""
     steps: list[Step] = []
     position = 1
     while match := _STEP.match(path, position):
@@ -51,20 +51,20 @@ def parse_path(path: str, where: str) -> tuple[Step, ...]:
 
 
 class ArgumentWriter:
-    """The text of one call's arguments, as far as it is known."""
+    """Writes the JSON text of one call's arguments, piece by piece."""
 
     __slots__ = ("_path", "_seen", "_sizes", "held", "in_string", "text_began")
 
     def __init__(self) -> None:
-        self._path: tuple[Step, ...] = ()  # the last value written; its parents are open
+        self._path: tuple[Step, ...] = ()  # path of the last value written; its parents are open
         self._seen: list[set[str]] = []  # the names used in each open parent
-        self._sizes: list[int] = []  # what those names take up
-        self.held = 0  # the sum of that
+        self._sizes: list[int] = []  # the approximate size of those names
+        self.held = 0  # the sum of the sizes
         self.in_string = False
         self.text_began = False
 
     def add(self, piece: PartialArg, where: str) -> str:
-        """The text that this piece adds. `where` is its path."""
+        """Return the text that this piece adds. `where` is its path."""
         if piece.json_path is UNSET:
             raise DecodeError(f"{where}.jsonPath", "this string is required")
         path = parse_path(piece.json_path, f"{where}.jsonPath")
@@ -72,10 +72,10 @@ class ArgumentWriter:
         if path == self._path and self.in_string:
             if fragment is UNSET:
                 raise DecodeError(f"{where}.jsonPath", "a string goes on as something else")
-            text = _inside(fragment)
+            text = _escape_fragment(fragment)
         else:
             text = self._move(path, f"{where}.jsonPath") + (
-                _scalar(piece, where) if fragment is UNSET else '"' + _inside(fragment)
+                _encode_scalar(piece, where) if fragment is UNSET else '"' + _escape_fragment(fragment)
             )
             self.in_string = fragment is not UNSET
         if self.in_string and piece.will_continue is not True:
@@ -84,7 +84,7 @@ class ArgumentWriter:
         return text
 
     def end(self) -> str:
-        """The text that closes every object and array that is open. A string that is open was cut; do not ask then."""
+        """Return the text that closes all open objects and arrays. Must not be called while a string is open."""
         if not self.text_began:
             return ""
         text = "".join(_closer(step) for step in reversed(self._path))
@@ -92,30 +92,30 @@ class ArgumentWriter:
         return text
 
     def _move(self, path: tuple[Step, ...], where: str) -> str:
-        """From the last value to the place of the next: close, separate, open."""
+        """Return the text between the last value and the next one: it closes, separates, opens."""
         pieces = ['"'] if self.in_string else []
         if not self.text_began:
             self.text_began = True
-            return "".join(pieces) + self._descend(path, 0, first=True)
+            return "".join(pieces) + self._open_path(path, 0, first=True)
         common = 0
         while common < min(len(path), len(self._path)) - 1 and path[common] == self._path[common]:
             common += 1
         pieces += [_closer(step) for step in reversed(self._path[common + 1 :])]
         self.held -= sum(self._sizes[common + 1 :])
         del self._seen[common + 1 :], self._sizes[common + 1 :]
-        self._check(path[common], self._path[common], common, where)
+        self._check_order(path[common], self._path[common], common, where)
         pieces.append(",")
-        return "".join(pieces) + self._descend(path, common, first=False)
+        return "".join(pieces) + self._open_path(path, common, first=False)
 
-    def _check(self, step: Step, last: Step, level: int, where: str) -> None:
-        """The next member of an open object must be new, and the next item of an open array the next one."""
+    def _check_order(self, step: Step, last: Step, level: int, where: str) -> None:
+        """Check that a member of an open object is new, or that an item of an open array has the next index."""
         if isinstance(step, int) != isinstance(last, int):
             raise DecodeError(where, "an array goes on as an object")
         if step != last + 1 if isinstance(last, int) else step in self._seen[level]:
             raise DecodeError(where, "the pieces of the arguments are out of order")
 
-    def _descend(self, path: tuple[Step, ...], level: int, *, first: bool) -> str:
-        """Open what lies between an open parent and the value; `first` opens the outermost object too."""
+    def _open_path(self, path: tuple[Step, ...], level: int, *, first: bool) -> str:
+        """Open the objects and arrays from an open parent down to the value; `first`: also the outermost object."""
         pieces: list[str] = []
         for depth in range(level, len(path)):
             step = path[depth]
@@ -138,12 +138,12 @@ def _closer(step: Step) -> str:
     return "]" if isinstance(step, int) else "}"
 
 
-def _inside(text: str) -> str:
-    """A stretch of a JSON string, escaped, without its quotes."""
+def _escape_fragment(text: str) -> str:
+    """Escape a part of a JSON string, without quotes."""
     return json.encode_text(text)[1:-1]
 
 
-def _scalar(piece: PartialArg, where: str) -> str:
+def _encode_scalar(piece: PartialArg, where: str) -> str:
     for value in (piece.number_value, piece.bool_value):
         if value is not UNSET:
             return json.encode_text(value)
@@ -152,7 +152,7 @@ def _scalar(piece: PartialArg, where: str) -> str:
     return "null"
 
 
-class OpenCall:
+class GeminiOpenCall:
     """A call whose arguments come in pieces."""
 
     __slots__ = ("id", "index", "name", "native", "writer")
@@ -161,40 +161,40 @@ class OpenCall:
         self.index = index
         self.id = call_id
         self.name = name
-        self.native: dict[str, Any] = {}  # what came on a later piece
+        self.native: dict[str, Any] = {}  # members of later pieces
         self.writer = ArgumentWriter()
 
 
-class OpenCalls:
-    """The calls that are open, in the order in which they began."""
+class GeminiOpenCalls:
+    """The open calls, in the order of their starts."""
 
     __slots__ = ("_by_id", "_calls", "_held")
 
     def __init__(self) -> None:
-        self._calls: dict[int, OpenCall] = {}  # by the index of their block
-        self._by_id: dict[str, OpenCall] = {}
+        self._calls: dict[int, GeminiOpenCall] = {}  # by block index
+        self._by_id: dict[str, GeminiOpenCall] = {}
         self._held = 0
 
-    def all(self) -> list[OpenCall]:
+    def all(self) -> list[GeminiOpenCall]:
         return list(self._calls.values())
 
-    def last(self) -> OpenCall | None:
+    def last(self) -> GeminiOpenCall | None:
         return next(reversed(self._calls.values()), None)
 
-    def add(self, call: OpenCall) -> None:
+    def add(self, call: GeminiOpenCall) -> None:
         if len(self._calls) >= MAX_OPEN_CALLS:
             raise DecodeError("$", f"more than {MAX_OPEN_CALLS} calls are open at once")
         self._calls[call.index] = call
         if call.id:
             self._by_id[call.id] = call
 
-    def remove(self, call: OpenCall) -> None:
+    def remove(self, call: GeminiOpenCall) -> None:
         del self._calls[call.index]
         self._by_id.pop(call.id, None)
         self._held -= call.writer.held
 
-    def continued(self, call_id: str, name: str, *, whole: bool) -> OpenCall | None:
-        """The open call that a piece belongs to: by its id, else the latest. None when the piece begins a new call."""
+    def find_continued(self, call_id: str, name: str, *, whole: bool) -> GeminiOpenCall | None:
+        """Find the open call that a piece belongs to: by id, else the latest. None if the piece begins a new call."""
         if (known := self._by_id.get(call_id)) is not None:
             return known if name in ("", known.name) else None
         last = self.last()
@@ -202,14 +202,14 @@ class OpenCalls:
             return None
         return last if not name or (name == last.name and not whole) else None
 
-    def displaced_by(self, call_id: str) -> OpenCall | None:
-        """The open call that no piece can continue once a new call with this id begins: the one with the same id, else
-        the latest if it has no id."""
+    def find_displaced(self, call_id: str) -> GeminiOpenCall | None:
+        """Find the open call that no piece can continue after a new call with this id begins: the one with the same id,
+        else the latest call if it has no id."""
         last = self.last()
         return self._by_id.get(call_id) or (last if last is not None and not last.id else None)
 
-    def write(self, call: OpenCall, pieces: list[PartialArg], where: str) -> str:
-        """The text that these pieces add to a call. `where` is the path of their array."""
+    def write(self, call: GeminiOpenCall, pieces: list[PartialArg], where: str) -> str:
+        """Return the text that these pieces add to a call. `where` is the path of their array."""
         before = call.writer.held
         text = "".join([call.writer.add(piece, f"{where}[{index}]") for index, piece in enumerate(pieces)])
         self._held += call.writer.held - before
@@ -218,8 +218,8 @@ class OpenCalls:
         return text
 
 
-def text_so_far(pieces: Any) -> str:
-    """What the pieces of one part say when no more will come; where they make no sense, the pieces themselves."""
+def join_pieces(pieces: Any) -> str:
+    """Join the pieces of one part if no more will follow. Invalid pieces are returned as JSON text themselves."""
     if pieces is None:
         return ""
     if not isinstance(pieces, list) or not all(isinstance(piece, PartialArg) for piece in pieces):
