@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from bench.gateway.requests import WORDS
 from toolglot.dialects import find
+from toolglot.gateway.prefix_reuse import Prefix, Prefixes, prefix_of
 from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.server.prefixes import Prefix, Prefixes, prefix_of
 from toolglot.translate import Exchange
 
 CLIENT, UPSTREAM = "openai_chat", "anthropic"

@@ -13,7 +13,7 @@ from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, ChatSession
 from toolglot.chat.startup import ChatOptions, prepare_chat
 from toolglot.config.schema import McpServerConfig
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import Wishes
 from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 
 Run = Callable[[dict[str, Any]], Awaitable[str]]

@@ -13,7 +13,7 @@ from tests.chat.scripted import Nowhere
 from toolglot.chat import startup
 from toolglot.chat.startup import ChatOptions, ChatSetup, prepare_chat
 from toolglot.config.problems import ConfigError
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import Wishes
 
 ALONE = ChatOptions(wishes=Wishes(discover=False))
 

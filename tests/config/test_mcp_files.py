@@ -17,7 +17,7 @@ from toolglot.config.load import Loaded, load_config
 from toolglot.config.mcp_checks import NAME, nearest_valid_name
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import McpServerConfig
-from toolglot.server.starting import Wishes, configured
+from toolglot.server.startup import Wishes, configured
 
 ENVIRON = {"TOKEN": "secret-token", "HOME": "/home/me", "PORT": "8080"}
 

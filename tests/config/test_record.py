@@ -9,7 +9,7 @@ import pytest
 from toolglot.config.load import load_config
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import RecordConfig
-from toolglot.server.starting import Wishes, configured
+from toolglot.server.startup import Wishes, configured
 
 
 def loaded(folder: Path, text: str) -> RecordConfig:

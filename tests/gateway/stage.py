@@ -28,7 +28,7 @@ from toolglot.gateway.commands import (
     Write,
 )
 from toolglot.gateway.flow import Environment, FlowContext, Stream, UpstreamTarget
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import Record
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
 

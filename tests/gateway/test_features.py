@@ -11,11 +11,11 @@ from tests.gateway.stage import BEGUN, LATE, Stage, status, transcript, whole
 from toolglot.errors import ApiError
 from toolglot.gateway.commands import Done, Flow, Silent, Stop, StreamEnd, Write
 from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.features.reasoning_state import States
 from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.responses_turn import Turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import answer
-from toolglot.server.states import States
-from toolglot.server.turn import Turn
 from toolglot.translate import Exchange
 
 SILENT = Silent(15.0, 15.0)

@@ -44,14 +44,14 @@ from toolglot.config.schema import (
     UpstreamConfig,
 )
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.features.recording import recording
+from toolglot.gateway.request_record import Record
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.ir import Request, Tool
 from toolglot.server.metrics import Metrics
-from toolglot.server.record import Record
 from toolglot.server.run import Server
 from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
-from toolglot.server.taping import recording
+from toolglot.server.startup import build
 from toolglot.store import Store
 from toolglot.upstream.http_client import HttpTransport
 

@@ -14,9 +14,9 @@ import uvicorn
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.errors import error_status
-from toolglot.server.guarded import GuardedProtocol, guarded
-from toolglot.server.heads import Gates
-from toolglot.server.ingress import ClientGone, IngressError, read_body
+from toolglot.server.http_protocol import GuardedProtocol, guarded
+from toolglot.server.request_body import ClientGone, IngressError, read_body
+from toolglot.server.request_head import Gates
 
 LARGE = b"a" * (16 * 1024 * 1024)
 """More than the kernel keeps for a client that does not read."""

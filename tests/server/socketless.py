@@ -14,11 +14,11 @@ from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.sweep import DriverSweep
-from toolglot.server.guarded import GuardedProtocol, guarded
-from toolglot.server.heads import Gates
+from toolglot.server.http_protocol import GuardedProtocol, guarded
 from toolglot.server.metrics import Metrics
+from toolglot.server.request_head import Gates
 from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
+from toolglot.server.startup import build
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.http_client.connection import Connection
 

@@ -30,16 +30,16 @@ from toolglot.gateway.commands import BeginStream, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.context import new_context
 from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.features.conversation_replay import Replays
+from toolglot.gateway.features.reasoning_state import States
 from toolglot.gateway.flow import answer as answer_flow
 from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.request_record import Record
 from toolglot.gateway.targets import RequestTargets
+from toolglot.gateway.tool_mode import Calling
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
-from toolglot.server.calling import Calling
-from toolglot.server.record import Record
-from toolglot.server.replays import Replays
-from toolglot.server.starting import build
-from toolglot.server.states import States
+from toolglot.server.startup import build
 from toolglot.store import Store
 from toolglot.upstream import transport
 

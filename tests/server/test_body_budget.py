@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.exchanges import written
+from tests.server.client_errors import error_told, type_of
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request
 from tests.server.loopback import status_of, until_close
-from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, gone, pause, reply
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
@@ -33,7 +33,7 @@ from toolglot.server.body_budget import (
     BodyHold,
     NoRoomError,
 )
-from toolglot.server.starting import _share
+from toolglot.server.startup import _share
 
 KB = 1024
 ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}

@@ -21,7 +21,7 @@ from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, rep
 from tests.waiting import FAILSAFE
 from toolglot.ir import replace
 from toolglot.server.app import App
-from toolglot.server.heads import Gates
+from toolglot.server.request_head import Gates
 
 GATES = Gates(drain_bytes=1000, drain_timeout=1.0, linger=0.05)
 EARLY = b"POST /early HTTP/1.1\r\n" + HEAD

@@ -22,7 +22,7 @@ from toolglot.dialects.openai_responses.request import decode_request
 from toolglot.server.app import App
 from toolglot.server.metrics import Metrics
 from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
+from toolglot.server.startup import build
 from toolglot.store.sqlite import SqliteStore
 from toolglot.store.worker import StoreWorker
 from toolglot.translate import Exchange

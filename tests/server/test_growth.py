@@ -20,7 +20,7 @@ from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long
 
 from toolglot.config.schema import Limits
 from toolglot.dialects import find
-from toolglot.server.prefixes import prefix_of
+from toolglot.gateway.prefix_reuse import prefix_of
 from toolglot.translate import Exchange
 from toolglot.upstream import offload as aside_module
 from toolglot.upstream.offload import LARGE, offload, release

@@ -11,9 +11,9 @@ from io import BytesIO
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import mid_call
 from tests.server.gateway import CLIENTS, Running, at, gateway, request
 from tests.server.loopback import headers_of, status_of, until_close
-from tests.server.told import mid_call
 from tests.upstream.bad_server import (
     LAST_CHUNK,
     BadServer,

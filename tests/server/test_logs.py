@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from toolglot.config.schema import LogConfig
+from toolglot.gateway.request_record import Record
 from toolglot.ir import Usage
 from toolglot.server import logs, request_log
-from toolglot.server.record import Record
 from toolglot.server.request_log import MOST_PENDING, RequestLog
 
 

@@ -12,10 +12,10 @@ from tests.server.gateway import at, gateway
 from tests.server.socketless import Socketless, without_sockets
 from tests.server.test_logs import record
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.prefix_reuse import MOST_A_SECOND, ONE_IN, TURNS, Prefix, Prefixes, prefix_of
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.logs import as_fields
 from toolglot.server.metrics import Metrics
-from toolglot.server.prefixes import MOST_A_SECOND, ONE_IN, TURNS, Prefix, Prefixes, prefix_of
 from toolglot.upstream.offload import LARGE
 
 Messages = list[dict[str, Any]]

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.turns import body, in_memory, message, response, take_turn
+from tests.server.responses_turns import body, in_memory, message, response, take_turn
 from tests.store.turns import using
-from toolglot.server.responses_state import echo, expand, settle
+from toolglot.gateway.features.responses_history import echo, expand, settle
 from toolglot.store import StoredConversation
 from toolglot.store.sqlite import SqliteStore
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.turns import HELLO, body, in_memory, message, response, take_turn
+from tests.server.responses_turns import HELLO, body, in_memory, message, response, take_turn
 from toolglot.errors import DecodeError, RefusedError, api_error
 from toolglot.server import routes
 from toolglot.server.responses_routes import HANDLERS, Ask, Reply, answer

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told, fault_told, good_end, mid_call, type_of
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.process import serving
-from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, gone, pause, send, stream
 from tests.waiting import FAILSAFE
 from toolglot.streaming import StreamTranslation

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.turns import message, response
-from toolglot.server.responses_state import Expanded, StreamTap
+from tests.server.responses_turns import message, response
+from toolglot.gateway.features.responses_history import Expanded, StreamTap
 from toolglot.translate import Exchange
 
 

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from toolglot.config.schema import UpstreamConfig
+from toolglot.gateway.request_record import Record
 from toolglot.ir import Usage
 from toolglot.server import tracing
-from toolglot.server.record import Record
 from toolglot.server.routes import ROUTES
 from toolglot.server.tracing import OPERATIONS, PROVIDERS, attributes, error_attributes, set_up, wanted
 from toolglot.upstream.vendors import VENDORS

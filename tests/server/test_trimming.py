@@ -12,7 +12,7 @@ from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, ModelConfig
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
-from toolglot.server.starting import build
+from toolglot.server.startup import build
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.exchange import history_policy
 

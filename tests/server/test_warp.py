@@ -28,7 +28,7 @@ from toolglot.errors import MissingExtraError
 from toolglot.events import Fault
 from toolglot.ir import Message, Request, Text, ToolResult
 from toolglot.receipt import Receipt
-from toolglot.server.starting import build
+from toolglot.server.startup import build
 from toolglot.upstream.demo.transport import DemoTransport
 
 HISTORIES: tuple[History, ...] = ("replay", "native", "text")

@@ -23,7 +23,7 @@ from toolglot.config.schema import Limits
 from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
 from toolglot.recordings.writing.folder import RecordingFolder
 from toolglot.server.metrics import Metrics, Snapshot, together
-from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.server.startup import Start, Wishes, configured, start
 from toolglot.server.workers.broadcast import ANSWER_TIMEOUT, QuestionBroadcast
 from toolglot.server.workers.ipc import (
     AskOthers,

@@ -15,8 +15,8 @@ from tests.upstream.bad_server import chunk as framed
 from tests.upstream.bad_server import head as begun
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
-from toolglot.server.record import Record
-from toolglot.server.starting import build
+from toolglot.gateway.request_record import Record
+from toolglot.server.startup import build
 from toolglot.tool_server import ask_model
 from toolglot.tool_server.arguments import CallError
 from toolglot.tool_server.ask_model import ModelAsker

@@ -29,13 +29,13 @@ from toolglot.dialects import RICHEST, find
 from toolglot.errors import ToolglotError
 from toolglot.events import Event
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.gateway_model import GatewayModel
+from toolglot.gateway.request_record import Record
+from toolglot.gateway.tool_mode import Calling
 from toolglot.ir import Message, Request, ToolCall
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
-from toolglot.server.calling import Calling
-from toolglot.server.gateway import Gateway
-from toolglot.server.model import GatewayModel
-from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.tools.served import ServedCall
 

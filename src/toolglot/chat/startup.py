@@ -14,9 +14,9 @@ from toolglot.config.assemble import assemble, complete_upstream
 from toolglot.config.problems import ConfigError, Problem, did_you_mean
 from toolglot.config.schema import Config, McpServerConfig, UpstreamConfig
 from toolglot.errors import MissingExtraError
+from toolglot.gateway.gateway import Gateway
 from toolglot.routing import DEMO, UnknownModelError
-from toolglot.server.gateway import Gateway
-from toolglot.server.starting import Wishes, build, configured
+from toolglot.server.startup import Wishes, build, configured
 from toolglot.upstream.demo.stream import NO_PAUSES, TYPING_PACE
 from toolglot.upstream.discovery import Discovery, probe_local
 from toolglot.upstream.transport import Transport

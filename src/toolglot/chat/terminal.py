@@ -23,7 +23,7 @@ from toolglot.chat.safe_text import one_line
 from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, ChatSession, Consent
 from toolglot.chat.startup import ChatOptions, ChatSetup, prepare_chat
-from toolglot.server.starting import configured
+from toolglot.server.startup import configured
 from toolglot.store.sqlite import default_path
 from toolglot.tools.served import ServedCall
 from toolglot.upstream.http_client import HttpTransport

@@ -12,7 +12,7 @@ import click
 
 from toolglot.cli.parameters import decode_chunks, exit_bad_config, read_chunks
 from toolglot.config.problems import ConfigError
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import Wishes
 
 
 @click.command(short_help="Talk to a model in the terminal.")

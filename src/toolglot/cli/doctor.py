@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from toolglot.cli.pretty_json import pretty_json
 from toolglot.doctor.finding import Finding
 from toolglot.lint.report import visible
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import Wishes
 from toolglot.wire import json
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}

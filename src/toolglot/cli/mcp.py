@@ -14,7 +14,7 @@ from toolglot.config.addresses import is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import Wishes
 
 SDK = ("mcp", "mcp_types")
 """The packages of the extra."""

@@ -15,7 +15,7 @@ from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.dialects import DIALECTS
 from toolglot.server.security import UnsafeServerError
-from toolglot.server.starting import Start, Wishes
+from toolglot.server.startup import Start, Wishes
 
 
 @click.command(short_help="Run the gateway.")

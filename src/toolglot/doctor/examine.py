@@ -15,10 +15,10 @@ from toolglot.doctor import machine, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.mcp_servers import examine_servers
 from toolglot.doctor.save_verdicts import save_verdicts
+from toolglot.gateway.gateway import Gateway
 from toolglot.routing import DEMO, Target, UnknownModelError
-from toolglot.server.gateway import Gateway
 from toolglot.server.security import UnsafeServerError, check_bind
-from toolglot.server.starting import Wishes, configured, start
+from toolglot.server.startup import Wishes, configured, start
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.vendors import VENDORS
 

@@ -21,26 +21,26 @@ from toolglot.gateway.client_connection import ClientConnection
 from toolglot.gateway.client_request import ClientRequest
 from toolglot.gateway.context import copy_context
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.conversation_replay import Replays
+from toolglot.gateway.features.reasoning_state import States
 from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.responses_turn import Turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest, RequestHead, around_length
 from toolglot.gateway.model_route import ModelRoute, find_route
 from toolglot.gateway.plain_answer import answer_flow
+from toolglot.gateway.prefix_reuse import PrefixHashing
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request
 from toolglot.gateway.targets import RequestTargets
+from toolglot.gateway.tool_mode import Calling
 from toolglot.ir import Request
 from toolglot.server import json_array, routes
+from toolglot.server.asgi_request import parse_query
 from toolglot.server.body_budget import SMALL
-from toolglot.server.calling import Calling
 from toolglot.server.credentials import shown_credentials
 from toolglot.server.headers import OURS, header_lines, stream_headers
-from toolglot.server.incoming import parse_query
-from toolglot.server.ingress import named
-from toolglot.server.prefixes import PrefixHashing
-from toolglot.server.replays import Replays
+from toolglot.server.request_body import named
 from toolglot.server.security import Caller
-from toolglot.server.states import States
-from toolglot.server.turn import Turn
 from toolglot.upstream.offload import LARGE
 
 if TYPE_CHECKING:

@@ -43,10 +43,10 @@ from toolglot.gateway.commands import (
 )
 from toolglot.gateway.driver import DRAIN_SECONDS
 from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext, is_answer
-from toolglot.server import failures
+from toolglot.gateway.request_record import Record
+from toolglot.gateway.upstream_errors import ERROR_BODY_LIMIT
+from toolglot.server import error_replies
 from toolglot.server.headers import header_lines
-from toolglot.server.outcomes import ERROR_BODY_LIMIT
-from toolglot.server.record import Record
 from toolglot.upstream.http_client import (
     HttpTransport,
     InFlightRequest,
@@ -514,11 +514,11 @@ class CallbackDriver(Struct, eq=False):
         error = context.hide(failure)
         context.note(error)
         client = self._request.client_dialect
-        if context.is_streaming and failures.is_told_in_stream(client, failure):
+        if context.is_streaming and error_replies.is_told_in_stream(client, failure):
             self._pending_head = self._head(self._request.head.stream_lines, None)
             self._end_stream(StreamEnd(self._request.encode_early_failure(context, error)))
             return
-        told = failures.encode_failure(client, error, record)
+        told = error_replies.encode_failure(client, error, record)
         record.status = told.status
         fields = {**told.headers, **self._request.receipt_headers(context), "content-length": str(len(told.body))}
         head = self._client.greeting(told.status) + header_lines({**fields, "x-request-id": record.id})
@@ -527,9 +527,9 @@ class CallbackDriver(Struct, eq=False):
     def _fail(self, failure: Exception) -> None:
         """End an answer that a defect of ours, or the end of the server, has broken."""
         self._flow.close()
-        error = failures.told(failure, self.record)
+        error = error_replies.told(failure, self.record)
         if error is None:
-            error = failures.DRAINING
+            error = error_replies.DRAINING
         if self._context.begun:
             self._end_stream(self._context.end(error))
         else:

@@ -10,17 +10,17 @@ from msgspec import Struct
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.gateway.context import encode_early_failure
+from toolglot.gateway.features.responses_turn import Turn
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.known_heads import RequestHead
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.gateway.request_record import Record
 from toolglot.gateway.targets import RequestTargets
 from toolglot.server import headers
+from toolglot.server.asgi_request import OUR_HEADERS, hide_in_record
 from toolglot.server.body_budget import BodyHold
 from toolglot.server.credentials import hide, hide_in_lines
 from toolglot.server.headers import header_lines
-from toolglot.server.incoming import OUR_HEADERS, hide_in_record
-from toolglot.server.record import Record
-from toolglot.server.turn import Turn
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service

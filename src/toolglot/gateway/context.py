@@ -17,11 +17,11 @@ from toolglot.errors import ApiError
 from toolglot.events import Fault, Start
 from toolglot.gateway.flow import Environment, FlowContext
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.gateway.request_record import Record
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
-from toolglot.server import failures
+from toolglot.server import error_replies
 from toolglot.server.logs import printable
-from toolglot.server.record import Record
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 
 log = logging.getLogger("toolglot.server")
@@ -51,7 +51,7 @@ def shared_context(record: Record, limits: Limits, hide: Callable[[ApiError], Ap
         record=record,
         environment=_environment(asyncio.get_running_loop()),
         keepalive_seconds=limits.keepalive,
-        describe_failure=failures.told,
+        describe_failure=error_replies.told,
         hide=hide,
         on_failure=log_failure,
     )

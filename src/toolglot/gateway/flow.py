@@ -34,8 +34,8 @@ from toolglot.gateway.commands import (
     WholeReply,
     Write,
 )
-from toolglot.server.outcomes import RESTING, broken_off, resting, transport_error
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import Record
+from toolglot.gateway.upstream_errors import RESTING, broken_off, resting, transport_error
 from toolglot.translate import Exchange
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from toolglot.gateway import flow
 from toolglot.gateway.driver import ClientCommand, FlowDriver
-from toolglot.server.incoming import ClientLeftError, Incoming
+from toolglot.server.asgi_request import ClientLeftError, Incoming
 
 log = logging.getLogger("toolglot.server")
 

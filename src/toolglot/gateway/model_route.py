@@ -10,18 +10,18 @@ from msgspec import Struct
 
 from toolglot.errors import ApiError
 from toolglot.gateway.context import shared_context
+from toolglot.gateway.features.mcp_servers import filter_servers, note_withheld_servers
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.known_heads import RequestHead
+from toolglot.gateway.request_record import Record
 from toolglot.ir import Request, Response
 from toolglot.receipt import Loss
 from toolglot.routing import MAX_NAME, Target
-from toolglot.server.attaching import filter_servers, note_withheld_servers
 from toolglot.server.credentials import hide_in_error
-from toolglot.server.record import Record
 from toolglot.tools.served import ServedRequest
 
 if TYPE_CHECKING:
-    from toolglot.server.gateway import Gateway
+    from toolglot.gateway.gateway import Gateway
 
 MOST_MODELS = 64
 """Routes of one head: clients choose the names of models."""

@@ -12,11 +12,11 @@ from toolglot.dialect import Dialect, StreamEncoder
 from toolglot.errors import ApiError
 from toolglot.events import Start
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.recording import Tape
+from toolglot.gateway.request_record import Record
 from toolglot.ir import Request, replace
 from toolglot.manifest import Route
 from toolglot.receipt import Loss
-from toolglot.server.record import Record
-from toolglot.server.taping import Tape
 from toolglot.translate import Exchange
 from toolglot.upstream.http_client import Destination
 from toolglot.upstream.upstream import Upstream

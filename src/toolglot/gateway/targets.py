@@ -12,23 +12,23 @@ from toolglot.dialect import capabilities
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.forwarding import OWN_CODES
 from toolglot.gateway.commands import Steps, WholeReply
+from toolglot.gateway.features.conversation_replay import Replays
+from toolglot.gateway.features.reasoning_state import States
+from toolglot.gateway.features.recording import Tape, settings_of
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.prefix_reuse import Found, PrefixHashing
 from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
+from toolglot.gateway.recent_prefixes import prefix_key
+from toolglot.gateway.request_record import Record
+from toolglot.gateway.tool_mode import Calling
+from toolglot.gateway.upstream_errors import decode_error_reply, said, told
 from toolglot.ir import Response, Usage, replace, used_by_both
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
 from toolglot.server import headers
-from toolglot.server.calling import Calling
 from toolglot.server.credentials import also_hiding
-from toolglot.server.gateway import Gateway
-from toolglot.server.outcomes import decode_error_reply, said, told
-from toolglot.server.prefixes import Found, PrefixHashing
-from toolglot.server.recent_prefixes import prefix_key
-from toolglot.server.record import Record
-from toolglot.server.replays import Replays
-from toolglot.server.states import States
-from toolglot.server.taping import Tape, settings_of
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange

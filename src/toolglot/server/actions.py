@@ -13,13 +13,13 @@ from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.mcp_servers import filter_servers
 from toolglot.manifest import load
-from toolglot.server import kept_elsewhere, responses_routes
-from toolglot.server.attaching import filter_servers
-from toolglot.server.counting import count
+from toolglot.server import responses_relay, responses_routes
+from toolglot.server.asgi_request import Incoming, dialect_of
+from toolglot.server.count_tokens import count
 from toolglot.server.credentials import hide_in_json
 from toolglot.server.generate import generate
-from toolglot.server.incoming import Incoming, dialect_of
 from toolglot.server.metrics import CONTENT_TYPE, together
 from toolglot.server.responses_routes import Ask, without_store
 from toolglot.server.routes import ROUTES, Match
@@ -49,9 +49,9 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
     body = b""
     if incoming.method == "POST":
         body = await incoming.body()
-    keeper = kept_elsewhere.keeper(incoming.gateway, match)
+    keeper = responses_relay.keeper(incoming.gateway, match)
     if service.store is None and keeper is not None:
-        await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
+        await responses_relay.relay(incoming.gateway, keeper, incoming, match, body)
         return
     if service.store is None:
         raise FailedError(without_store(match.route.path, service.store_failure))
@@ -68,7 +68,7 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
     except RefusedError as refusal:
         if keeper is None or refusal.error.code != "response_not_found":
             raise
-        await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
+        await responses_relay.relay(incoming.gateway, keeper, incoming, match, body)
         return
     await incoming.reply(reply.status, {"content-type": reply.content_type}, reply.body)
 

@@ -9,10 +9,10 @@ from toolglot import __version__
 from toolglot.dialects import DIALECTS, STORED
 from toolglot.errors import ApiError, LossError
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.request_record import Record
 from toolglot.receipt import Receipt
-from toolglot.server import actions, failures, headers, json_array, routes
-from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of, hide_in_record
-from toolglot.server.record import Record
+from toolglot.server import actions, error_replies, headers, json_array, routes
+from toolglot.server.asgi_request import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of, hide_in_record
 from toolglot.server.service import Service
 
 NO_WEBSOCKET = ApiError(
@@ -92,7 +92,7 @@ class App:
             incoming.record.route, incoming.record.client = match.route.path, match.dialect
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
-            if (error := failures.told(failure, incoming.record)) is None:
+            if (error := error_replies.told(failure, incoming.record)) is None:
                 raise
             receipt = failure.receipt if isinstance(failure, (FailedError, LossError)) else None
             await self._fail(incoming, match, error, receipt)
@@ -115,7 +115,7 @@ class App:
         if error is not None:
             return error
         if not self.service.accepting:
-            return failures.DRAINING
+            return error_replies.DRAINING
         limit = incoming.gateway.config.limits.concurrent_requests
         reserved = isinstance(match, routes.Match) and match.route.reserved
         if self.service.in_flight > limit and not reserved:
@@ -132,7 +132,7 @@ class App:
         if incoming.begun:
             return
         dialect = DIALECTS[dialect_of(incoming, match)]  # an error needs no extra
-        told = failures.encode_failure(dialect, error, incoming.record)
+        told = error_replies.encode_failure(dialect, error, incoming.record)
         lost = headers.of_receipt(receipt) if receipt is not None else {}
         body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
         await incoming.reply(told.status, {**told.headers, **lost}, body)

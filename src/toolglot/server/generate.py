@@ -12,30 +12,30 @@ from toolglot.gateway.commands import BeginStream, Flow, StreamEnd, WholeAnswer,
 from toolglot.gateway.context import client_context, encode_early_failure
 from toolglot.gateway.driver import ClientCommand, FlowDriver
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.conversation_replay import Replays
+from toolglot.gateway.features.mcp_loop import serve
+from toolglot.gateway.features.mcp_servers import note_withheld_servers
+from toolglot.gateway.features.reasoning_state import States
+from toolglot.gateway.features.recording import taped
 from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.responses_turn import Turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
 from toolglot.gateway.plain_answer import plain_answer
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request, start_of_failure
 from toolglot.gateway.targets import RequestTargets, answer_without_model
+from toolglot.gateway.tool_mode import Calling
 from toolglot.ir import Request, Response, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
-from toolglot.server.attaching import note_withheld_servers
-from toolglot.server.calling import Calling
+from toolglot.server.asgi_request import Incoming
 from toolglot.server.credentials import hide_in_lines
-from toolglot.server.failures import DRAINING, is_told_in_stream, told
-from toolglot.server.incoming import Incoming
-from toolglot.server.ingress import hold_body
-from toolglot.server.replays import Replays
+from toolglot.server.error_replies import DRAINING, is_told_in_stream, told
+from toolglot.server.request_body import hold_body
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
-from toolglot.server.serving import serve
-from toolglot.server.states import States
-from toolglot.server.taped_store import taped
-from toolglot.server.turn import Turn
 from toolglot.translate import Exchange
 from toolglot.upstream.offload import offload, release
 

@@ -10,8 +10,8 @@ from itertools import islice
 from toolglot import __version__
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, header_value
+from toolglot.gateway.request_record import Record
 from toolglot.receipt import Receipt
-from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.replay.labels import RECORDING, recording_header
 from toolglot.upstream.upstream import Upstream

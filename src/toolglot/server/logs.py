@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from toolglot.config.schema import LogConfig
+from toolglot.gateway.request_record import Record
 from toolglot.ir import format_tokens
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.record import Record
 from toolglot.server.security import SecretFilter
 from toolglot.wire import json
 

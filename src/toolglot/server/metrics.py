@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from toolglot.gateway.request_record import Record
 from toolglot.ir import Usage
-from toolglot.server.record import Record
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

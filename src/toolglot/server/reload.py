@@ -16,7 +16,7 @@ from toolglot.config.schema import Config
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
-from toolglot.server.starting import Wishes, start
+from toolglot.server.startup import Wishes, start
 from toolglot.upstream.transport import Transport
 
 log = logging.getLogger("toolglot.server")

@@ -13,9 +13,9 @@ from time import gmtime, strftime, time
 from typing import TextIO, TypeAlias
 
 from toolglot.config.schema import LogConfig
+from toolglot.gateway.request_record import Record
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.logs import Hidden, as_fields, as_text, is_text
-from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.wire import json
 

@@ -13,7 +13,16 @@ from msgspec import Raw, Struct
 
 from toolglot.dialects import STORED, find
 from toolglot.errors import ApiError, DecodeError, RefusedError
-from toolglot.server.responses_items import (
+from toolglot.gateway.features.responses_history import (
+    MAX_HISTORY_BYTES,
+    MAX_HISTORY_TURNS,
+    Expanded,
+    Random,
+    StreamTap,
+    mint_id,
+    unavailable,
+)
+from toolglot.gateway.features.responses_items import (
     api_refusal,
     item_list,
     items_of_history,
@@ -24,15 +33,6 @@ from toolglot.server.responses_items import (
     paged,
     paging,
     with_ids,
-)
-from toolglot.server.responses_state import (
-    MAX_HISTORY_BYTES,
-    MAX_HISTORY_TURNS,
-    Expanded,
-    Random,
-    StreamTap,
-    mint_id,
-    unavailable,
 )
 from toolglot.store import Store, StoredConversation, StoredItem, StoredTurn, StoreError
 from toolglot.translate import Exchange

@@ -22,21 +22,21 @@ from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
 from toolglot.gateway.admission import CallbackAdmission
+from toolglot.gateway.features.recording import recording
+from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
-from toolglot.server.failures import DRAINING
-from toolglot.server.gateway import Gateway
-from toolglot.server.guarded import guarded
-from toolglot.server.heads import Gates
+from toolglot.server.error_replies import DRAINING
+from toolglot.server.http_protocol import guarded
 from toolglot.server.metrics import Metrics
 from toolglot.server.reload import Reload
+from toolglot.server.request_head import Gates
 from toolglot.server.request_log import RequestLog
 from toolglot.server.routes import ROUTES
 from toolglot.server.security import check_bind
 from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import Start, Wishes, configured, start
-from toolglot.server.taping import recording
+from toolglot.server.startup import Start, Wishes, configured, start
 from toolglot.store import Store, StoreError
 from toolglot.store.sqlite import NO_STORE, SqliteStore, default_path
 from toolglot.upstream.http_client import HttpTransport

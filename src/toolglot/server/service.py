@@ -12,16 +12,16 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from toolglot.agent.host import McpHost
+from toolglot.gateway.features.mcp_approvals import PendingApprovals
+from toolglot.gateway.features.recording import Tapes
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.request_record import Record
 from toolglot.gateway.sweep import DriverSweep
+from toolglot.gateway.tool_support import Verdicts
 from toolglot.receipt import Loss
-from toolglot.server.approvals import PendingApprovals
 from toolglot.server.body_budget import BodyBudget
-from toolglot.server.gateway import Gateway
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
-from toolglot.server.record import Record
-from toolglot.server.taping import Tapes
-from toolglot.server.verdicts import Verdicts
 from toolglot.store import Store
 
 KEPT_RECEIPTS = 1000

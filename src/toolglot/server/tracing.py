@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from toolglot.config.addresses import DEMO_URL, is_replay
 from toolglot.config.schema import UpstreamConfig
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import Record
 from toolglot.server.routes import ROUTES
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from toolglot.dialects import DEFAULT, find
 from toolglot.errors import DecodeError, LossError, MissingExtraError, RefusedError, StreamError, UpstreamError
 from toolglot.events import Close, Delta, Event, Finish, Fold, Open
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.gateway_model import GatewayModel
+from toolglot.gateway.request_record import Record
 from toolglot.ir import Message, Refusal, Request, Response, Stop, Text, Usage
 from toolglot.routing import UnknownModelError
-from toolglot.server.gateway import Gateway
-from toolglot.server.model import GatewayModel
-from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.tool_server import arguments as forms
 from toolglot.tool_server.arguments import AskModel, CallError

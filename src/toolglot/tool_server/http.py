@@ -14,10 +14,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolglot.config.schema import Limits, ServerConfig
 from toolglot.errors import ApiError, ToolglotError, error_status
-from toolglot.server.guarded import guarded
-from toolglot.server.heads import Gates
-from toolglot.server.incoming import Receive, Scope, Send
-from toolglot.server.ingress import ClientGone, IngressError, headers_of, read_body
+from toolglot.server.asgi_request import Receive, Scope, Send
+from toolglot.server.http_protocol import guarded
+from toolglot.server.request_body import ClientGone, IngressError, headers_of, read_body
+from toolglot.server.request_head import Gates
 from toolglot.server.run import address_of
 from toolglot.server.security import Guard
 from toolglot.tool_server.stdio import MAX_MESSAGE

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack
 from msgspec import Struct
 
 from toolglot.config.schema import LogConfig, ServerConfig
+from toolglot.gateway.gateway import Gateway
 from toolglot.server import logs
-from toolglot.server.gateway import Gateway
 from toolglot.server.request_log import RequestLog
 from toolglot.server.security import check_bind
-from toolglot.server.starting import Wishes, configured, start
+from toolglot.server.startup import Wishes, configured, start
 from toolglot.tool_server.ask_model import ModelAsker
 from toolglot.tool_server.http import listen, serve_http
 from toolglot.tool_server.server import make_server

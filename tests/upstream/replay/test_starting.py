@@ -11,8 +11,8 @@ from toolglot.config.addresses import address_problem, leads_to
 from toolglot.config.assemble import assemble
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, RecordConfig, UpstreamConfig
-from toolglot.server.gateway import Gateway
-from toolglot.server.starting import Start, Wishes, build, configured, start
+from toolglot.gateway.gateway import Gateway
+from toolglot.server.startup import Start, Wishes, build, configured, start
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.replay.transport import ReplayTransport
 

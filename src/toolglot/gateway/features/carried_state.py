@@ -6,8 +6,8 @@ from functools import partial
 
 from toolglot.errors import ApiError
 from toolglot.gateway.commands import Flow, WholeAnswer
+from toolglot.gateway.features.reasoning_state import States
 from toolglot.gateway.flow import FlowContext, await_result
-from toolglot.server.states import States
 
 
 def with_carried_state(flow: Flow, context: FlowContext, states: States) -> Flow:

@@ -7,8 +7,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from toolglot.gateway.commands import Flow, Outcome, Result, Steps, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.features.responses_turn import Turn
 from toolglot.gateway.flow import FlowContext, await_result, offload
-from toolglot.server.turn import Turn
 
 
 def with_turn(flow: Flow, context: FlowContext, turn: Turn) -> Flow:

@@ -16,6 +16,9 @@ from toolglot.config.assemble import assemble, make_router
 from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.dialects import STORED
+from toolglot.gateway.features.mcp_approvals import PendingApprovals
+from toolglot.gateway.features.responses_history import UNSTORED
+from toolglot.gateway.gateway import Gateway
 from toolglot.passes.digest import digest
 from toolglot.recordings.answer_label import first_start, recorded_start
 from toolglot.recordings.comparison import RerunOutcome, SentRequest
@@ -26,12 +29,9 @@ from toolglot.recordings.redact import split_address
 from toolglot.recordings.rerun.recorded_store import RecordedStore
 from toolglot.recordings.rerun.servers import RecordedHost, available_servers, mcp_config
 from toolglot.server.app import App
-from toolglot.server.approvals import PendingApprovals
-from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
-from toolglot.server.responses_state import UNSTORED
 from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
+from toolglot.server.startup import build
 from toolglot.upstream.replay.reply import RecordedReply
 from toolglot.upstream.replay.transport import replay_attempt
 from toolglot.upstream.transport import TransportError, UpstreamCall

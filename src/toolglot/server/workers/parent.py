@@ -18,7 +18,7 @@ from toolglot.config.worker_checks import store_problem
 from toolglot.server import logs
 from toolglot.server import run as server
 from toolglot.server.security import UnsafeServerError
-from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.server.startup import Start, Wishes, configured, start
 from toolglot.server.workers.supervisor import WRONG_STATUS, WorkerSupervisor
 from toolglot.server.workers.worker_slot import WorkerSlot
 from toolglot.upstream.discovery import Discovery, probe_local

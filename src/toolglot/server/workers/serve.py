@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.server import run as server
-from toolglot.server.starting import Start, Wishes, configured
+from toolglot.server.startup import Start, Wishes, configured
 
 
 def run(

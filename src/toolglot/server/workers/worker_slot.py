@@ -39,7 +39,7 @@ from toolglot.server.workers.ipc import (
 from toolglot.upstream.discovery import Discovery
 
 if TYPE_CHECKING:
-    from toolglot.server.guarded import GuardedProtocol
+    from toolglot.server.http_protocol import GuardedProtocol
     from toolglot.server.run import Server
 
 log = logging.getLogger("toolglot.server")
