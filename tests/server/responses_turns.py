@@ -10,7 +10,7 @@ import pytest
 
 from tests.store.turns import using
 from toolglot.errors import ApiError, RefusedError
-from toolglot.gateway.features.responses_history import Expanded, echo, expand, settle
+from toolglot.gateway.features.responses_history import ExpandedRequest, add_state_members, expand, store_turn
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 T = TypeVar("T")
@@ -36,10 +36,12 @@ def in_memory(work: Callable[[SqliteStore], Awaitable[T]]) -> T:
     return using(MEMORY, work)
 
 
-async def take_turn(store: SqliteStore, request: bytes, answer: bytes, owner: str = "me") -> tuple[Expanded, str]:
+async def take_turn(
+    store: SqliteStore, request: bytes, answer: bytes, owner: str = "me"
+) -> tuple[ExpandedRequest, str]:
     expanded = await expand(request, store, owner)
-    told = echo(expanded, answer)
-    await settle(expanded, told, store, owner, now=1.0)
+    told = add_state_members(expanded, answer)
+    await store_turn(expanded, told, store, owner, now=1.0)
     return expanded, json.loads(told)["id"]
 
 

@@ -22,7 +22,7 @@ BUSY = reply({"error": {"message": "Busy."}}, 500)
 
 
 def drains(running: Running) -> None:
-    running.service.accepting = False
+    running.service.is_accepting = False
 
 
 def fills(running: Running) -> None:

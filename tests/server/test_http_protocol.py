@@ -16,7 +16,7 @@ from tests.server.loopback import until_close as rest
 from tests.server.loopback import until_response as response
 from tests.waiting import FAILSAFE
 from toolglot.dialects import DIALECTS
-from toolglot.server.request_head import Gates
+from toolglot.server.request_head import ConnectionLimits
 
 GET = b"GET /echo HTTP/1.1\r\n"
 POST = b"POST /echo HTTP/1.1\r\n"
@@ -354,7 +354,7 @@ def test_expect_100_is_answered_and_the_body_read(served: Served) -> None:
         assert json_of(rest(connection))["body"] == "abc"
 
 
-HASTY = Gates(head_timeout=0.5, linger=0.05)
+HASTY = ConnectionLimits(head_timeout=0.5, linger=0.05)
 
 
 @pytest.fixture(scope="module", params=["uvloop", "asyncio"])
@@ -407,7 +407,7 @@ def test_others_are_served_while_heads_are_held_back(served: Served) -> None:
 
 
 def test_an_idle_connection_is_closed_without_a_word_when_its_keep_alive_is_over() -> None:
-    with serve(Gates(head_timeout=0.05), keep_alive=0) as server, server.connect() as connection:
+    with serve(ConnectionLimits(head_timeout=0.05), keep_alive=0) as server, server.connect() as connection:
         connection.sendall(GET + HEAD + b"\r\n")
         data = rest(connection)
     assert (status_of(data), responses_in(data)) == (200, 1)
@@ -417,19 +417,19 @@ def test_an_idle_connection_is_closed_without_a_word_when_its_keep_alive_is_over
 @pytest.mark.parametrize("path", [b"/large", b"/broken"])
 @pytest.mark.parametrize("fate", [b"keep-alive", b"close"])
 def test_a_client_that_stops_reading_is_cut_off(loop: str, path: bytes, fate: bytes) -> None:
-    with serve(Gates(write_timeout=0.05), loop=loop) as server, server.connect() as connection:
+    with serve(ConnectionLimits(write_timeout=0.05), loop=loop) as server, server.connect() as connection:
         connection.sendall(b"GET " + path + b" HTTP/1.1\r\n" + HEAD + b"Connection: " + fate + b"\r\n\r\n")
         assert server.app.connection_lost.wait(FAILSAFE)
 
 
 def test_a_client_that_reads_gets_everything() -> None:
-    with serve(Gates(write_timeout=FAILSAFE)) as server, server.connect() as connection:
+    with serve(ConnectionLimits(write_timeout=FAILSAFE)) as server, server.connect() as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\n" + HEAD + b"Connection: close\r\n\r\n")
         body = rest(connection).partition(b"\r\n\r\n")[2]
     assert body == b"%x\r\n%s\r\n0\r\n\r\n" % (len(LARGE_ANSWER), LARGE_ANSWER)
 
 
-FULL = Gates(connections=2, spare=4, spare_timeout=FAILSAFE, linger=0.05)
+FULL = ConnectionLimits(connections=2, spare=4, spare_timeout=FAILSAFE, linger=0.05)
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
@@ -452,7 +452,7 @@ def test_a_full_server_answers_health_alone(loop: str) -> None:
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 @pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\n"], ids=["silent", "in their heads"])
 def test_a_probe_is_answered_although_all_spare_connections_are_taken(loop: str, start: bytes) -> None:
-    gates = Gates(connections=2, spare=3, spare_timeout=60.0, linger=60.0)
+    gates = ConnectionLimits(connections=2, spare=3, spare_timeout=60.0, linger=60.0)
     with serve(gates, loop=loop) as server, ExitStack() as held:
         first, *others = [held.enter_context(server.connect()) for _ in range(12)]
         for connection in (first, *others):
@@ -466,7 +466,7 @@ def test_a_probe_is_answered_although_all_spare_connections_are_taken(loop: str,
 
 
 def test_a_spare_connection_that_has_to_go_is_told_so() -> None:
-    with serve(Gates(connections=0, spare=1, spare_timeout=60.0)) as server, server.connect() as oldest:
+    with serve(ConnectionLimits(connections=0, spare=1, spare_timeout=60.0)) as server, server.connect() as oldest:
         assert status_of(server.exchange(b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n")) == 200
         answer = rest(oldest)
     assert (status_of(answer), responses_in(answer)) == (503, 1)
@@ -474,7 +474,10 @@ def test_a_spare_connection_that_has_to_go_is_told_so() -> None:
 
 
 def test_a_full_server_does_not_linger_over_everybody_that_it_refuses() -> None:
-    with serve(Gates(connections=0, spare=1, spare_timeout=60.0, linger=60.0)) as server, ExitStack() as sending:
+    with (
+        serve(ConnectionLimits(connections=0, spare=1, spare_timeout=60.0, linger=60.0)) as server,
+        ExitStack() as sending,
+    ):
         for _ in range(8):
             connection = sending.enter_context(server.connect())
             connection.sendall(POST + HEAD + b"Content-Length: 10\r\n\r\n")
@@ -483,7 +486,7 @@ def test_a_full_server_does_not_linger_over_everybody_that_it_refuses() -> None:
 
 
 def test_a_spare_connection_has_little_time_for_its_head() -> None:
-    with serve(Gates(connections=0, spare=4, spare_timeout=0.5, linger=0.05)) as server:
+    with serve(ConnectionLimits(connections=0, spare=4, spare_timeout=0.5, linger=0.05)) as server:
         assert server.exchange(b"") == b""
         assert status_of(server.exchange(b"GET /health")) == 408
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolglot.gateway.features.mcp_rounds import KeptRounds
+from toolglot.gateway.features.mcp_rounds import McpRounds
 from toolglot.ir import Block, Message, Opaque, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.store.sqlite import SqliteStore
 
@@ -34,8 +34,8 @@ def after(path: Path, request: Request, asked: Sequence[Message] = (HI,), seen: 
     async def work() -> Request:
         store = SqliteStore(str(path))
         try:
-            assert await KeptRounds(store, "me").keep(asked, seen, ROUNDS)
-            return await KeptRounds(store, "me").restored(request)
+            assert await McpRounds(store, "me").store(asked, seen, ROUNDS)
+            return await McpRounds(store, "me").restore(request)
         finally:
             await store.close()
 
@@ -87,9 +87,9 @@ def test_conversations_that_say_the_same_are_told_apart_by_the_ids_of_their_call
                     replace(ROUNDS[0], content=(Text(text="Both."), SERVED, replace(OWN, id=own))),
                     Message(role="tool", content=(result,)),
                 )
-                await KeptRounds(store, "me").keep((HI,), (SEEN[0], replace(OWN, id=own)), rounds)
+                await McpRounds(store, "me").store((HI,), (SEEN[0], replace(OWN, id=own)), rounds)
             return [
-                await KeptRounds(store, "me").restored(
+                await McpRounds(store, "me").restore(
                     told(HI, Message(role="assistant", content=(SEEN[0], replace(OWN, id=own))), HI)
                 )
                 for own in "bcd"
@@ -120,8 +120,8 @@ def test_what_cannot_be_read_any_more_changes_nothing(tmp_path: Path) -> None:
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(msgspec.json, "encode", lambda rounds: b"{broken")
-                await KeptRounds(store, "me").keep((HI,), SEEN, ROUNDS)
-            return await KeptRounds(store, "me").restored(request)
+                await McpRounds(store, "me").store((HI,), SEEN, ROUNDS)
+            return await McpRounds(store, "me").restore(request)
         finally:
             await store.close()
 
@@ -136,7 +136,7 @@ def test_the_first_answer_of_a_long_conversation_is_still_told_in_full(tmp_path:
 
 def test_without_a_store_nothing_is_kept() -> None:
     async def work() -> bool:
-        return await KeptRounds(None, "me").keep((HI,), SEEN, ROUNDS)
+        return await McpRounds(None, "me").store((HI,), SEEN, ROUNDS)
 
     assert asyncio.run(work()) is False
 
@@ -147,7 +147,7 @@ def test_what_is_too_large_is_not_kept(tmp_path: Path) -> None:
     async def work() -> bool:
         store = SqliteStore(str(tmp_path / "s"))
         try:
-            return await KeptRounds(store, "me").keep((HI,), SEEN, big)
+            return await McpRounds(store, "me").store((HI,), SEEN, big)
         finally:
             await store.close()
 

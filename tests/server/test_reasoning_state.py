@@ -72,7 +72,7 @@ class Broken(SqliteStore):
 def test_a_store_that_is_broken_or_slow_fails_no_request(
     hangs: bool, streams: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reasoning_state, "PATIENCE", 0.01)
+    monkeypatch.setattr(reasoning_state, "STORE_TIMEOUT", 0.01)
 
     async def work(stage: Stage) -> list[list[str]]:
         talk = Talk(stage, "openai_chat", keeps=False, streams=streams)
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_any_more_is_as_if_it_were_not_there() -> None:
 def test_an_answer_that_is_too_large_is_not_kept_and_that_is_told(
     streams: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reasoning_state, "LARGEST", 10)
+    monkeypatch.setattr(reasoning_state, "MAX_BYTES", 10)
 
     async def work(stage: Stage) -> list[str]:
         assert stage.store is not None

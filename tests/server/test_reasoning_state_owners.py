@@ -20,8 +20,8 @@ from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor, drawn
 from toolglot.config.schema import ModelConfig
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.features import lookup_limit
-from toolglot.gateway.features.issuer import issuer
-from toolglot.gateway.features.reasoning_state import States, _is_drawn
+from toolglot.gateway.features.issuer import hash_issuer
+from toolglot.gateway.features.reasoning_state import ReasoningState, _is_random
 from toolglot.ir import Message, Request, Response, Stop, Text, Thinking, ToolCall
 from toolglot.passes.answer_state import SealedState, seal
 from toolglot.routing import Target
@@ -57,7 +57,7 @@ from toolglot.upstream.upstream import Upstream
     ],
 )
 def test_an_id_is_drawn_by_lot_where_nothing_else_makes_it_long(identity: str, name: str, is_drawn: bool) -> None:
-    assert _is_drawn(identity, name) is is_drawn
+    assert _is_random(identity, name) is is_drawn
 
 
 class Kimi(DeepSeek):
@@ -122,7 +122,7 @@ PLAIN = Upstream(
 
 def issued(**fields: Any) -> str:
     given = {name: getattr(PLAIN, name) for name in ("name", "dialect", "base_url", "transport")}
-    return issuer(Upstream(**{**given, **fields}))
+    return hash_issuer(Upstream(**{**given, **fields}))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def looked_up(answers: int) -> tuple[int, list[str]]:
         ]
         request = Request(model="m", messages=(*messages, Message(role="user", content=(Text(text="?"),))))
         try:
-            states = States(store, "me")
+            states = ReasoningState(store, "me")
             await states.found(DIALECTS["anthropic"], PLAIN, target, request, 0)
             exchange = make_exchange(DIALECTS["anthropic"], PLAIN, target)
             states.watch(exchange)
@@ -280,8 +280,8 @@ def test_every_answer_of_a_long_conversation_is_looked_up() -> None:
 
 
 def test_what_is_too_long_for_that_loses_many_at_once_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup_limit, "TRIED", 20)
-    monkeypatch.setattr(lookup_limit, "STEP", 10)
+    monkeypatch.setattr(lookup_limit, "MAX_LOOKUPS", 20)
+    monkeypatch.setattr(lookup_limit, "SKIP_STEP", 10)
     assert [looked_up(answers)[0] for answers in (20, 21, 30, 31)] == [20, 11, 20, 11]
     assert looked_up(21)[1] == ["it is not looked up any more for the first 10 answers of so long a conversation"]
 
@@ -301,9 +301,9 @@ def test_nothing_is_looked_up_where_nothing_is_kept_of_an_upstream(tmp_path: Pat
         store, told = Asked(tmp_path / "store.sqlite3"), []
         for owner in ("you", "me"):
             await store.keep_state(
-                StoredState(owner=owner, issuer=issuer(PLAIN, "m"), calls="c", hash="h", value=b"[]")
+                StoredState(owner=owner, issuer=hash_issuer(PLAIN, "m"), calls="c", hash="h", value=b"[]")
             )
-            states = States(store, "me")
+            states = ReasoningState(store, "me")
             await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(), 0)
             told.append((len(store.keys), states.kept))
         await store.close()
@@ -315,13 +315,13 @@ def test_nothing_is_looked_up_where_nothing_is_kept_of_an_upstream(tmp_path: Pat
 def test_state_of_a_conversation_that_cannot_be_named_is_lost_and_that_is_told(tmp_path: Path) -> None:
     async def work() -> list[str]:
         store, too_deep = SqliteStore(tmp_path / "store.sqlite3"), '{"a":' + "[" * 900 + "]" * 900 + "}"
-        states = States(store, "me")
+        states = ReasoningState(store, "me")
         await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(too_deep), 0)
         exchange = make_exchange(DIALECTS["anthropic"], PLAIN, TARGET, keeps_state=states.kept)
         states.watch(exchange)
         thought = Thinking(text="Hm.", native={"openai_chat": {"$field": "reasoning_content"}})
         exchange.restored = Response(content=(thought, Text(text="Yes.")), stop=Stop(reason="end"))
-        await states.keep(exchange, whole=True)
+        await states.store(exchange, whole=True)
         assert (await store.size()).threads == 0
         await store.close()
         return [line.why for line in exchange.receipt]

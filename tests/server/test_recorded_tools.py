@@ -13,8 +13,8 @@ from toolglot.agent.runner import CallOutcome, ServedToolCall, ToolRunner
 from toolglot.agent.server_records import ServerTool, ToolFailedError
 from toolglot.agent.toolbox import OfferedTool
 from toolglot.config.schema import McpConfig, RecordConfig
-from toolglot.gateway.features.recorded_tools import TapedTools
-from toolglot.gateway.features.recording import Tape
+from toolglot.gateway.features.recorded_tools import ToolRecorder
+from toolglot.gateway.features.recording import ExchangeRecording
 from toolglot.ir import Text, Tool, ToolCall
 from toolglot.recordings.format import RecordedClientRequest, RecordingEnd, RecordingHead, ServedProgress, ServedResult
 from toolglot.recordings.read import Recording, read_recording
@@ -63,8 +63,8 @@ def recorded(value: Any, folder: Path) -> tuple[CallOutcome, Recording]:
         try:
             writing = recorder.begin("req_1", ())
             writing.begin(RecordingHead(version=1), RecordedClientRequest(), b"{}")
-            tape = Tape(writing, asyncio.get_running_loop().time())
-            runner = ToolRunner(Returning(value), McpConfig(), watch=TapedTools(tape))
+            recording = ExchangeRecording(writing, asyncio.get_running_loop().time())
+            runner = ToolRunner(Returning(value), McpConfig(), watch=ToolRecorder(recording))
             news: AsyncGenerator[Any, None] = runner.run([served()], asyncio.get_running_loop().time() + 60)
             heard = [each async for each in news]
             writing.end(RecordingEnd())

@@ -13,10 +13,10 @@ from tests.server.gateway import CLIENTS, at, gateway, request
 from tests.server.test_fallbacks import GOOD, refusal
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, reset, send, stream
 from toolglot.config.schema import BreakerConfig, ModelConfig
-from toolglot.gateway.request_record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.receipt import Receipt
 from toolglot.server.headers import MAX_HOPS
-from toolglot.server.service import KEPT_CHARACTERS, KEPT_LINES, Receipts
+from toolglot.server.service import KEPT_CHARACTERS, KEPT_LINES, RecentReceipts
 from toolglot.translate import Exchange
 
 FALL_BACK = {"m": ModelConfig(upstream="first", fallbacks=("second/n",))}
@@ -100,9 +100,9 @@ def test_kept_receipts_are_bounded_however_much_a_client_sends() -> None:
     for number in range(KEPT_LINES + 50):
         exchange.receipt.loss(f"messages[{number}]", "x" * 10_000, "y")
     exchange.receipt.note("tools", "renamed", "z")
-    receipts = Receipts(size=2)
+    receipts = RecentReceipts(size=2)
     for name in ("req_1", "req_2", "req_3"):
-        record = Record(id=name, method="POST", path="/", started=0.0, owner="me")
+        record = RequestRecord(id=name, method="POST", path="/", started=0.0, owner="me")
         receipts.keep(record, tuple(exchange.receipt))
     assert (record.losses, record.notes) == (KEPT_LINES + 50, 1)
     assert receipts.find("me", "req_1") is None

@@ -14,7 +14,14 @@ from tests.server.responses_turns import HELLO, body, in_memory, message, refuse
 from tests.store.turns import using
 from toolglot.errors import RefusedError
 from toolglot.gateway.features import responses_history
-from toolglot.gateway.features.responses_history import Expanded, echo, expand, mint_id, settle, unstored
+from toolglot.gateway.features.responses_history import (
+    ExpandedRequest,
+    add_state_members,
+    expand,
+    expand_unstored,
+    make_id,
+    store_turn,
+)
 from toolglot.store import StoredConversation, StoredItem, StoreError
 from toolglot.store.sqlite import SqliteStore
 from toolglot.translate import Exchange
@@ -25,7 +32,7 @@ def test_a_request_without_state_keeps_its_bytes() -> None:
         request = b'{ "model": "m",  "input": "hi", "temperature": 1e0 }'
         expanded = await expand(request, store, "me")
         assert expanded.body is request
-        assert expanded.kept
+        assert expanded.is_local
         assert expanded.store
         assert expanded.id.startswith("resp_")
 
@@ -151,7 +158,7 @@ def test_a_history_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"input":5}', b'{"input":{}}', b"\xff"])
 def test_bytes_that_are_no_request_are_left_to_the_decoder(data: bytes) -> None:
     async def work(store: SqliteStore) -> None:
-        assert await expand(data, store, "me") == Expanded(body=data)
+        assert await expand(data, store, "me") == ExpandedRequest(body=data)
 
     in_memory(work)
 
@@ -164,10 +171,10 @@ def test_an_upstream_with_state_gets_the_request_as_it_is(fields: dict[str, Any]
         request = body(input="hi", **fields)
         expanded = await expand(request, store, "me", upstream_keeps_state=True)
         assert expanded.body is request
-        assert not expanded.kept
+        assert not expanded.is_local
         answer = response(message("Hi"))
-        assert echo(expanded, answer) is answer
-        assert not await settle(expanded, answer, store, "me", now=1.0)
+        assert add_state_members(expanded, answer) is answer
+        assert not await store_turn(expanded, answer, store, "me", now=1.0)
 
     in_memory(work)
 
@@ -177,7 +184,7 @@ def test_a_chain_that_began_here_goes_on_here_also_at_an_upstream_with_state() -
         _, first = await take_turn(store, body(input="Hello"), response(message("Hi")))
         request = body(previous_response_id=first, input="?")
         expanded = await expand(request, store, "me", upstream_keeps_state=True)
-        assert expanded.kept
+        assert expanded.is_local
         assert "previous_response_id" not in json.loads(expanded.body)
         error = await refused(
             body(previous_response_id=first, input="?", background=True), store, upstream_keeps_state=True
@@ -191,7 +198,9 @@ def test_the_answer_says_what_the_upstream_cannot_know() -> None:
     async def work(store: SqliteStore) -> None:
         _, first = await take_turn(store, body(input="Hello"), response(message("Hi")))
         expanded = await expand(body(previous_response_id=first, input="?"), store, "me", random=bytes)
-        told = echo(expanded, b'{"id":"x","object":"response","output":[],"temperature":1.50,"store":false}')
+        told = add_state_members(
+            expanded, b'{"id":"x","object":"response","output":[],"temperature":1.50,"store":false}'
+        )
         assert told == (
             b'{"id":"resp_%b","object":"response","output":[],"temperature":1.50,"store":true,'
             b'"previous_response_id":"%b"}' % (b"00" * 24, first.encode())
@@ -201,17 +210,17 @@ def test_the_answer_says_what_the_upstream_cannot_know() -> None:
 
 
 def test_an_error_in_the_place_of_an_answer_is_left_alone() -> None:
-    expanded = Expanded(body=b"", id="resp_1", kept=True, store=True)
+    expanded = ExpandedRequest(body=b"", id="resp_1", is_local=True, store=True)
     for data in (b'{"error":{"message":"no"}}', b"<html>", b"[]"):
-        assert echo(expanded, data) is data
+        assert add_state_members(expanded, data) is data
 
 
 def test_what_is_not_stored_is_passed_on_as_it_is() -> None:
     async def work(store: SqliteStore) -> None:
         expanded = await expand(body(input="hi", store=False), store, "me")
         answer = response(message("Hi"))
-        assert echo(expanded, answer) is answer
-        assert not await settle(expanded, answer, store, "me", now=1.0)
+        assert add_state_members(expanded, answer) is answer
+        assert not await store_turn(expanded, answer, store, "me", now=1.0)
         assert (await store.size()).bytes == 0
 
     in_memory(work)
@@ -224,7 +233,7 @@ def test_what_is_not_stored_is_passed_on_as_it_is() -> None:
 def test_only_settled_turns_are_kept(status: str, kept: bool) -> None:
     async def work(store: SqliteStore) -> None:
         expanded = await expand(body(input="hi"), store, "me")
-        assert await settle(expanded, response(message("Hi"), status=status), store, "me", now=1.0) is kept
+        assert await store_turn(expanded, response(message("Hi"), status=status), store, "me", now=1.0) is kept
         assert (await store.turn("me", expanded.id) is not None) is kept
 
     in_memory(work)
@@ -234,7 +243,7 @@ def test_only_settled_turns_are_kept(status: str, kept: bool) -> None:
 def test_what_is_no_response_is_not_kept(data: bytes) -> None:
     async def work(store: SqliteStore) -> None:
         expanded = await expand(body(input="hi"), store, "me")
-        assert not await settle(expanded, data, store, "me", now=1.0)
+        assert not await store_turn(expanded, data, store, "me", now=1.0)
 
     in_memory(work)
 
@@ -277,8 +286,8 @@ def test_a_conversation_remembers_a_turn_whose_response_is_not_stored() -> None:
 
 
 def test_the_answer_names_its_conversation() -> None:
-    expanded = Expanded(body=b"", id="resp_1", kept=True, store=True, conversation="conv_1")
-    assert json.loads(echo(expanded, response()))["conversation"] == {"id": "conv_1"}
+    expanded = ExpandedRequest(body=b"", id="resp_1", is_local=True, store=True, conversation="conv_1")
+    assert json.loads(add_state_members(expanded, response()))["conversation"] == {"id": "conv_1"}
 
 
 def test_an_item_that_is_only_named_is_put_in() -> None:
@@ -322,7 +331,7 @@ def test_a_store_out_of_reach_fails_only_those_who_need_it(tmp_path: Path) -> No
         await store.close()
         error = await refused(body(previous_response_id=first, input="?"), store)
         assert (error.status, error.retry_after) == (503, 1.0)
-        assert (await expand(body(input="Hello"), store, "me")).kept
+        assert (await expand(body(input="Hello"), store, "me")).is_local
         request = body(previous_response_id=first, input="?")
         assert (await expand(request, store, "me", upstream_keeps_state=True)).body is request
 
@@ -337,7 +346,7 @@ def test_a_turn_that_cannot_be_kept_is_told_to_the_caller(tmp_path: Path) -> Non
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError) as raised:
-            await settle(expanded, response(message("Hi")), store, "me", now=1.0)
+            await store_turn(expanded, response(message("Hi")), store, "me", now=1.0)
         assert raised.value.failure == "locked"
         other.close()
 
@@ -357,8 +366,8 @@ def test_turns_at_once_in_one_conversation_are_all_kept() -> None:
 
 
 def test_ids_are_minted_from_the_random_bytes_that_are_given() -> None:
-    assert mint_id(b"\x01\xff") == "resp_01ff"
-    assert mint_id(b"\x01\xff", "conv") == "conv_01ff"
+    assert make_id(b"\x01\xff") == "resp_01ff"
+    assert make_id(b"\x01\xff", "conv") == "conv_01ff"
 
 
 @pytest.mark.parametrize(
@@ -371,6 +380,6 @@ def test_ids_are_minted_from_the_random_bytes_that_are_given() -> None:
 )
 def test_where_nothing_is_stored_nothing_can_be_gone_on_from(request_body: dict[str, object], param: str) -> None:
     with pytest.raises(RefusedError) as told:
-        unstored(json.dumps({"model": "m", **request_body}).encode())
+        expand_unstored(json.dumps({"model": "m", **request_body}).encode())
     assert told.value.error.param == param
-    unstored(b'{"model": "m", "input": "Hi"}')
+    expand_unstored(b'{"model": "m", "input": "Hi"}')

@@ -16,14 +16,14 @@ from tests.server.responses_turns import body, message, response
 from tests.store.turns import using
 from tests.waiting import FAILSAFE
 from toolglot.gateway.features import responses_turn
-from toolglot.gateway.features.responses_turn import Turn
+from toolglot.gateway.features.responses_turn import ResponsesTurn
 from toolglot.store.sqlite import SqliteStore
 
 
 async def answered(store: SqliteStore) -> dict[str, object]:
-    begun, _ = await Turn.begin("openai_responses", body(input="Hi"), store, "me", upstream_keeps_state=False)
-    assert begun.keeps_whole
-    told: dict[str, object] = json.loads(await begun.keep_whole(begun.rewrite(response(message("Hello")))))
+    begun, _ = await ResponsesTurn.begin("openai_responses", body(input="Hi"), store, "me", upstream_keeps_state=False)
+    assert begun.stores_whole
+    told: dict[str, object] = json.loads(await begun.store_whole(begun.rewrite(response(message("Hello")))))
     return told
 
 
@@ -53,7 +53,7 @@ def test_an_answer_that_a_locked_store_could_not_keep_says_so(tmp_path: Path, ca
 def test_an_answer_does_not_wait_for_a_disk_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(responses_turn, "PATIENCE", 0.05)
+    monkeypatch.setattr(responses_turn, "STORE_TIMEOUT", 0.05)
     hanging = threading.Event()
 
     async def work(store: SqliteStore) -> dict[str, object]:

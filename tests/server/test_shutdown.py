@@ -98,7 +98,7 @@ def _until_refused(port: int) -> None:
 @EVERY_CLIENT
 def test_44_while_it_drains_health_is_good_readiness_is_not_and_requests_are_refused(client: str) -> None:
     with gateway() as running:
-        running.service.accepting = False
+        running.service.is_accepting = False
         assert running.call("GET", "/health").status == 200
         assert running.call("GET", "/ready").status == 503
         answer = running.ask(client)

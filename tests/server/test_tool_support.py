@@ -12,7 +12,7 @@ import pytest
 from tests.store.turns import using
 from toolglot.dialects import find
 from toolglot.gateway import tool_support
-from toolglot.gateway.tool_support import MAX_MODELS, Verdicts
+from toolglot.gateway.tool_support import MAX_MODELS, ToolSupport
 from toolglot.store import ToolVerdict
 from toolglot.store.sqlite import MEMORY, SqliteStore
 from toolglot.upstream.demo.stream import NO_PAUSES
@@ -35,29 +35,29 @@ def found(tools: Literal["native", "text"], seconds: float = 1000.0, upstream: U
 def test_what_the_store_has_is_known(tmp_path: Path) -> None:
     async def work(store: SqliteStore) -> None:
         await store.remember(found("text"))
-        assert await Verdicts().of(LOCAL, "m", store) == "text"
-        assert await Verdicts().of(LOCAL, "another", store) is None
+        assert await ToolSupport().look_up(LOCAL, "m", store) == "text"
+        assert await ToolSupport().look_up(LOCAL, "another", store) is None
 
     using(tmp_path / "s", work)
 
 
 def test_a_refusal_is_known_at_once_and_after_a_restart(tmp_path: Path) -> None:
     async def refuse(store: SqliteStore) -> None:
-        known = Verdicts()
-        assert await known.of(LOCAL, "m", store) is None
-        await known.refused(LOCAL, "m", store)
-        assert await known.of(LOCAL, "m", store) == "text"
+        known = ToolSupport()
+        assert await known.look_up(LOCAL, "m", store) is None
+        await known.store_refusal(LOCAL, "m", store)
+        assert await known.look_up(LOCAL, "m", store) == "text"
 
     using(tmp_path / "s", refuse)
-    assert using(tmp_path / "s", lambda store: Verdicts().of(LOCAL, "m", store)) == "text"
+    assert using(tmp_path / "s", lambda store: ToolSupport().look_up(LOCAL, "m", store)) == "text"
 
 
 def test_without_a_store_a_refusal_is_known_until_the_end() -> None:
     async def work() -> None:
-        known = Verdicts()
-        await known.refused(LOCAL, "m", None)
-        assert await known.of(LOCAL, "m", None) == "text"
-        assert await known.of(LOCAL, "n", None) is None
+        known = ToolSupport()
+        await known.store_refusal(LOCAL, "m", None)
+        assert await known.look_up(LOCAL, "m", None) == "text"
+        assert await known.look_up(LOCAL, "n", None) is None
 
     asyncio.run(work())
 
@@ -66,24 +66,24 @@ def test_a_store_that_is_closed_is_no_failure() -> None:
     async def work() -> None:
         store = SqliteStore(MEMORY)
         await store.close()
-        known = Verdicts()
-        assert await known.of(LOCAL, "m", store) is None
-        await known.refused(LOCAL, "m", store)
-        assert await known.of(LOCAL, "m", store) == "text"
+        known = ToolSupport()
+        assert await known.look_up(LOCAL, "m", store) is None
+        await known.store_refusal(LOCAL, "m", store)
+        assert await known.look_up(LOCAL, "m", store) == "text"
 
     asyncio.run(work())
 
 
 def test_what_another_process_writes_is_seen_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(store: SqliteStore) -> None:
-        known = Verdicts()
-        assert await known.of(LOCAL, "m", store) is None
+        known = ToolSupport()
+        assert await known.look_up(LOCAL, "m", store) is None
         await store.remember(found("text"))
-        assert await known.of(LOCAL, "m", store) is None  # looked up a moment ago
-        monkeypatch.setattr(tool_support, "FRESH", 0.0)
-        assert await known.of(LOCAL, "m", store) == "text"
+        assert await known.look_up(LOCAL, "m", store) is None  # looked up a moment ago
+        monkeypatch.setattr(tool_support, "MAX_AGE", 0.0)
+        assert await known.look_up(LOCAL, "m", store) == "text"
         await store.remember(found("native"))
-        assert await known.of(LOCAL, "m", store) == "native"
+        assert await known.look_up(LOCAL, "m", store) == "native"
 
     using(tmp_path / "s", work)
 
@@ -91,10 +91,10 @@ def test_what_another_process_writes_is_seen_after_a_while(tmp_path: Path, monke
 def test_what_is_too_old_is_not_known() -> None:
     async def work() -> None:
         store = SqliteStore(MEMORY)
-        known = Verdicts()
-        await known.refused(LOCAL, "m", None)
-        known._keep((LOCAL.base_url, "m"), time(), found("text", seconds=-1))
-        assert await known.of(LOCAL, "m", store) is None
+        known = ToolSupport()
+        await known.store_refusal(LOCAL, "m", None)
+        known._remember((LOCAL.base_url, "m"), time(), found("text", seconds=-1))
+        assert await known.look_up(LOCAL, "m", store) is None
         await store.close()
 
     asyncio.run(work())
@@ -104,10 +104,10 @@ def test_of_a_vendor_whose_models_take_tools_only_a_refusal_counts() -> None:
     async def work() -> None:
         store = SqliteStore(MEMORY)
         await store.remember(found("text", upstream=VENDOR))
-        known = Verdicts()
-        assert await known.of(VENDOR, "m", store) is None
-        await known.refused(VENDOR, "m", store)
-        assert await known.of(VENDOR, "m", store) == "text"
+        known = ToolSupport()
+        assert await known.look_up(VENDOR, "m", store) is None
+        await known.store_refusal(VENDOR, "m", store)
+        assert await known.look_up(VENDOR, "m", store) == "text"
         await store.close()
 
     asyncio.run(work())
@@ -115,11 +115,11 @@ def test_of_a_vendor_whose_models_take_tools_only_a_refusal_counts() -> None:
 
 def test_no_number_of_models_fills_the_memory() -> None:
     async def work() -> None:
-        known = Verdicts()
+        known = ToolSupport()
         for number in range(MAX_MODELS + 10):
-            await known.refused(LOCAL, f"m{number}", None)
+            await known.store_refusal(LOCAL, f"m{number}", None)
         assert len(known._known) == MAX_MODELS
-        assert await known.of(LOCAL, "m0", None) is None
-        assert await known.of(LOCAL, f"m{MAX_MODELS}", None) == "text"
+        assert await known.look_up(LOCAL, "m0", None) is None
+        assert await known.look_up(LOCAL, f"m{MAX_MODELS}", None) == "text"
 
     asyncio.run(work())

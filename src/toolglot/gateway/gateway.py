@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
 from toolglot.config.secrets import header_secrets, mcp_secrets
-from toolglot.gateway.model_catalog import Catalogue
-from toolglot.gateway.prefix_reuse import Prefixes
+from toolglot.gateway.model_catalog import ModelCatalog
+from toolglot.gateway.prefix_reuse import PrefixReuse
 from toolglot.gateway.recent_prefixes import RecentPrefixes
 from toolglot.routing import Router
 from toolglot.server.security import Guard
@@ -26,11 +26,11 @@ class Gateway:
         self.upstreams = upstreams
         self.router = router
         self.guard = Guard(config.server)
-        self.catalogue = Catalogue(upstreams, router)
-        self.prefixes: Prefixes = Prefixes() if before is None else before.prefixes
+        self.catalog = ModelCatalog(upstreams, router)
+        self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
         self.exchanges = ExchangeFactories()
-        self._breakers = {name: _breaker(upstream, before) for name, upstream in upstreams.items()}
+        self._breakers = {name: _make_breaker(upstream, before) for name, upstream in upstreams.items()}
 
     def breaker(self, upstream: Upstream) -> Breaker:
         return self._breakers[upstream.name]
@@ -46,7 +46,7 @@ class Gateway:
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 
-def _breaker(upstream: Upstream, before: Gateway | None) -> Breaker:
+def _make_breaker(upstream: Upstream, before: Gateway | None) -> Breaker:
     known = before.upstreams.get(upstream.name) if before is not None else None
     if before is None or known is None or (known.base_url, known.breaker) != (upstream.base_url, upstream.breaker):
         return Breaker(upstream.breaker.failures, upstream.breaker.rest)

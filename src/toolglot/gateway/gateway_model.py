@@ -11,15 +11,14 @@ from toolglot.gateway.commands import BeginStream, StreamEnd
 from toolglot.gateway.context import new_context
 from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.features.carried_state import with_carried_state
-from toolglot.gateway.features.conversation_replay import Replays
-from toolglot.gateway.features.reasoning_state import States
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
 from toolglot.gateway.flow import FlowContext, answer
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.received import ReceivedRequest
-from toolglot.gateway.request_record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.targets import RequestTargets
-from toolglot.gateway.tool_mode import Calling
+from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
@@ -28,7 +27,7 @@ from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
 
 
-class Heard:
+class EventCollector:
     """Stands where a client's encoder would, and keeps the events. It answers each with a byte, so that whoever waits
     for the first bytes of an answer learns that there is something."""
 
@@ -61,17 +60,17 @@ class GatewayModel:
         self,
         gateway: Gateway,
         client: Dialect,
-        record: Record,
+        record: RequestRecord,
         *,
-        calling: Calling | None = None,
-        replays: Replays | None = None,
-        states: States | None = None,
+        tool_modes: ToolModes | None = None,
+        replays: ConversationReplay | None = None,
+        states: ReasoningState | None = None,
         received: ReceivedRequest | None = None,
         serves: Callable[[str], bool] | None = None,
     ) -> None:
         self._gateway = gateway
         self._record = record
-        self._calling = calling
+        self._tool_modes = tool_modes
         self._replays = replays
         self._states = states
         received = received or ReceivedRequest(client=client, request=Request(model=""), body=b"")
@@ -84,7 +83,7 @@ class GatewayModel:
         """Those of the last answer that has begun."""
 
     @property
-    def waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         """No upstream is at work: the time until the next attempt is running."""
         return self._driver is not None and self._driver.is_backing_off
 
@@ -106,16 +105,16 @@ class GatewayModel:
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         """The headers of the last answer; those of its receipt alone while no upstream has answered."""
         if self._targets is None or self._context is None:
-            return headers.of_receipt(Receipt())
+            return headers.describe_receipt(Receipt())
         return self._targets.client_headers(self._context, upstream_headers)
 
     async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
         """One answer in the client's words, as it comes. Raises `FailedError` where no target answers, and what
         `Exchange.request_of` raises."""
-        heard: list[Heard] = []
+        heard: list[EventCollector] = []
 
-        def encoder() -> Heard:
-            heard.append(Heard())
+        def encoder() -> EventCollector:
+            heard.append(EventCollector())
             return heard[-1]
 
         # The receipt is about all rounds: what was lost in one before is in that of the next.
@@ -125,10 +124,10 @@ class GatewayModel:
         self._record.rounds += bool(self._remaining)
         routed = self._remaining or self._gateway.router.resolve(request.model)
         context = new_context(self._record, is_streaming=request.stream)
-        targets = RequestTargets.of(self._gateway, received, self._calling, self._replays, self._states)
+        targets = RequestTargets.of(self._gateway, received, self._tool_modes, self._replays, self._states)
         flow = answer(context, targets.build(routed))
         if self._states is not None:
-            flow = with_carried_state(flow, context, self._states)
+            flow = with_reasoning_state(flow, context, self._states)
         self._targets, self._context = targets, context
         self._driver = driver = FlowDriver(flow, context)
         try:

@@ -17,14 +17,14 @@ from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 
-PATIENCE = 5.0
+UPSTREAM_TIMEOUT = 5.0
 """Seconds that an upstream has for its list."""
-FRESH = 300.0
+LIST_LIFETIME = 300.0
 """Seconds for which a list is good; one that could not be had is asked for again after `RETRY`."""
-RETRY = 30.0
+RETRY_SECONDS = 30.0
 
 
-class Catalogue:
+class ModelCatalog:
     def __init__(self, upstreams: Mapping[str, Upstream], router: Router) -> None:
         self._upstreams = [upstream for upstream in upstreams.values() if not upstream.models and upstream.name != DEMO]
         self._router = router
@@ -85,18 +85,20 @@ class Catalogue:
             now = asyncio.get_running_loop().time()
             until, models = self._lists.get(upstream.name, (now, []))
             if until <= now:
-                told = await _asked(upstream)
-                until, models = (now + RETRY, models) if told is None else (now + FRESH, told)
+                told = await _fetch_models(upstream)
+                until, models = (now + RETRY_SECONDS, models) if told is None else (now + LIST_LIFETIME, told)
                 self._lists[upstream.name] = until, models
             return models
 
 
-async def _asked(upstream: Upstream) -> list[ModelInfo] | None:
+async def _fetch_models(upstream: Upstream) -> list[ModelInfo] | None:
     """The upstream's own list; None when it has none, or none that can be read."""
     call = upstream.call(upstream.dialect.listing.path, headers={"accept": "application/json"}, method="GET")
-    call = replace(call, timeouts=Timeouts(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE))
+    call = replace(
+        call, timeouts=Timeouts(connect=UPSTREAM_TIMEOUT, first_byte=UPSTREAM_TIMEOUT, idle=UPSTREAM_TIMEOUT)
+    )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(UPSTREAM_TIMEOUT):
             answer = await fetch(upstream.transport, call, MAX_LIST_BYTES)
         return upstream.dialect.listing.decode_models(answer.body) if answer.status == 200 else None
     except (TransportError, TimeoutError, DecodeError):

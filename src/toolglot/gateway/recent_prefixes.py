@@ -6,9 +6,9 @@ from collections import OrderedDict
 
 from toolglot.ir import Request, Text, Tool
 
-LIFETIME = 300.0
+LIFETIME_SECONDS = 300.0
 """Seconds that an upstream keeps what nobody reads."""
-MOST = 4096
+MAX_PREFIXES = 4096
 
 
 class RecentPrefixes:
@@ -21,12 +21,12 @@ class RecentPrefixes:
         """Write down that it came; has it come within its lifetime before?"""
         before = self._seen.pop(key, None)
         self._seen[key] = now
-        if len(self._seen) > MOST:
+        if len(self._seen) > MAX_PREFIXES:
             self._seen.popitem(last=False)
-        return before is not None and now - before < LIFETIME
+        return before is not None and now - before < LIFETIME_SECONDS
 
 
-def prefix_key(owner: str, upstream: str, model: str, request: Request) -> int:
+def hash_prompt_prefix(owner: str, upstream: str, model: str, request: Request) -> int:
     said: list[str] = []
     for message in request.messages:
         if message.role not in ("system", "developer"):

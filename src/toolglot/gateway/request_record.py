@@ -11,7 +11,7 @@ from toolglot.ir import Usage
 from toolglot.receipt import Loss
 
 
-class Record(Struct, kw_only=True, gc=False):
+class RequestRecord(Struct, kw_only=True, gc=False):
     """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation.
 
     Some records are copies: no collection in one is changed, but another put in its place.
@@ -83,11 +83,11 @@ class Record(Struct, kw_only=True, gc=False):
     @property
     def has_one_call(self) -> bool:
         """One upstream was called, once, with the request as it was translated first."""
-        return not (self.fallbacks or self.mended or self.asked_again) and self.calls is _once(self.upstream or "")
+        return not (self.fallbacks or self.mended or self.asked_again) and self.calls is _one_call(self.upstream or "")
 
     def count_call(self, upstream: str) -> None:
         # Most are called once: those share one mapping.
-        self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1} if self.calls else _once(upstream)
+        self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1} if self.calls else _one_call(upstream)
 
     def count_served(self, server: str, *, failed: bool) -> None:
         self.served = {**self.served, server: self.served.get(server, 0) + 1}
@@ -100,5 +100,5 @@ class Record(Struct, kw_only=True, gc=False):
 
 
 @lru_cache(256)
-def _once(upstream: str) -> Mapping[str, int]:
+def _one_call(upstream: str) -> Mapping[str, int]:
     return {upstream: 1}

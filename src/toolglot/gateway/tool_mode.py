@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from toolglot.errors import ApiError
-from toolglot.gateway.tool_support import Verdicts
+from toolglot.gateway.tool_support import ToolSupport
 from toolglot.ir import Request
 from toolglot.routing import AUTO, Target
 from toolglot.store import Store
@@ -14,36 +14,38 @@ from toolglot.upstream.tool_mode import refuses_tools, text_calls_for, uses_tool
 from toolglot.upstream.upstream import Upstream
 
 
-class Calling(Struct, eq=False):
+class ToolModes(Struct, eq=False):
     """Without `verdicts` and a store nothing is remembered."""
 
-    verdicts: Verdicts = field(default_factory=Verdicts)
+    support: ToolSupport = field(default_factory=ToolSupport)
     store: Store | None = None
 
-    async def of(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
+    async def find_text_calls(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
         """How calls are written as text between this target and us; None when everything is native."""
         if not self.needs_lookup(upstream, target, request):
-            return self.known(upstream, target, request)
-        return text_calls_for(upstream, target, await self.verdicts.of(upstream, target.model, self.store))
+            return self.known_text_calls(upstream, target, request)
+        return text_calls_for(upstream, target, await self.support.look_up(upstream, target.model, self.store))
 
     def needs_lookup(self, upstream: Upstream, target: Target, request: Request) -> bool:
         """Whether the store has to be asked first."""
         if self.store is None or target.tools != AUTO or not uses_tools(request):
             return False
-        return self.verdicts.is_outdated(upstream, target.model)
+        return self.support.is_outdated(upstream, target.model)
 
-    def known(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
+    def known_text_calls(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
         """The same as `of`, without asking the store."""
         if target.tools != AUTO or not uses_tools(request):
             return text_calls_for(upstream, target)
-        return text_calls_for(upstream, target, self.verdicts.known(upstream, target.model))
+        return text_calls_for(upstream, target, self.support.get_known(upstream, target.model))
 
-    def instead(self, upstream: Upstream, target: Target, request: Request, error: ApiError) -> TextCalls | None:
+    def text_calls_after(
+        self, upstream: Upstream, target: Target, request: Request, error: ApiError
+    ) -> TextCalls | None:
         """How the request can be sent once more as text, when the upstream has refused it because of its tools."""
         if target.tools != AUTO or not uses_tools(request) or not refuses_tools(error):
             return None
         return text_calls_for(upstream, target, "text")
 
-    async def refused(self, upstream: Upstream, target: Target) -> None:
+    async def store_refusal(self, upstream: Upstream, target: Target) -> None:
         """The target takes text and no tools: the next request is sent as text at once."""
-        await self.verdicts.refused(upstream, target.model, self.store)
+        await self.support.store_refusal(upstream, target.model, self.store)

@@ -12,16 +12,16 @@ from toolglot.config.schema import Limits
 from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import ApiError
 from toolglot.gateway.gateway import Gateway
-from toolglot.gateway.request_record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.server.body_budget import BodyHold
-from toolglot.server.credentials import hide, hide_in_error, shown_credentials
+from toolglot.server.credentials import find_credentials, hide, hide_in_error
 from toolglot.server.json_array import JsonArray
 from toolglot.server.request_body import headers_of, read_body
 from toolglot.server.response_cycle import CUT
 from toolglot.server.routes import Match, NoMatch
 
 if TYPE_CHECKING:
-    from toolglot.gateway.features.recording import Tape
+    from toolglot.gateway.features.recording import ExchangeRecording
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -37,13 +37,13 @@ class ClientLeftError(Exception):
     """Nobody reads what is written: the client is gone, or has stopped reading."""
 
 
-class Incoming:
+class AsgiRequest:
     """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end.
 
     `gateway` is the one of the moment the request came: a reload in between does not concern it.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, record: Record, gateway: Gateway) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, record: RequestRecord, gateway: Gateway) -> None:
         self.scope = scope
         self.receive = receive
         self.record = record
@@ -62,7 +62,7 @@ class Incoming:
         """What a streamed answer is written as, when that is not server-sent events."""
         self.stream_headers: Mapping[str, str] = {}
         """The headers of a stream in the client's framing."""
-        self.tape: Tape | None = None
+        self.recording: ExchangeRecording | None = None
         """What the exchange is recorded on, if it is."""
         self.hold: BodyHold | None = None
         """What the request's body takes of the budget."""
@@ -71,16 +71,16 @@ class Incoming:
         self._loop = asyncio.get_running_loop()
 
     @cached_property
-    def shown(self) -> tuple[str, ...]:
+    def credentials(self) -> tuple[str, ...]:
         """The credentials that the client has shown with this request."""
-        return tuple(dict.fromkeys(shown_credentials(self.headers, self.query)))
+        return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
 
     def hide_in_error(self, error: ApiError) -> ApiError:
         """The error without any credential: the client's own, or one of the configuration."""
-        return hide_in_error(error, (*self.gateway.secrets, *self.shown))
+        return hide_in_error(error, (*self.gateway.secrets, *self.credentials))
 
     async def body(self) -> bytes:
-        """The whole body, inflated. Raises one of the `IngressError`s."""
+        """The whole body, inflated. Raises one of the `BodyError`s."""
         return await read_body(self.scope, self.receive, self.limits, self.hold)
 
     @property
@@ -109,8 +109,8 @@ class Incoming:
         """Break the connection behind what was written: an answer whose end never comes."""
         self.finished = self.record.cut = True
         self.record.ended = self._loop.time()
-        if self.tape is not None:
-            self.tape.data(b"", more=False)
+        if self.recording is not None:
+            self.recording.data(b"", more=False)
         if (cut := self.scope.get(CUT)) is not None:  # another server than ours cuts what is left without an end
             async with self._sending:
                 cut()
@@ -119,12 +119,14 @@ class Incoming:
         self.begun = True
         self.record.status = status
         told = {**headers, **self.extra_headers}
-        if self.shown:
-            told |= {name: hide(value, self.shown) for name, value in told.items() if name.startswith(OUR_HEADERS)}
-        if self.tape is not None:
-            self.tape.head(status, told)
+        if self.credentials:
+            told |= {
+                name: hide(value, self.credentials) for name, value in told.items() if name.startswith(OUR_HEADERS)
+            }
+        if self.recording is not None:
+            self.recording.head(status, told)
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
-        await self._tell({"type": "http.response.start", "status": status, "headers": raw})
+        await self._send_message({"type": "http.response.start", "status": status, "headers": raw})
 
     async def _write(self, data: bytes, *, more: bool) -> None:
         now = self._loop.time()
@@ -132,14 +134,14 @@ class Incoming:
             self.record.first_byte = now
         self.record.bytes_out += len(data)
         self.written_at = now
-        if self.tape is not None:
-            self.tape.data(data, more=more)
+        if self.recording is not None:
+            self.recording.data(data, more=more)
         if not more:
             self.finished = True
             self.record.ended = now
-        await self._tell({"type": "http.response.body", "body": data, "more_body": more})
+        await self._send_message({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def _tell(self, message: Message) -> None:
+    async def _send_message(self, message: Message) -> None:
         async with self._sending:
             self.writing = True
             try:
@@ -150,7 +152,7 @@ class Incoming:
                 self.writing = False
 
 
-def hide_in_record(record: Record, shown: Sequence[str]) -> None:
+def hide_in_record(record: RequestRecord, shown: Sequence[str]) -> None:
     """What others read of a request has none of these credentials of its client in it."""
     if shown:
         record.path = hide(record.path, shown)
@@ -164,14 +166,14 @@ def parse_query(raw: bytes) -> dict[str, str]:
     return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
 
 
-_TELLING_HEADERS = {
+_DIALECT_HEADERS = {
     header: manifest.name for manifest in DIALECTS.manifests.values() for header in manifest.client_headers
 }
 
 
-def dialect_of(incoming: Incoming, match: Match | NoMatch) -> str:
+def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
     """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
     if match.dialect is not None:
         return match.dialect
     guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT
-    return next((dialect for header, dialect in _TELLING_HEADERS.items() if header in incoming.headers), guess)
+    return next((dialect for header, dialect in _DIALECT_HEADERS.items() if header in incoming.headers), guess)

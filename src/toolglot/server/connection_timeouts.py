@@ -12,11 +12,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from toolglot.server.request_head import Gates
+from toolglot.server.request_head import ConnectionLimits
 from toolglot.upstream.http_client import write_batch_for
 
 
-class PatientProtocol(HttpToolsProtocol):
+class TimeoutProtocol(HttpToolsProtocol):
     """uvicorn's protocol, and its end.
 
     `receiving`: between the first byte of a request and its last. `finished`: everything is said, and whatever still
@@ -26,7 +26,7 @@ class PatientProtocol(HttpToolsProtocol):
     # What uvicorn's own class has stands in a dictionary, which grows large beyond thirty entries.
     __slots__ = ("_answered", "_deadline", "_outbox", "_watch", "finished", "full", "receiving", "spare")
 
-    gates = Gates()
+    limits = ConnectionLimits()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,14 +64,14 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.write_eof()
             if self.flow is not None:
                 self.flow.resume_reading()
-            self._deadline = self.loop.call_later(self.gates.linger, self.transport.abort)
+            self._deadline = self.loop.call_later(self.limits.linger, self.transport.abort)
         else:
             self.transport.close()
             self._watch_writing()
 
     def _may_linger(self) -> bool:
         """A full server reads on for a few of those that it refuses, and no more."""
-        return not self.spare or len(self.connections) <= self.gates.connections + 2 * self.gates.spare
+        return not self.spare or len(self.connections) <= self.limits.connections + 2 * self.limits.spare
 
     def _expect_request(self, now: float) -> None:
         """A request has been answered. The timer is not set anew for each: it finds out what has been since."""
@@ -95,9 +95,9 @@ class PatientProtocol(HttpToolsProtocol):
         """Look again later. Nothing is added to a full transport or a closing one, so only reading changes its size."""
         size = self.transport.get_write_buffer_size()
         if size and self._watch is None:
-            self._watch = self.loop.call_later(self.gates.write_timeout, self._look_at_writing, size)
+            self._watch = self.loop.call_later(self.limits.write_timeout, self._check_writing, size)
 
-    def _look_at_writing(self, before: int) -> None:
+    def _check_writing(self, before: int) -> None:
         self._watch = None
         if not self.full and not self.transport.is_closing():
             return
@@ -108,10 +108,10 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _expect_head(self) -> None:
         self._clear_deadline()
-        seconds = self.gates.spare_timeout if self.spare else self.gates.head_timeout
-        self._deadline = self.loop.call_later(seconds, self._head_is_late)
+        seconds = self.limits.spare_timeout if self.spare else self.limits.head_timeout
+        self._deadline = self.loop.call_later(seconds, self._on_head_timeout)
 
-    def _head_is_late(self) -> None:
+    def _on_head_timeout(self) -> None:
         if self.receiving:
             self.refuse(408, "The head of the request took too long")
         else:

@@ -20,11 +20,11 @@ from toolglot.errors import (
 )
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.flow import StoppedError
-from toolglot.gateway.request_record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import replace
 from toolglot.routing import UnknownModelError
 from toolglot.server.asgi_request import ClientLeftError
-from toolglot.server.request_body import IngressError
+from toolglot.server.request_body import BodyError
 
 log = logging.getLogger("toolglot.server")
 
@@ -51,26 +51,26 @@ OWN_STATUS = frozenset(
 """Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415, 426."""
 
 
-def encode_failure(client: Dialect, error: ApiError, record: Record) -> HttpError:
+def encode_error_reply(client: Dialect, error: ApiError, record: RequestRecord) -> HttpError:
     """The error as a reply in the client's dialect."""
     told = client.encode_error(error if error.request_id is not None else replace(error, request_id=record.id))
     told = with_reply_headers(told, error)
     return replace(told, status=error_status(error)) if error.code in OWN_STATUS else told
 
 
-def is_told_in_stream(client: Dialect, error: ApiError) -> bool:
+def is_sent_as_stream(client: Dialect, error: ApiError) -> bool:
     """Whether a client that wants a stream gets one that is only this error: some do not look at the status."""
     early = client.stream.early_failures and error.streamed_by == client.name
     return early or error.code in client.stream.error_codes
 
 
-def told(failure: BaseException, record: Record) -> ApiError | None:
+def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError | None:
     """The error to tell; None when nobody is left to hear it, and the failure goes on its way.
 
     A cancellation that does not come from the client comes from the server, whose time to drain is over.
     """
     match failure:
-        case FailedError() | IngressError() | StoppedError():
+        case FailedError() | BodyError() | StoppedError():
             return failure.error
         case UnknownModelError():
             return ApiError(kind="not_found", code="model_not_found", message=str(failure), param="model")

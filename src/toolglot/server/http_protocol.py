@@ -41,30 +41,38 @@ from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest
 from toolglot.server import routes
-from toolglot.server.connection_timeouts import PatientProtocol
+from toolglot.server.connection_timeouts import TimeoutProtocol
 from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.request_head import Gates, Refused, greeting, head_problem, refusal, refusal_body, without_upgrade
-from toolglot.server.response_cycle import CUT, AnswerCycle, Way
+from toolglot.server.request_head import (
+    ConnectionLimits,
+    RefusedRequest,
+    encode_refusal,
+    encode_refusal_body,
+    encode_response_start,
+    find_head_problem,
+    remove_upgrade,
+)
+from toolglot.server.response_cycle import CUT, ResponseCycle, ResponseTransport
 
 _BODY_SECONDS = 1.0
 _NO_PIPELINE: deque[Any] = deque()
 """Pipelined requests are not served: all connections have the same empty queue of them."""
 _CLOSE = (b"connection", b"close")
-_FULL = "The server has as many connections as it takes"
+_FULL_MESSAGE = "The server has as many connections as it takes"
 
 
-class GuardedProtocol(PatientProtocol):
+class HttpServerProtocol(TimeoutProtocol):
     """Pass `guarded(gates)` to uvicorn as `http=`.
 
     `in_head`: no head is complete yet, of the request being received or of the next one.
     """
 
-    __slots__ = ("_fields", "_known_head", "_pending", "_probe", "_size", "_untold", "in_head")
+    __slots__ = ("_fields", "_known_head", "_pending", "_probe", "_size", "_unparsed", "in_head")
 
     admission: CallbackAdmission | None = None
     throttle: LogThrottle
-    spares: dict[GuardedProtocol, None]
+    spares: dict[HttpServerProtocol, None]
     """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -78,7 +86,7 @@ class GuardedProtocol(PatientProtocol):
         self._size = 0
         self._fields = 0
         # Bytes given to the parser that no callback has told of: a header field without end is one.
-        self._untold = 0
+        self._unparsed = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # uvicorn asks for the addresses of both ends besides, which nobody wants to know, and for what the general way
@@ -86,7 +94,7 @@ class GuardedProtocol(PatientProtocol):
         self.connections.add(self)
         self.transport = transport
         self.scheme = "http"
-        self.spare = len(self.connections) > self.gates.connections
+        self.spare = len(self.connections) > self.limits.connections
         if self.spare:
             self._take_spare_place()
         if not self.finished:
@@ -96,10 +104,10 @@ class GuardedProtocol(PatientProtocol):
         """In the place of the oldest, if all are taken: a probe sends its request at once, and an attacker may not."""
         spares = self.spares
         spares[self] = None
-        if len(spares) > self.gates.spare:
+        if len(spares) > self.limits.spare:
             oldest = next(iter(spares))
             del spares[oldest]
-            oldest.refuse(503, _FULL)
+            oldest.refuse(503, _FULL_MESSAGE)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends nothing more. True keeps the connection, for an answer that is under way."""
@@ -151,7 +159,7 @@ class GuardedProtocol(PatientProtocol):
                     return
             self.receiving = self.in_head = True
             self._clear_deadline()
-        self._untold += len(data)
+        self._unparsed += len(data)
         self._parse(data)
         if self.receiving and self._deadline is None and not self.finished:
             # Most requests come in one piece, and need no watching.
@@ -162,7 +170,7 @@ class GuardedProtocol(PatientProtocol):
                 self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
         elif begins and not self.receiving and self.admission is not None and isinstance(self.cycle, CallbackDriver):
             self._known_head = self.admission.known_head(data, self.url, self.headers)
-        if self._untold > self.gates.head_bytes and not self.finished:
+        if self._unparsed > self.limits.head_bytes and not self.finished:
             self._refuse_size()
 
     def _start_driver(self, driver: CallbackDriver) -> None:
@@ -181,7 +189,7 @@ class GuardedProtocol(PatientProtocol):
             if not self.receiving:
                 # Something stands behind a whole request, which is answered all the same.
                 self.cycle.keep_alive = False
-            elif isinstance(error.__context__, Refused):
+            elif isinstance(error.__context__, RefusedRequest):
                 self.refuse(error.__context__.status, error.__context__.message)
             else:
                 reason = "" if isinstance(error, httptools.HttpParserCallbackError) else f": {error}"
@@ -190,11 +198,11 @@ class GuardedProtocol(PatientProtocol):
     def _plain_head(self) -> bytes:
         """The head of the request once more for a new parser, without the offer to upgrade."""
         before, self.parser = self.parser, httptools.HttpRequestParser(self)
-        return without_upgrade(before.get_method(), self.url, before.get_http_version(), self.headers)
+        return remove_upgrade(before.get_method(), self.url, before.get_http_version(), self.headers)
 
     def on_message_begin(self) -> None:
         if not self.receiving:
-            raise Refused(400, "Requests are not taken before the one before them is answered")
+            raise RefusedRequest(400, "Requests are not taken before the one before them is answered")
         self._size = self._fields = 0
         self._known_head = None
         self.url = b""
@@ -208,29 +216,29 @@ class GuardedProtocol(PatientProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._size += len(name) + len(value) + 4
         self._fields += 1
-        if self._size > self.gates.head_bytes or self._fields > self.gates.head_fields:
+        if self._size > self.limits.head_bytes or self._fields > self.limits.head_fields:
             raise self._too_large()
         # Trailers come here too. They may be dropped (RFC 9110, section 6.5.1) and must not pass for headers.
         if self.in_head:
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if self._size > self.gates.head_bytes:
+        if self._size > self.limits.head_bytes:
             raise self._too_large()
         if self.parser.get_method() == b"CONNECT":
-            raise Refused(400, "This server is no proxy")
+            raise RefusedRequest(400, "This server is no proxy")
         if self.parser.should_upgrade():
             return
-        problem = head_problem(self.parser.get_http_version(), self.url, self.headers)
+        problem = find_head_problem(self.parser.get_http_version(), self.url, self.headers)
         if problem is not None:
-            raise Refused(400, problem)
+            raise RefusedRequest(400, problem)
         if self.spare:
             self.spares.pop(self, None)
-        full = self.spare and len(self.connections) > self.gates.connections
-        if full and self.url.partition(b"?")[0].decode("latin-1") not in self.gates.health:
-            raise Refused(503, _FULL)
+        full = self.spare and len(self.connections) > self.limits.connections
+        if full and self.url.partition(b"?")[0].decode("latin-1") not in self.limits.health:
+            raise RefusedRequest(503, _FULL_MESSAGE)
         self._clear_deadline()
-        self._untold = 0
+        self._unparsed = 0
         self.in_head = False
         self.spare = full
         if not full and self._may_run_on_callbacks():
@@ -263,8 +271,8 @@ class GuardedProtocol(PatientProtocol):
         )
         self.scope[CUT] = self.cut  # type: ignore[literal-required]
         super().on_headers_complete()
-        self.cycle.transport = Way(self)
-        AnswerCycle.adopt(self.cycle, self)
+        self.cycle.transport = ResponseTransport(self)
+        ResponseCycle.adopt(self.cycle, self)
         if self.spare:
             self.cycle.keep_alive = False
 
@@ -277,7 +285,7 @@ class GuardedProtocol(PatientProtocol):
             super().on_body(piece)
 
     def on_body(self, body: bytes) -> None:
-        self._untold = 0
+        self._unparsed = 0
         pending = self._pending
         if pending is None:
             super().on_body(body)
@@ -287,7 +295,7 @@ class GuardedProtocol(PatientProtocol):
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return
-        self._untold = 0
+        self._unparsed = 0
         self.receiving = False
         pending, admission = self._pending, self.admission
         if pending is not None and admission is not None:
@@ -311,7 +319,7 @@ class GuardedProtocol(PatientProtocol):
         fields = self.server_state.default_headers
         if not self.cycle.keep_alive and _CLOSE not in fields:
             fields = [*fields, _CLOSE]
-        return greeting(status, fields)
+        return encode_response_start(status, fields)
 
     def shutdown(self) -> None:
         self._outbox.flush()
@@ -350,7 +358,7 @@ class GuardedProtocol(PatientProtocol):
         self._outbox.flush()
         if not answered:
             body = self._encode_refusal(status, message)
-            self.transport.write(refusal(status, body, self.server_state.default_headers))
+            self.transport.write(encode_refusal(status, body, self.server_state.default_headers))
         self.finish()
 
     def _encode_refusal(self, status: int, message: str) -> bytes:
@@ -358,7 +366,7 @@ class GuardedProtocol(PatientProtocol):
         path = self.url.partition(b"?")[0].decode("latin-1")
         dialect = routes.find("POST", path).dialect if path.startswith("/") else None
         if dialect is None:
-            return refusal_body(status, message)
+            return encode_refusal_body(status, message)
         error = ApiError(kind=kind_of_status(status), status=status, message=message)
         return DIALECTS[dialect].encode_error(error).body
 
@@ -388,23 +396,23 @@ class GuardedProtocol(PatientProtocol):
         if self._pending is not None:
             self._release(self._pending)
 
-    def _too_large(self) -> Refused:
-        size, fields = self.gates.head_bytes, self.gates.head_fields
-        return Refused(431, f"The head of a request may have {size} bytes and {fields} header fields")
+    def _too_large(self) -> RefusedRequest:
+        size, fields = self.limits.head_bytes, self.limits.head_fields
+        return RefusedRequest(431, f"The head of a request may have {size} bytes and {fields} header fields")
 
     def _refuse_size(self) -> None:
         refused = self._too_large()
         self.refuse(refused.status, refused.message)
 
 
-def guarded(
-    gates: Gates, admission: CallbackAdmission | None = None, throttle: LogThrottle | None = None
-) -> type[GuardedProtocol]:
+def make_protocol(
+    limits: ConnectionLimits, admission: CallbackAdmission | None = None, throttle: LogThrottle | None = None
+) -> type[HttpServerProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
     shared: dict[str, Any] = {
-        "gates": gates,
+        "gates": limits,
         "admission": admission,
         "throttle": throttle or LogThrottle(),
         "spares": {},
     }
-    return type("GuardedProtocol", (GuardedProtocol,), shared)
+    return type("HttpServerProtocol", (HttpServerProtocol,), shared)

@@ -2,10 +2,10 @@
 
 What is refused is raised with the error that the client should see, for the caller to write in the client's dialect::
 
-    IngressError
+    BodyError
     ├── BodyTooLarge          413   over `limits.body`, as sent or inflated
     ├── BodyTimeout           408   nothing came for `limits.body_idle` seconds, or not all in `limits.body_time`
-    ├── NoRoom                503   too many bodies are in memory, for `limits.body_wait` seconds
+    ├── TooManyBodies         503   too many bodies are in memory, for `limits.body_wait` seconds
     ├── UnsupportedEncoding   415   compressed in a way that is not read here
     ├── CorruptBody           400   the compressed data are damaged, or end too early or too late
     └── ClientGone            499   nobody is left to answer
@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from toolglot.config.schema import Limits
 from toolglot.errors import ApiError, ToolglotError
-from toolglot.server.body_budget import SMALL, BodyHold, NoRoomError
+from toolglot.server.body_budget import SMALL_BODY, BodyHold, NoRoomError
 from toolglot.wire.large import room
 
 _PIECE = 1024 * 1024
@@ -35,7 +35,7 @@ _RETRY_AFTER = 5.0
 T = TypeVar("T")
 
 
-class IngressError(ToolglotError):
+class BodyError(ToolglotError):
     """The body cannot be had. `error` is for the client."""
 
     def __init__(self, error: ApiError) -> None:
@@ -43,36 +43,36 @@ class IngressError(ToolglotError):
         self.error = error
 
 
-class BodyTooLarge(IngressError):  # noqa: N818
+class BodyTooLarge(BodyError):  # noqa: N818
     pass
 
 
-class BodyTimeout(IngressError):  # noqa: N818
+class BodyTimeout(BodyError):  # noqa: N818
     pass
 
 
-class NoRoom(IngressError):  # noqa: N818
+class TooManyBodies(BodyError):  # noqa: N818
     pass
 
 
-class UnsupportedEncoding(IngressError):  # noqa: N818
+class UnsupportedEncoding(BodyError):  # noqa: N818
     pass
 
 
-class CorruptBody(IngressError):  # noqa: N818
+class CorruptBody(BodyError):  # noqa: N818
     pass
 
 
-class ClientGone(IngressError):  # noqa: N818
+class ClientGone(BodyError):  # noqa: N818
     pass
 
 
 def headers_of(scope: MutableMapping[str, Any]) -> dict[str, str]:
     """A request's headers by their names in lower case. Of one that stands there twice, the first."""
-    return named(scope["headers"])
+    return decode_headers(scope["headers"])
 
 
-def named(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def decode_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in fields:
         headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
@@ -85,15 +85,15 @@ async def read_body(
     limits: Limits,
     hold: BodyHold | None = None,
 ) -> bytes:
-    """The whole body, inflated, and charged to the budget. Raises one of the `IngressError`s."""
+    """The whole body, inflated, and charged to the budget. Raises one of the `BodyError`s."""
     fields = dict(reversed(list(scope["headers"])))  # of one that stands there twice, the first
-    decoder = _decoder(fields.get(b"content-encoding", b"").decode("latin-1"), limits.body)
+    decoder = _make_decoder(fields.get(b"content-encoding", b"").decode("latin-1"), limits.body)
     length = fields.get(b"content-length", b"0")
     # A length with more digits than any limit is not worth converting.
     if len(length) > 18 or int(length) > limits.body:
-        raise _too_large(limits.body)
+        raise _too_large_error(limits.body)
     if hold is not None:
-        await _with_room(hold.enter(int(length), limits.body_wait))
+        await _await_room(hold.enter(int(length), limits.body_wait))
     whole = room(int(length) if decoder is None else 0)
     size = 0
     clock = _BodyClock(limits)
@@ -105,13 +105,13 @@ async def read_body(
         body, more = message.get("body", b""), message.get("more_body", False)
         size += len(body)
         if size > limits.body:
-            raise _too_large(limits.body)
+            raise _too_large_error(limits.body)
         if not more and size == len(body) and decoder is None:
-            if size > SMALL:
-                await hold_body(hold, body, limits)
+            if size > SMALL_BODY:
+                await charge_body(hold, body, limits)
             return bytes(body)  # all in one piece, as most are
         for piece in [body] if decoder is None else await decoder.feed(body):
-            await clock.stop_for(hold_piece(hold, piece, limits))
+            await clock.pause_for(charge_piece(hold, piece, limits))
             whole.write(piece)
     if decoder is not None and size:
         decoder.close()
@@ -141,37 +141,37 @@ class _BodyClock:
             text = silent if idle < self._end else late
             raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=text)) from None
 
-    async def stop_for(self, work: Awaitable[None]) -> None:
+    async def pause_for(self, work: Awaitable[None]) -> None:
         began = self._now()
         await work
         self._end += self._now() - began
 
 
-async def hold_body(hold: BodyHold | None, body: bytes, limits: Limits) -> None:
-    """Charge a whole body to the budget, as soon as there is room. Raises `NoRoom`."""
+async def charge_body(hold: BodyHold | None, body: bytes, limits: Limits) -> None:
+    """Charge a whole body to the budget, as soon as there is room. Raises `TooManyBodies`."""
     for at in range(0, len(body), _PIECE):
-        await hold_piece(hold, body[at : at + _PIECE], limits)
+        await charge_piece(hold, body[at : at + _PIECE], limits)
     if hold is not None:
         hold.settle()
 
 
-async def hold_piece(hold: BodyHold | None, piece: bytes, limits: Limits) -> None:
+async def charge_piece(hold: BodyHold | None, piece: bytes, limits: Limits) -> None:
     """Charge a piece of one."""
     if hold is not None:
-        await _with_room(hold.add(piece, limits.body_wait))
+        await _await_room(hold.add(piece, limits.body_wait))
 
 
-async def _with_room(work: Awaitable[None]) -> None:
+async def _await_room(work: Awaitable[None]) -> None:
     try:
         await work
     except NoRoomError:
         message = "The requests that toolglot is working on take all the memory that limits.bodies allows"
-        raise NoRoom(
+        raise TooManyBodies(
             ApiError(kind="overloaded", status=503, code="too_many_bodies", message=message, retry_after=_RETRY_AFTER)
         ) from None
 
 
-def _too_large(limit: int) -> BodyTooLarge:
+def _too_large_error(limit: int) -> BodyTooLarge:
     message = f"The request's body is larger than {limit} bytes"
     return BodyTooLarge(ApiError(kind="too_large", status=413, code="body_too_large", message=message))
 
@@ -228,12 +228,12 @@ class _Decoder:
             try:
                 piece = self._inflater.decompress(data, most)
             except zlib.error:
-                raise _corrupt("is not what its content-encoding says") from None
+                raise _corrupt_error("is not what its content-encoding says") from None
             self._left -= len(piece)
             if self._left < 0:
-                raise _too_large(self._limit)
+                raise _too_large_error(self._limit)
             if self._inflater.unused_data:
-                raise _corrupt("goes on after the end of its compressed data")
+                raise _corrupt_error("goes on after the end of its compressed data")
             pieces.append(piece)
             data = self._inflater.unconsumed_tail
             # A full piece may leave output waiting inside zlib although it has read all of its input.
@@ -243,15 +243,15 @@ class _Decoder:
 
     def close(self) -> None:
         if self._inflater is None or not self._inflater.eof:
-            raise _corrupt("ends before its compressed data do")
+            raise _corrupt_error("ends before its compressed data do")
 
 
-def _corrupt(what: str) -> CorruptBody:
+def _corrupt_error(what: str) -> CorruptBody:
     message = f"The request's body {what}"
     return CorruptBody(ApiError(kind="bad_request", status=400, code="bad_encoding", message=message))
 
 
-def _decoder(encoding: str, limit: int) -> _Decoder | None:
+def _make_decoder(encoding: str, limit: int) -> _Decoder | None:
     encodings = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if not encodings:
         return None

@@ -15,7 +15,7 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f\\]")
 _ERROR_TYPES = {408: "timeout_error", 503: "overloaded_error"}
 
 
-class Gates(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes, seconds and counts."""
 
     head_bytes: int = 64 * 1024
@@ -34,7 +34,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that are answered although the server is full."""
 
 
-class Refused(Exception):  # noqa: N818
+class RefusedRequest(Exception):  # noqa: N818
     """Raised inside the parser's callbacks, to stop it."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -44,7 +44,7 @@ class Refused(Exception):  # noqa: N818
 
 
 @lru_cache(maxsize=256)
-def target_problem(target: bytes) -> str | None:
+def find_target_problem(target: bytes) -> str | None:
     """What is wrong with a request's target. A proxy in front and the routes behind must see the same path in it."""
     if not target.startswith(b"/") or b"#" in target:
         return "The request target must be a path, such as /v1/models"
@@ -58,7 +58,7 @@ def target_problem(target: bytes) -> str | None:
     return None
 
 
-def head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
+def find_head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
     """What is wrong with a head that llhttp took. Names are in lower case."""
     hosts, codings = [], []
     for name, value in headers:
@@ -73,16 +73,16 @@ def head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]
     # RFC 9112, section 6.1: HTTP/1.0 has no transfer codings, and framing that relies on one is faulty.
     if codings and (codings != [b"chunked"] or version == "1.0"):
         return "Transfer-Encoding may only be chunked, in HTTP/1.1"
-    return target_problem(target)
+    return find_target_problem(target)
 
 
-def refusal_body(status: int, message: str) -> bytes:
+def encode_refusal_body(status: int, message: str) -> bytes:
     """The error in a form that most clients read, for requests whose path tells no dialect."""
     error = {"message": message, "type": _ERROR_TYPES.get(status, "invalid_request_error")}
     return msgspec.json.encode({"error": error})
 
 
-def refusal(status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+def encode_refusal(status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
     fields = [
         *headers,
         (b"content-type", b"application/json"),
@@ -93,22 +93,22 @@ def refusal(status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> byt
     return b"".join([STATUS_LINE[status], *(b"%s: %s\r\n" % field for field in fields), b"\r\n", body])
 
 
-_greetings: dict[int, tuple[list[tuple[bytes, bytes]], bytes]] = {}
+_response_starts: dict[int, tuple[list[tuple[bytes, bytes]], bytes]] = {}
 
 
-def greeting(status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
+def encode_response_start(status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
     """How an answer begins: with the same bytes for as long as its headers have the same second in them. They are a new
     list with every second."""
-    known = _greetings.get(status)
+    known = _response_starts.get(status)
     if known is not None and known[0] is fields:
         return known[1]
     lines = [b"%b: %b\r\n" % field for field in fields]
     made = b"".join([STATUS_LINE[status], *lines])
-    _greetings[status] = fields, made
+    _response_starts[status] = fields, made
     return made
 
 
-def without_upgrade(method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+def remove_upgrade(method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> bytes:
     """A head once more. llhttp takes for an upgrade what has both headers; the routes may still want to see what was
     offered."""
     kept = {b"close", b"keep-alive"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 if TYPE_CHECKING:
-    from toolglot.server.http_protocol import GuardedProtocol
+    from toolglot.server.http_protocol import HttpServerProtocol
 
 CUT = "toolglot.cut"
 """The key of the ASGI scope for a function that breaks the connection in the middle of an answer."""
@@ -23,17 +23,17 @@ _REQUEST_TIMEOUT = 408
 _NO_BODY = frozenset({204, 304})
 
 
-class AnswerCycle(RequestResponseCycle):
+class ResponseCycle(RequestResponseCycle):
     """uvicorn's cycle of one request and its answer. `adopt` turns one into this."""
 
-    protocol: GuardedProtocol
+    protocol: HttpServerProtocol
     ends_with_connection: bool
 
     @classmethod
-    def adopt(cls, cycle: RequestResponseCycle, protocol: GuardedProtocol) -> None:
+    def adopt(cls, cycle: RequestResponseCycle, protocol: HttpServerProtocol) -> None:
         # uvicorn makes the cycle itself, and has started its task already.
         cycle.__class__ = cls
-        assert isinstance(cycle, AnswerCycle)
+        assert isinstance(cycle, ResponseCycle)
         cycle.protocol, cycle.ends_with_connection = protocol, False
 
     async def send(self, message: Any) -> None:
@@ -60,22 +60,22 @@ class AnswerCycle(RequestResponseCycle):
             self.keep_alive = False
 
     async def _drain(self) -> None:
-        gates = self.protocol.gates
+        limits = self.protocol.limits
         length = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"0")
-        if len(length) > 18 or int(length) > gates.drain_bytes:
+        if len(length) > 18 or int(length) > limits.drain_bytes:
             return
-        left = gates.drain_bytes
+        left = limits.drain_bytes
         with suppress(TimeoutError):
-            async with asyncio.timeout(gates.drain_timeout):
+            async with asyncio.timeout(limits.drain_timeout):
                 while self.protocol.receiving and left > 0 and not self.disconnected:
                     message: Any = await self.receive()
                     left -= len(message.get("body", b""))
 
 
-class Way(asyncio.Transport):
+class ResponseTransport(asyncio.Transport):
     """The transport as an answer uses it: ending it goes through the gate."""
 
-    def __init__(self, protocol: GuardedProtocol) -> None:
+    def __init__(self, protocol: HttpServerProtocol) -> None:
         super().__init__()
         self._protocol = protocol
 

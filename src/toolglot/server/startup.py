@@ -33,7 +33,7 @@ from toolglot.upstream.vendors import VENDORS
 _PACES: dict[str, DemoPace] = {"human": TYPING_PACE, "none": NO_PAUSES}
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class StartOptions(Struct, frozen=True, kw_only=True):
     """What the command line says. What it does not say, the file says; what that does not, the defaults."""
 
     file: Path | None = None
@@ -59,7 +59,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     """Processes that serve, each of which has its share of what is limited."""
 
 
-class Start(Struct, frozen=True):
+class StartedGateway(Struct, frozen=True):
     """A gateway that is ready to serve, the file it came from, and what a person should know of it."""
 
     gateway: Gateway
@@ -67,72 +67,72 @@ class Start(Struct, frozen=True):
     told: tuple[str, ...]
 
 
-def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path | None, tuple[str, ...]]:
+def load_options(options: StartOptions, environ: Mapping[str, str]) -> tuple[Config, Path | None, tuple[str, ...]]:
     """The configuration as the file and the flags have it. Raises `ConfigError`."""
-    loaded = load_config(wishes.file, environ, mcp_files=wishes.mcp_files)
+    loaded = load_config(options.file, environ, mcp_files=options.mcp_files)
     config = loaded.config
-    if wishes.upstreams:
-        upstreams = [parse_upstream(text) for text in wishes.upstreams]
-        config = cli_config(upstreams, wishes.key_variables, environ, config)
+    if options.upstreams:
+        upstreams = [parse_upstream(text) for text in options.upstreams]
+        config = cli_config(upstreams, options.key_variables, environ, config)
     server = replace(
         config.server,
-        host=wishes.host or config.server.host,
-        port=config.server.port if wishes.port is None else wishes.port,
-        keys=wishes.keys or config.server.keys,
-        workers=wishes.workers or config.server.workers,
+        host=options.host or config.server.host,
+        port=config.server.port if options.port is None else options.port,
+        keys=options.keys or config.server.keys,
+        workers=options.workers or config.server.workers,
     )
-    config = replace(config, server=server, strict=config.strict or wishes.strict)
-    config = replace(config, limits=_share(config.limits, wishes.shares))
-    if wishes.discover is not None and not wishes.upstreams:
-        config = replace(config, discover=wishes.discover)
-    if wishes.store is not None:
-        config = replace(config, store=replace(config.store, path=wishes.store))
-    if wishes.record is not None:
-        if problem := directory_problem(wishes.record):
+    config = replace(config, server=server, strict=config.strict or options.strict)
+    config = replace(config, limits=_divide_limits(config.limits, options.shares))
+    if options.discover is not None and not options.upstreams:
+        config = replace(config, discover=options.discover)
+    if options.store is not None:
+        config = replace(config, store=replace(config.store, path=options.store))
+    if options.record is not None:
+        if problem := directory_problem(options.record):
             raise ConfigError([Problem(file="--record", message=problem)])
-        config = replace(config, record=replace(config.record, directory=wishes.record))
-    if (speed := wishes.replay_speed) is not None:
+        config = replace(config, record=replace(config.record, directory=options.record))
+    if (speed := options.replay_speed) is not None:
         paced = {name: replace(upstream, replay_speed=speed) for name, upstream in config.upstreams.items()}
         config = replace(config, upstreams=paced)
-    if wishes.demo_dialect is not None:
-        demo = replace(config.upstreams.get("demo", UpstreamConfig()), dialect=wishes.demo_dialect)
+    if options.demo_dialect is not None:
+        demo = replace(config.upstreams.get("demo", UpstreamConfig()), dialect=options.demo_dialect)
         config = replace(config, upstreams={**config.upstreams, "demo": demo})
     return config, loaded.path, loaded.notes
 
 
-def _share(limits: Limits, shares: int) -> Limits:
+def _divide_limits(limits: Limits, shares: int) -> Limits:
     """What one of several processes may have of what all may have together."""
     counted = ("connections", "concurrent_requests", "upstream_connections", "bodies")
     return replace(limits, **{name: -(-getattr(limits, name) // shares) for name in counted})
 
 
-async def start(
-    wishes: Wishes,
+async def start_gateway(
+    options: StartOptions,
     environ: Mapping[str, str],
     transport: Transport,
     *,
     own_port: int | None = None,
     before: Gateway | None = None,
     local: Discovery | None = None,
-) -> Start:
+) -> StartedGateway:
     """The gateway for these wishes. `own_port` is where it listens: it must not find itself. `local` is what was found
     on this machine, by whoever has looked already. Raises `ConfigError`."""
-    config, file, notes = configured(wishes, environ)
+    config, file, notes = load_options(options, environ)
     own_port = own_port or config.server.port
     if local is None:
         local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
     assembled = assemble(config, environ, local, own_port=own_port)
-    _refuse_circles(assembled.config, own_port, file)
-    _refuse_missing(assembled.config, file)
+    _refuse_self_upstream(assembled.config, own_port, file)
+    _refuse_missing_recordings(assembled.config, file)
     try:
-        gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
+        gateway = build_gateway(assembled.config, transport, _PACES[options.demo_pace], before)
     except MissingExtraError as error:
         raise ConfigError([Problem(file=_origin(file), message=str(error))]) from None
-    told = (*notes, *assembled.told, *empty_places(assembled.config), *_servers_told(assembled.config))
-    return Start(gateway, file, told)
+    told = (*notes, *assembled.told, *empty_places(assembled.config), *_describe_mcp_servers(assembled.config))
+    return StartedGateway(gateway, file, told)
 
 
-def _servers_told(config: Config) -> list[str]:
+def _describe_mcp_servers(config: Config) -> list[str]:
     """The MCP servers, and how a model comes by them."""
     if not config.mcp.servers:
         return []
@@ -144,7 +144,7 @@ def _servers_told(config: Config) -> list[str]:
     return [f"MCP servers: {', '.join(config.mcp.servers)}{how}"]
 
 
-def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
+def _refuse_self_upstream(config: Config, own_port: int, file: Path | None) -> None:
     """A gateway that is its own upstream would ask itself until nothing is left."""
     for name, upstream in config.upstreams.items():
         if upstream.base_url is not None and leads_to(upstream.base_url, own_port):
@@ -152,7 +152,7 @@ def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
             raise ConfigError([Problem(file=_origin(file), message=message)])
 
 
-def _refuse_missing(config: Config, file: Path | None) -> None:
+def _refuse_missing_recordings(config: Config, file: Path | None) -> None:
     """Recordings that are not there: nothing could ever be answered from them."""
     for name, upstream in config.upstreams.items():
         if message := place_problem(name, upstream.base_url):
@@ -163,10 +163,12 @@ def _origin(file: Path | None) -> str:
     return str(file) if file is not None else "--upstream"
 
 
-def build(config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None) -> Gateway:
+def build_gateway(
+    config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None
+) -> Gateway:
     """The gateway of an assembled configuration."""
     upstreams = {
-        name: _upstream(
+        name: _build_upstream(
             name, upstream, transport, pace, before, many_keys=len(config.server.keys) > 1, history=config.history
         )
         for name, upstream in config.upstreams.items()
@@ -178,7 +180,7 @@ def build(config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, befo
     return Gateway(config, upstreams, make_router(config), before)
 
 
-def _upstream(
+def _build_upstream(
     name: str,
     config: UpstreamConfig,
     transport: Transport,
@@ -198,7 +200,7 @@ def _upstream(
         name=name,
         dialect=dialect,
         base_url=config.base_url,
-        transport=_transport(config, dialect, transport, pace, known, tokens),
+        transport=_choose_transport(config, dialect, transport, pace, known, tokens),
         key=config.key,
         key_header=config.key_header,
         headers=config.headers,
@@ -217,16 +219,16 @@ def _upstream(
         tokens=tokens,
         timeouts=config.timeouts,
         # What is recorded need not be waited for.
-        retries=replace(config.retries, first_wait=0.0) if _at_once(config) else config.retries,
+        retries=replace(config.retries, first_wait=0.0) if _replays_at_once(config) else config.retries,
         breaker=config.breaker,
     )
 
 
-def _at_once(config: UpstreamConfig) -> bool:
+def _replays_at_once(config: UpstreamConfig) -> bool:
     return is_replay(config.base_url) and config.replay_speed == "none"
 
 
-def _transport(
+def _choose_transport(
     config: UpstreamConfig,
     dialect: Dialect,
     transport: Transport,

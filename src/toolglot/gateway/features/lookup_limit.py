@@ -6,12 +6,12 @@ prompts are of no use then. In a conversation that is longer than any the first 
 
 from __future__ import annotations
 
-TRIED = 5000
+MAX_LOOKUPS = 5000
 """Answers that are looked up, the last ones."""
-STEP = 1000
+SKIP_STEP = 1000
 """How many more are left out when there are too many."""
 
 
-def skipped(answers: int) -> int:
+def count_skipped(answers: int) -> int:
     """How many of the first of so many answers are not looked up."""
-    return -(-max(0, answers - TRIED) // STEP) * STEP
+    return -(-max(0, answers - MAX_LOOKUPS) // SKIP_STEP) * SKIP_STEP

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolglot.server")
 
-PATIENCE = 1.5
+STORE_TIMEOUT = 1.5
 """Seconds that a request waits for the store."""
-REMEMBERED = 10_000
+MAX_PENDING = 10_000
 """Requests that a process remembers without a store; beyond them the oldest is forgotten."""
 
 
@@ -46,7 +46,7 @@ class PendingApprovals:
     def add(self, owner: str, fingerprint: str) -> None:
         key = (owner, fingerprint)
         self._counts[key] = self._counts.pop(key, 0) + 1
-        if len(self._counts) > REMEMBERED:
+        if len(self._counts) > MAX_PENDING:
             self._counts.popitem(last=False)
 
     def take(self, owner: str, fingerprint: str) -> bool:
@@ -71,7 +71,7 @@ class Approvals:
         """To be called before the client sees the request."""
         if self._store is not None:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(STORE_TIMEOUT):
                     await self._store.issue_approval(self._owner, fingerprint)
                 return
             except (StoreError, TimeoutError) as error:
@@ -82,7 +82,7 @@ class Approvals:
         """Whether this approval may be acted on. It may be once."""
         if self._store is not None:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(STORE_TIMEOUT):
                     if await self._store.redeem_approval(self._owner, fingerprint):
                         return True
             except (StoreError, TimeoutError) as error:

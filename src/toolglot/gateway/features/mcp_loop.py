@@ -17,18 +17,23 @@ from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
 from toolglot.gateway.commands import Await, BeginStream, Flow, Steps, StreamEnd, WholeAnswer, Write
-from toolglot.gateway.features.conversation_replay import Replays
+from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
-from toolglot.gateway.features.mcp_rounds import KeptRounds
-from toolglot.gateway.features.mcp_servers import RequestedServers, attach, find_requested_servers, missing
-from toolglot.gateway.features.reasoning_state import States
-from toolglot.gateway.features.recorded_tools import TapedTools
-from toolglot.gateway.features.recording import taped
+from toolglot.gateway.features.mcp_rounds import McpRounds
+from toolglot.gateway.features.mcp_servers import (
+    RequestedServers,
+    attach_servers,
+    find_requested_servers,
+    why_unavailable,
+)
+from toolglot.gateway.features.reasoning_state import ReasoningState
+from toolglot.gateway.features.recorded_tools import ToolRecorder
+from toolglot.gateway.features.recording import record_store_reads
 from toolglot.gateway.flow import FlowContext, wait_for
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.gateway_model import GatewayModel
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
-from toolglot.gateway.tool_mode import Calling
+from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
 from toolglot.missing_usage import characters_at_start, finish_with_usage, with_usage
 from toolglot.receipt import Receipt
@@ -41,16 +46,16 @@ from toolglot.translate import Exchange
 log = logging.getLogger("toolglot.server")
 
 
-async def serve(
+async def start_mcp_answer(
     service: Service,
     gateway: Gateway,
     received: ReceivedRequest,
     context: FlowContext,
     target: Target,
-    calling: Calling,
-    replays: Replays,
-    states: States,
-) -> Serving | None:
+    tool_modes: ToolModes,
+    replays: ConversationReplay,
+    states: ReasoningState,
+) -> McpAnswer | None:
     """The answer to a request for which tools are run here; None where there are none.
 
     Raises:
@@ -61,27 +66,27 @@ async def serve(
     if not requested.wanted or service.host is None:
         return None
     receipt = Receipt()
-    attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
-    toolbox = _packed(received, requested, attached, receipt)
+    attached = await attach_servers(service.host, gateway.config.mcp, requested.wanted, receipt)
+    toolbox = _pack_toolbox(received, requested, attached, receipt)
     model = GatewayModel(
         gateway,
         received.client,
         record,
-        calling=calling,
+        tool_modes=tool_modes,
         replays=replays,
         states=states,
         received=received,
         serves=toolbox.has,
     )
-    store = taped(service.store, received.tape)
-    kept, approvals = KeptRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
+    store = record_store_reads(service.store, received.recording)
+    kept, approvals = McpRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
     limits = gateway.config.mcp
-    return Serving(
+    return McpAnswer(
         received, context, requested, attached, toolbox, model, service.host, limits, kept, approvals, receipt
     )
 
 
-async def with_tools(
+async def add_served_tools(
     service: Service, gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
 ) -> Request:
     """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
@@ -89,24 +94,24 @@ async def with_tools(
     if not requested.wanted or service.host is None:
         return received.request
     receipt = Receipt()
-    attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
-    toolbox = _packed(received, requested, attached, receipt)
+    attached = await attach_servers(service.host, gateway.config.mcp, requested.wanted, receipt)
+    toolbox = _pack_toolbox(received, requested, attached, receipt)
     return replace(requested.request, tools=(*requested.request.tools, *toolbox.tools))
 
 
-def _packed(
+def _pack_toolbox(
     received: ReceivedRequest, requested: RequestedServers, attached: Sequence[AttachedServer], receipt: Receipt
 ) -> Toolbox:
     taken = {tool.name for tool in requested.request.tools if isinstance(tool, Tool)}
-    return make_toolbox(attached, taken, receipt, can_ask=lambda each: _can_ask(received.client.served, each))
+    return make_toolbox(attached, taken, receipt, can_ask=lambda each: _can_ask_approval(received.client.served, each))
 
 
-def _can_ask(forms: ServedForms | None, attached: AttachedServer) -> bool:
+def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
     """The client named the server itself, in words that have a question for it."""
     return forms is not None and forms.approval is not None and attached.asked is not None
 
 
-class Serving:
+class McpAnswer:
     """Such an answer."""
 
     def __init__(
@@ -119,7 +124,7 @@ class Serving:
         model: GatewayModel,
         host: McpHost,
         limits: McpConfig,
-        kept: KeptRounds,
+        kept: McpRounds,
         approvals: Approvals,
         receipt: Receipt,
     ) -> None:
@@ -132,7 +137,7 @@ class Serving:
         self._forms = forms = received.client.served
         self._show = limits.show
         self._model = model
-        self._kept = kept
+        self._rounds = kept
         self._approvals = approvals
         self._record = context.record
         self._receipt = receipt
@@ -141,11 +146,11 @@ class Serving:
         words = LoopReporting(
             teller=teller if limits.show else None, approval=approval, on_approval_request=self._issue_approval
         )
-        self._tape = None if received.tape is None else TapedTools(received.tape)
-        if self._tape is not None:
-            why_not = [missing(host, each.server) for each in attached]
-            self._tape.at_hand(attached, why_not, limits, keeps=kept.keeps)
-        runner = ToolRunner(host, limits, watch=self._tape, pace=host.pace.progress)
+        self._tool_recorder = None if received.recording is None else ToolRecorder(received.recording)
+        if self._tool_recorder is not None:
+            why_not = [why_unavailable(host, each.server) for each in attached]
+            self._tool_recorder.record_servers(attached, why_not, limits, keeps=kept.has_store)
+        runner = ToolRunner(host, limits, watch=self._tool_recorder, pace=host.pace.progress)
         self._loop = ToolLoop(model, toolbox, limits, runner, words)
         self._encoder = received.client.stream_encoder(received.request, receipt)
         context.encode_fault = self._encode_error
@@ -155,14 +160,14 @@ class Serving:
         self._begun = False
         self._cuts = received.can_cut and received.client.stream.broken == "cut"
         self._is_cut = False
-        self._events = self._listen()
-        self.flow = self._stream() if received.request.stream else self._whole()
+        self._events = self._run_loop()
+        self.flow = self._answer_stream() if received.request.stream else self._answer_whole()
 
     @property
     def exchange(self) -> Exchange | None:
         return self._model.exchange
 
-    def _stream(self) -> Flow:
+    def _answer_stream(self) -> Flow:
         while (events := (yield from self._next_events())) is not None:
             is_broken = self._cuts and self._model.is_broken
             self._is_cut = is_broken and any(isinstance(event, Fault) for event in events)
@@ -178,7 +183,7 @@ class Serving:
         """The next events for the client; None at the end. No keep-alives are written while a retry waits."""
         next_events = Await(partial(anext, self._events, None))
         events: Sequence[Event] | None
-        events = yield from wait_for(self.context, next_events, is_quiet=lambda: self._model.waiting)
+        events = yield from wait_for(self.context, next_events, is_quiet=lambda: self._model.is_waiting)
         return events
 
     def _encode(self, event: Event) -> bytes:
@@ -192,7 +197,7 @@ class Serving:
             case Start():
                 self._begun = True
             case Fault():
-                return self._encode_failure(self._hidden(event))
+                return self._encode_failure(self._hide_secrets(event))
             case _:
                 pass
         return self._encoder.feed(event)
@@ -200,11 +205,11 @@ class Serving:
     def _is_left_out(self, event: Event) -> bool:
         return self._is_cut and (isinstance(event, Fault) or (isinstance(event, Close) and not event.complete))
 
-    def _whole(self) -> Flow:
+    def _answer_whole(self) -> Flow:
         accumulator, received = Fold(), self._received
         while (events := (yield from self._next_events())) is not None:
             for event in events:
-                accumulator.add(self._hidden(event))
+                accumulator.add(self._hide_secrets(event))
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
         response = with_usage(accumulator.response(), received.request, received.client, self._receipt)
@@ -239,27 +244,27 @@ class Serving:
         if self._model.exchange is not None:
             self._model.exchange.receipt.add(self._receipt)
 
-    async def _listen(self) -> AsyncGenerator[Sequence[Event], None]:
-        restored = await self._restored()
-        first = self._listed(restored)
+    async def _run_loop(self) -> AsyncGenerator[Sequence[Event], None]:
+        restored = await self._restore_history()
+        first = self._list_tools(restored)
         told = 0
-        approved, unapproved = await self._redeemed(restored.approved)
+        approved, unapproved = await self._redeem_approvals(restored.approved)
         async with aclosing(self._loop.run(restored.request, approved, first, unapproved)) as answer:
             async for events in answer:
                 for outcome in self._loop.outcomes[told:]:
-                    self._tell(outcome)
+                    self._report_call(outcome)
                 told = len(self._loop.outcomes)
                 for event in events:
                     if isinstance(event, Finish):
                         self._record.stop = event.stop.reason
-                        await self._keep()  # before the client can go on from it
+                        await self._store_rounds()  # before the client can go on from it
                 yield events
 
     async def _issue_approval(self, call: ServedCall, question: Block) -> None:
         request_id = question.value.get("id") if isinstance(question, Opaque) else ""
         await self._approvals.issue(self._fingerprint(call, str(request_id)))
 
-    async def _redeemed(self, calls: Sequence[ServedCall]) -> tuple[list[ServedCall], list[ServedCall]]:
+    async def _redeem_approvals(self, calls: Sequence[ServedCall]) -> tuple[list[ServedCall], list[ServedCall]]:
         """The calls that the client has approved, and those for which it only says so."""
         valid: list[ServedCall] = []
         others: list[ServedCall] = []
@@ -277,9 +282,9 @@ class Serving:
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
-    async def _restored(self) -> RestoredHistory:
+    async def _restore_history(self) -> RestoredHistory:
         """The request as the model is asked: with what the client has not seen, or has seen in its own words."""
-        request = await self._kept.restored(self._request)
+        request = await self._rounds.restore(self._request)
         restored = RestoredHistory(request=request)
         if self._forms is not None:
             restored = self._forms.restored(request, self._toolbox.offered_name)
@@ -301,7 +306,7 @@ class Serving:
         ]
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
-    def _listed(self, restored: RestoredHistory) -> list[Block]:
+    def _list_tools(self, restored: RestoredHistory) -> list[Block]:
         """The servers' tools, for clients that named the servers and have not been told yet."""
         if self._forms is None or not self._show:
             return []
@@ -313,25 +318,25 @@ class Serving:
                     blocks.append(block)
         return blocks
 
-    def _tell(self, outcome: CallOutcome) -> None:
+    def _report_call(self, outcome: CallOutcome) -> None:
         """What was run is in the receipt, the log and the metrics; of what it said there is nothing there."""
         tool, label = outcome.served.offered.tool, outcome.served.offered.label
         how = "was not run" if not outcome.ran else "failed" if outcome.result.is_error else "ran"
         self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")
         if outcome.ran:
             self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
-        if self._tape is not None:
-            self._tape.served(outcome)
+        if self._tool_recorder is not None:
+            self._tool_recorder.record_call(outcome)
         words = (self._record.id, printable(tool.name[:100]), tool.server, how, outcome.seconds)
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 
-    async def _keep(self) -> None:
+    async def _store_rounds(self) -> None:
         if not self._loop.rounds or self._loop.asks:
             return
-        if not await self._kept.keep(self._request.messages, self._loop.seen, self._loop.rounds):
+        if not await self._rounds.store(self._request.messages, self._loop.seen, self._loop.rounds):
             why = "there is no store to keep them in: in the next turn the model knows what the client sends back"
             self._receipt.note("mcp", "calls and results", why)
 
-    def _hidden(self, event: Event) -> Event:
+    def _hide_secrets(self, event: Event) -> Event:
         exchange = self._model.exchange
         return Fault(exchange.hide(event.error)) if isinstance(event, Fault) and exchange is not None else event

@@ -17,10 +17,10 @@ from toolglot.gateway.received import ReceivedRequest
 from toolglot.ir import Request, replace
 from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
-from toolglot.server.headers import SERVERS
+from toolglot.server.headers import MCP_SERVERS
 from toolglot.tools.served import AskedServer, ServedRequest
 
-HEADER = SERVERS
+HEADER = MCP_SERVERS
 
 
 class RequestedServer(Struct, frozen=True, kw_only=True):
@@ -52,15 +52,15 @@ def find_requested_servers(
     """
     config = filter_servers(gateway.config.mcp, key)
     alias = [name for name in target.mcp if name in config.servers]
-    wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_by_header(config, received))]
+    wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_read_header(config, received))]
     is_its_own = gateway.upstreams[target.upstream].dialect.name == received.client.name
-    named = _named_in(received, is_its_own=is_its_own and not config.servers)
-    found = [(each, _configured(config, each)) for each in named.servers]
+    named = _read_named_servers(received, is_its_own=is_its_own and not config.servers)
+    found = [(each, _find_by_address(config, each)) for each in named.servers]
     if is_its_own and all(server is None for _, server in found):
         # An upstream of the client's own dialect may know servers that we do not: then they are left to it.
-        return RequestedServers(request=received.request, wanted=tuple(_once(wanted)))
-    wanted += [_named(config, each, server) for each, server in found]
-    return RequestedServers(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
+        return RequestedServers(request=received.request, wanted=tuple(_deduplicate(wanted)))
+    wanted += [_resolve_named(config, each, server) for each, server in found]
+    return RequestedServers(request=named.request, wanted=tuple(_deduplicate(wanted)), chosen=named.chosen)
 
 
 def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
@@ -78,46 +78,48 @@ def note_withheld_servers(config: McpConfig, target: Target, key: str | None) ->
     return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
 
 
-def _named_in(received: ReceivedRequest, *, is_its_own: bool) -> ServedRequest:
+def _read_named_servers(received: ReceivedRequest, *, is_its_own: bool) -> ServedRequest:
     """The servers that the request names, in an API that has words for it and no upstream that understands them."""
     forms = received.client.served
     return ServedRequest(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
 
 
-def _by_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
+def _read_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
     names = [name for part in received.headers.get(HEADER, "").split(",") if (name := part.strip())]
     for name in names:
         if name not in config.servers or not config.servers[name].by_header:
-            raise FailedError(_unknown(config, f"The header {HEADER} names the MCP server {name[:100]!r}", HEADER))
+            raise FailedError(
+                _unknown_server_error(config, f"The header {HEADER} names the MCP server {name[:100]!r}", HEADER)
+            )
     return names
 
 
-def _configured(config: McpConfig, asked: AskedServer) -> str | None:
+def _find_by_address(config: McpConfig, asked: AskedServer) -> str | None:
     """Our name of a server that a request names by its address, if clients may attach it themselves."""
     if asked.url is None:
         return None
-    where = _address(asked.url)
+    where = _split_address(asked.url)
     return next(
         (
             name
             for name, server in config.servers.items()
-            if server.by_header and server.url and _address(server.url) == where
+            if server.by_header and server.url and _split_address(server.url) == where
         ),
         None,
     )
 
 
-def _named(config: McpConfig, asked: AskedServer, server: str | None) -> RequestedServer:
+def _resolve_named(config: McpConfig, asked: AskedServer, server: str | None) -> RequestedServer:
     if server is None:
         # Not as the client wrote it: there may be a credential in it.
-        scheme, host, *_ = _address(asked.url or "")
+        scheme, host, *_ = _split_address(asked.url or "")
         address = f"{scheme}://{host}"[:200] if scheme else "without an address"
         named = f"{asked.where} names the MCP server {asked.label[:100]!r} ({address})"
-        raise FailedError(_unknown(config, named, asked.where))
+        raise FailedError(_unknown_server_error(config, named, asked.where))
     return RequestedServer(label=asked.label, server=server, asked=asked)
 
 
-def _unknown(config: McpConfig, what: str, where: str) -> ApiError:
+def _unknown_server_error(config: McpConfig, what: str, where: str) -> ApiError:
     by = "of that name" if where == HEADER else "at that address"
     known = [name for name, server in config.servers.items() if server.by_header]
     there = f"it has {', '.join(known)}" if known else "it has none"
@@ -125,7 +127,7 @@ def _unknown(config: McpConfig, what: str, where: str) -> ApiError:
     return ApiError(kind="bad_request", code="unknown_mcp_server", message=message, param=where)
 
 
-def _address(url: str) -> tuple[str, str, int | None, str, str]:
+def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())
@@ -134,7 +136,7 @@ def _address(url: str) -> tuple[str, str, int | None, str, str]:
     return parts.scheme.lower(), (parts.hostname or "").lower(), port, parts.path.rstrip("/"), parts.query
 
 
-def _once(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
+def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
     """Each server once; what a request says of one counts more than an alias that has it anyway.
 
     Raises:
@@ -151,7 +153,7 @@ def _once(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
         yield each
 
 
-def missing(host: McpHost, server: str) -> str | None:
+def why_unavailable(host: McpHost, server: str) -> str | None:
     """Why a server is not there at the moment."""
     try:
         state = host.state(server)
@@ -160,14 +162,14 @@ def missing(host: McpHost, server: str) -> str | None:
     return None if state.state == "ready" else state.why or state.state
 
 
-async def attach(
+async def attach_servers(
     host: McpHost, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt
 ) -> list[AttachedServer]:
     """The servers with their tools of this moment. What is not available is told in the receipt."""
     await host.ready([each.server for each in wanted])
     attached: list[AttachedServer] = []
     for each in wanted:
-        if (why := missing(host, each.server)) is not None:
+        if (why := why_unavailable(host, each.server)) is not None:
             receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {why}")
         if each.asked is not None and each.asked.credentials:
             why = "a server is reached with the credentials of the gateway's own configuration"

@@ -16,16 +16,19 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
-from toolglot.errors import StreamError, ToolglotError
+from toolglot.errors import ApiError, StreamError, ToolglotError
 from toolglot.events import Close, Delta, Event, Fault, Fold, Open
-from toolglot.gateway.features.issuer import issuer
-from toolglot.gateway.features.lookup_limit import skipped
+from toolglot.gateway.commands import Flow, WholeAnswer
+from toolglot.gateway.features.issuer import hash_issuer
+from toolglot.gateway.features.lookup_limit import count_skipped
+from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
 from toolglot.passes.answer_state import AnswerState, state_of_answer
 from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
@@ -42,9 +45,9 @@ from toolglot.wire.large import emptied
 
 log = logging.getLogger("toolglot.server")
 
-PATIENCE = 1.5
+STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
-LARGEST = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Bytes of what is kept of one answer, and characters of an answer of which something is kept."""
 
 _SYSTEM = ("system", "developer")
@@ -64,18 +67,18 @@ _SHORTEST_NAME = 4
 _answer_states = msgspec.json.Decoder(tuple[Block, ...])
 
 
-class Heard:
+class StreamedAnswer:
     """Follows a streamed answer; what is too large is not kept in mind."""
 
     __slots__ = ("_fold", "_left", "has_state")
 
     def __init__(self) -> None:
         self._fold: Fold | None = Fold()
-        self._left = LARGEST
+        self._left = MAX_BYTES
         self.has_state = False
         """Some of it may be what its owner wants back."""
 
-    def hear(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         fold = self._fold
         if fold is None:
             return
@@ -96,7 +99,7 @@ class Heard:
     def content(self) -> tuple[Block, ...]:
         """All of the answer; nothing of one that failed. Raises `StoreError` for one that is too large."""
         if self._left < 0 and self.has_state:
-            raise _too_large()
+            raise _too_large_error()
         if self._fold is None:
             return ()
         try:
@@ -105,18 +108,18 @@ class Heard:
             return ()
 
 
-def _too_large() -> StoreError:
-    return StoreError("full", f"the answer has more than {LARGEST} bytes")
+def _too_large_error() -> StoreError:
+    return StoreError("full", f"the answer has more than {MAX_BYTES} bytes")
 
 
-class States(Struct, eq=False):
+class ReasoningState(Struct, eq=False):
     """The state of one request. Without a store nothing is kept."""
 
     _store: Store | None = None
     _owner: str = ""
     _issuer: str = ""
     _asked: Request | None = None
-    _heard: Heard | None = None
+    _streamed: StreamedAnswer | None = None
     _size: int = 0
     _skipped: int = 0
 
@@ -141,12 +144,12 @@ class States(Struct, eq=False):
         self, client: Dialect, upstream: Upstream, target: Target, request: Request, size: int
     ) -> Mapping[int, AnswerName]:
         """The answers of this conversation, of so many bytes, for which the target's state has to be looked up."""
-        self._asked = self._heard = None
+        self._asked = self._streamed = None
         self._skipped = 0
         owner = upstream.dialect.name
         if self._store is None or owner not in TAKES_BACK:
             return {}
-        self._issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
+        self._issuer = hash_issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
         self._size = size
         carries = owner == client.name and client.state.slot is not None
         some = self._store.may_have_states(self._owner, self._issuer)
@@ -154,7 +157,7 @@ class States(Struct, eq=False):
             self._asked = request  # what its answers are known by is found out once there is something to keep
             return {}
         try:
-            lacking, names, self._skipped = _lacking(request.messages, client, owner, named=some)
+            lacking, names, self._skipped = _find_lacking(request.messages, client, owner, named=some)
         except (ToolglotError, RecursionError, UnicodeEncodeError):
             return {}  # whoever sends the request will say why
         if not carries or lacking:
@@ -168,7 +171,7 @@ class States(Struct, eq=False):
         calls = [name.calls for name in newest_first if name.calls]
         hashes = [name.hash for name in newest_first if not name.calls]
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(STORE_TIMEOUT):
                 found = await self._store.states(self._owner, self._issuer, calls, hashes)
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be read: %s", error or "no answer in time")
@@ -182,40 +185,44 @@ class States(Struct, eq=False):
             or (by_calls.get(name.calls) if name.calls else by_hash.get(name.hash))
             for number, name in names.items()
         }
-        return {number: states for number, state in chosen.items() if state is not None and (states := _read(state))}
+        return {
+            number: states for number, state in chosen.items() if state is not None and (states := _decode_state(state))
+        }
 
-    def watch(self, exchange: Exchange, heard: Heard | None = None) -> None:
+    def watch(self, exchange: Exchange, heard: StreamedAnswer | None = None) -> None:
         """Follow the answer of this exchange; `heard` is what was followed of it already."""
         if self._skipped:
             why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
             exchange.receipt.note("messages", "reasoning state", why)
-        self._heard = heard
+        self._streamed = heard
         if self._asked is not None:
             exchange.new_listener = self._listen
 
     def _listen(self) -> Callable[[Event], None]:
-        self._heard = heard = Heard()
-        return heard.hear
+        self._streamed = heard = StreamedAnswer()
+        return heard.add
 
-    def has_news(self, exchange: Exchange, *, whole: bool) -> bool:
+    def has_new_state(self, exchange: Exchange, *, whole: bool) -> bool:
         """Whether the answer may have something in it that its upstream will want back."""
         if self._asked is None:
             return False
         if whole:
-            return any(type(block) is Thinking or block.native for block in _content(exchange))
-        return self._heard is not None and self._heard.has_state
+            return any(type(block) is Thinking or block.native for block in _answer_content(exchange))
+        return self._streamed is not None and self._streamed.has_state
 
-    async def keep(self, exchange: Exchange, *, whole: bool) -> None:
+    async def store(self, exchange: Exchange, *, whole: bool) -> None:
         """Keep what the upstream will want back of its answer, which is all there."""
         asked, self._asked = self._asked, None
         if asked is None or self._store is None:
             return
         try:
-            content = _content(exchange) if whole else self._heard.content() if self._heard is not None else ()
+            content = (
+                _answer_content(exchange) if whole else self._streamed.content() if self._streamed is not None else ()
+            )
             state = await offload(self._size, self._state, exchange, asked, content)
             if state is None:
                 return
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(STORE_TIMEOUT):
                 await self._store.keep_state(state)
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be kept: %s", error or "no answer in time")
@@ -228,8 +235,8 @@ class States(Struct, eq=False):
         if not states:
             return None
         value = msgspec.json.encode(states)
-        if len(value) > LARGEST:
-            raise _too_large()
+        if len(value) > MAX_BYTES:
+            raise _too_large_error()
         try:
             name = _name_of_answer(exchange.client, asked, content)
         except (ToolglotError, UnicodeEncodeError, RecursionError):
@@ -237,7 +244,7 @@ class States(Struct, eq=False):
         return StoredState(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
 
 
-def _content(exchange: Exchange) -> tuple[Block, ...]:
+def _answer_content(exchange: Exchange) -> tuple[Block, ...]:
     """A whole answer as the client gets it."""
     answer = exchange.restored if exchange.restored is not None else exchange.answered
     return () if answer is None else answer.content
@@ -249,8 +256,8 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
         calls = [replace(call, id="") for call in calls]
     before = b""
     for run in emptied(runs(asked.messages)):
-        before = _with_ids(before, run.calls())
-    return _name(calls, prefix_with_answer(_told(asked.messages), content).hash, before)
+        before = _hash_ids(before, run.calls())
+    return _make_name(calls, prefix_with_answer(_without_system_text(asked.messages), content).hash, before)
 
 
 def _is_given(call: ToolCall, client: Dialect) -> bool:
@@ -267,24 +274,24 @@ class AnswerName(Struct, frozen=True):
     hash: str
 
 
-def _name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerName:
+def _make_name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerName:
     """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` that of
     the ids of the calls that went before it, if there were any."""
-    ids = [_given_id(call) for call in calls]
+    ids = [_client_call_id(call) for call in calls]
     if not all(ids) or not (ids or before):
         return AnswerName("", said)
     told = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
-    unique = ids and all(_is_drawn(each, call.name) for each, call in zip(ids, calls, strict=True))
+    unique = ids and all(_is_random(each, call.name) for each, call in zip(ids, calls, strict=True))
     marked = ascii(told if unique else (told, said, before))
     return AnswerName(sha256(marked.encode("ascii")).hexdigest(), said)
 
 
-def _given_id(call: ToolCall) -> str:
+def _client_call_id(call: ToolCall) -> str:
     """The id that the client was given: Gemini CLI puts the tool's name before it."""
     return call.id.removeprefix(f"{call.name}__") or call.id
 
 
-def _is_drawn(identity: str, name: str) -> bool:
+def _is_random(identity: str, name: str) -> bool:
     """Is an id drawn by lot, so that no other call has it? In doubt it is not: then what was said tells, too."""
     identity, name = identity.lower(), name.lower()
     if _UUID.search(identity):
@@ -298,41 +305,55 @@ def _is_drawn(identity: str, name: str) -> bool:
     )
 
 
-def _with_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
+def _hash_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
     """The hash of all ids up to an answer, this one's included; nothing while there are none."""
     for call in calls:
         if before or call.id:
-            before = sha256(before + ascii(_given_id(call)).encode("ascii")).digest()
+            before = sha256(before + ascii(_client_call_id(call)).encode("ascii")).digest()
     return before
 
 
-def _lacking(
+def _find_lacking(
     messages: Sequence[Message], client: Dialect, owner: str, *, named: bool
 ) -> tuple[bool, dict[int, AnswerName], int]:
     """Whether every answer of a conversation may lack what its owner wants back; if they are to be `named`, the names
     of those that may; and how many of the first ones nobody looks for."""
     said = runs(messages)
-    first = skipped(len(said))
+    first = count_skipped(len(said))
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state.slot, owner)}
     names: dict[int, AnswerName] = {}
     before = b""
-    hashes = {each.covered: each.hash for each in answered_prefixes(_told(messages))} if lacking and named else {}
+    hashes = (
+        {each.covered: each.hash for each in answered_prefixes(_without_system_text(messages))}
+        if lacking and named
+        else {}
+    )
     count = len(said)
     for number, run in enumerate(emptied(said)) if hashes else ():
         if number in lacking and run.end in hashes and number >= first:
-            names[number] = _name(run.calls(), hashes[run.end], before)
-        before = _with_ids(before, run.calls())
+            names[number] = _make_name(run.calls(), hashes[run.end], before)
+        before = _hash_ids(before, run.calls())
     return len(lacking) == count, names, first
 
 
-def _told(messages: Sequence[Message]) -> list[Message]:
+def _without_system_text(messages: Sequence[Message]) -> list[Message]:
     """What both sides have said. System text may change from turn to turn, as with today's date in it."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
-def _read(state: StoredState) -> AnswerState:
+def _decode_state(state: StoredState) -> AnswerState:
     try:
         return _answer_states.decode(state.value)
     except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
         log.warning("reasoning state that was kept cannot be read any more")
         return ()
+
+
+def with_reasoning_state(flow: Flow, context: FlowContext, states: ReasoningState) -> Flow:
+    result = yield from flow
+    exchange = context.exchange
+    if exchange is not None and not isinstance(result, ApiError) and context.record.error is None:
+        is_whole = isinstance(result, WholeAnswer)
+        if states.has_new_state(exchange, whole=is_whole):
+            yield from await_result(context, partial(states.store, exchange, whole=is_whole))
+    return result

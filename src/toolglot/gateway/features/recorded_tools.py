@@ -13,7 +13,7 @@ from toolglot.agent.server_records import ToolFailedError
 from toolglot.agent.tool_results import value_size
 from toolglot.agent.toolbox import AttachedServer
 from toolglot.config.schema import McpConfig
-from toolglot.gateway.features.recording import Tape
+from toolglot.gateway.features.recording import ExchangeRecording
 from toolglot.receipt import Receipt
 from toolglot.recordings import format as lines
 from toolglot.recordings.served_servers import RECORDED_LIMITS, AvailableServer, write_servers
@@ -21,62 +21,64 @@ from toolglot.tools.mcp import encode_tools
 from toolglot.upstream.offload import offload
 from toolglot.wire import json
 
-ABOUT = 1_000
+DEFINITION_BYTES = 1_000
 """Bytes of a tool's definition, about."""
 
 
-class TapedTools:
+class ToolRecorder:
     """Of one exchange. It watches the calls of a `Runner`."""
 
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
+    def __init__(self, recording: ExchangeRecording) -> None:
+        self._recording = recording
 
-    def at_hand(
+    def record_servers(
         self, attached: Sequence[AttachedServer], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
     ) -> None:
         """The servers for this exchange, and why some of them are not there."""
         told = {name: getattr(limits, name) for name in RECORDED_LIMITS}
-        line = lines.ServedTools(at=self._tape.at, limits=told, keeps=keeps)
-        size = ABOUT * sum(len(each.tools) for each in attached)
-        self._tape.writing.deferred_line(line, size, partial(_written, tuple(attached), tuple(missing)))
+        line = lines.ServedTools(at=self._recording.at, limits=told, keeps=keeps)
+        size = DEFINITION_BYTES * sum(len(each.tools) for each in attached)
+        self._recording.writing.deferred_line(line, size, partial(_encode_servers, tuple(attached), tuple(missing)))
 
     def on_progress(self, served: ServedToolCall, done: float, total: float | None, message: str | None) -> None:
-        self._tape.writing.line(lines.ServedProgress(**self._about(served), done=done, total=total, message=message))
+        self._recording.writing.line(
+            lines.ServedProgress(**self._call_fields(served), done=done, total=total, message=message)
+        )
 
     async def on_result(self, served: ServedToolCall, value: dict[str, Any]) -> None:
-        line = lines.ServedResult(**self._about(served), arguments=served.call.arguments)
+        line = lines.ServedResult(**self._call_fields(served), arguments=served.call.arguments)
         body = b""
         try:
             body = await offload(value_size(value), json.encode, value)
         except (ValueError, TypeError, RecursionError) as error:  # half a character, say: the call itself goes on
             line = replace(line, failure="unwritable", message=f"what it returned could not be recorded: {error}")
-        self._tape.writing.line(line, body)
+        self._recording.writing.line(line, body)
 
     def on_failure(self, served: ServedToolCall, why: Exception) -> None:
         kind = "failed" if isinstance(why, ToolFailedError) else "late" if isinstance(why, TimeoutError) else "broken"
         message = str(why) if kind == "failed" else ""
-        about = self._about(served)
-        self._tape.writing.line(
+        about = self._call_fields(served)
+        self._recording.writing.line(
             lines.ServedResult(**about, arguments=served.call.arguments, failure=kind, message=message)
         )
 
-    def served(self, outcome: CallOutcome) -> None:
+    def record_call(self, outcome: CallOutcome) -> None:
         """A call has ended, whether its tool was run or not."""
-        self._tape.writing.line(
+        self._recording.writing.line(
             lines.ServedToolLine(
-                **self._about(outcome.served),
+                **self._call_fields(outcome.served),
                 arguments=outcome.served.call.arguments,
                 failed=bool(outcome.result.is_error),
                 seconds=round(outcome.seconds, 6),
             )
         )
 
-    def _about(self, served: ServedToolCall) -> dict[str, Any]:
+    def _call_fields(self, served: ServedToolCall) -> dict[str, Any]:
         tool = served.offered.tool
-        return {"at": self._tape.at, "call": served.call.id, "server": tool.server, "tool": tool.name}
+        return {"at": self._recording.at, "call": served.call.id, "server": tool.server, "tool": tool.name}
 
 
-def _written(attached: Sequence[AttachedServer], missing: Sequence[str | None]) -> bytes:
+def _encode_servers(attached: Sequence[AttachedServer], missing: Sequence[str | None]) -> bytes:
     return write_servers(
         [
             AvailableServer(

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from toolglot import __version__
 from toolglot.config.schema import RecordConfig
 from toolglot.dialects.warp.native import NAME as WARP
-from toolglot.gateway.request_record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import (
@@ -39,7 +39,7 @@ from toolglot.recordings.format import (
 from toolglot.recordings.recorded_settings import STATE_ADDED, record_history
 from toolglot.recordings.writing.recorder import OUTCOMES, Recorder, RecordingWriter
 from toolglot.routing import Pattern, Target, bare
-from toolglot.server.credentials import long_enough, shown_credentials
+from toolglot.server.credentials import find_credentials, select_long
 from toolglot.server.metrics import Metrics
 from toolglot.store import Store, StoreError
 from toolglot.store.as_json import RECORDED_READS, StoredKind, encode_stored, stored_size
@@ -50,15 +50,15 @@ from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
-    from toolglot.server.asgi_request import Incoming
+    from toolglot.server.asgi_request import AsgiRequest
 
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
 """A key that is one short word, as `none` and `ollama` for servers that want any. Hidden everywhere it would turn
 `"tool_choice": "none"` into nonsense; it is hidden where keys stand alone."""
-_COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+_USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-def recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> Tapes | None:
+def start_recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> ExchangeRecorder | None:
     """Begin to record, if that is wanted, in a folder in which so many processes do. Whoever does so closes the
     recorder."""
     if config.directory is None:
@@ -67,10 +67,10 @@ def recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> Tapes 
         metrics.recordings.add((outcome,), 0)
     recorder = Recorder(config, lambda outcome: metrics.recordings.add((outcome,)), shares)
     recorder.start()
-    return Tapes(config, recorder)
+    return ExchangeRecorder(config, recorder)
 
 
-class Tapes:
+class ExchangeRecorder:
     """Which exchanges are recorded, and by whom."""
 
     def __init__(self, config: RecordConfig, recorder: Recorder) -> None:
@@ -78,7 +78,9 @@ class Tapes:
         self._models = tuple(map(Pattern, config.models))
         self._keys = frozenset(config.keys)
 
-    def begin(self, incoming: Incoming, client: str, body: bytes, request: Request | None) -> Tape | None:
+    def begin(
+        self, incoming: AsgiRequest, client: str, body: bytes, request: Request | None
+    ) -> ExchangeRecording | None:
         """The tape for a request that has just been read; of one that cannot be read there is no `request`."""
         record, model = incoming.record, "" if request is None else request.model
         if self._keys and record.key not in self._keys:
@@ -86,9 +88,9 @@ class Tapes:
         names = {model, bare(model)}
         if self._models and all(pattern.match(name) is None for pattern in self._models for name in names):
             return None
-        secrets = [*_known(incoming.gateway.secrets), *shown_credentials(incoming.headers, incoming.query)]
-        tape = Tape(self.recorder.begin(record.id, secrets), record.started)
-        came = datetime.now(UTC) - timedelta(seconds=tape.at)
+        secrets = [*_configured_secrets(incoming.gateway.secrets), *find_credentials(incoming.headers, incoming.query)]
+        recording = ExchangeRecording(self.recorder.begin(record.id, secrets), record.started)
+        came = datetime.now(UTC) - timedelta(seconds=recording.at)
         head = RecordingHead(
             version=VERSION,
             id=record.id,
@@ -102,30 +104,32 @@ class Tapes:
         query = incoming.scope["query_string"].decode("latin-1")
         path = incoming.scope.get("raw_path", b"").decode("latin-1") or incoming.path
         line = RecordedClientRequest(
-            at=tape.at,
+            at=recording.at,
             method=incoming.method,
             path=f"{path.partition('?')[0]}?{query}" if query else path,
-            headers=_inflated(incoming.headers),
+            headers=_without_encoding(incoming.headers),
         )
-        tape.writing.begin(head, line, body, incoming.headers.get("content-type", ""))
-        return tape
+        recording.writing.begin(head, line, body, incoming.headers.get("content-type", ""))
+        return recording
 
 
-class Tape:
+class ExchangeRecording:
     """The recording of one exchange."""
 
     def __init__(self, writing: RecordingWriter, started: float) -> None:
         self.writing = writing
         # The loop's own clock may tick once in a millisecond alone.
         self._began = monotonic() - (asyncio.get_running_loop().time() - started)
-        self._calls: list[TapedCall] = []
+        self._calls: list[RecordedAttempt] = []
         self._content_type = ""
 
     @property
     def at(self) -> float:
         return round(monotonic() - self._began, 6)
 
-    def call(self, upstream: Upstream, sent: Request, call: UpstreamCall, settings: CallSettings | None) -> TapedCall:
+    def call(
+        self, upstream: Upstream, sent: Request, call: UpstreamCall, settings: CallSettings | None
+    ) -> RecordedAttempt:
         """An upstream is called."""
         number = len(self._calls) + 1
         line = UpstreamRequest(
@@ -141,9 +145,9 @@ class Tape:
             settings=settings,
         )
         self.writing.line(line, call.body, call.headers.get("content-type", ""))
-        taped = TapedCall(self, number, upstream)
-        self._calls.append(taped)
-        return taped
+        attempt = RecordedAttempt(self, number, upstream)
+        self._calls.append(attempt)
+        return attempt
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
         """The client gets the head of its answer."""
@@ -164,7 +168,7 @@ class Tape:
         ]
         self.writing.line(ReceiptLines(at=self.at, lines=told))
 
-    def end(self, record: Record) -> None:
+    def end(self, record: RequestRecord) -> None:
         for call in self._calls:
             call.end(UNREAD)
         usage = record.usage
@@ -173,13 +177,13 @@ class Tape:
             error=record.error,
             message=record.message,
             stop=record.stop,
-            usage=None if usage is None else {name: getattr(usage, name) for name in _COUNTED},
+            usage=None if usage is None else {name: getattr(usage, name) for name in _USAGE_FIELDS},
             cancelled=record.cancelled,
         )
         self.writing.end(line)
 
 
-def settings_of(
+def describe_settings(
     upstream: Upstream,
     target: Target,
     exchange: Exchange,
@@ -215,44 +219,46 @@ def settings_of(
     )
 
 
-class TapedCall:
+class RecordedAttempt:
     """One call to an upstream, which ends once."""
 
-    def __init__(self, tape: Tape, number: int, upstream: Upstream) -> None:
-        self._tape = tape
+    def __init__(self, recording: ExchangeRecording, number: int, upstream: Upstream) -> None:
+        self._recording = recording
         self._number = number
         self._upstream = upstream
         self._content_type = ""
         self._ended = False
 
-    def replied(self, reply: Reply) -> Reply:
+    def record_reply(self, reply: Reply) -> Reply:
         """The reply, of which every byte is recorded that is read."""
-        tape = self._tape
+        recording = self._recording
         if self._upstream.tokens is not None:  # there may be a new one since the call was made
-            tape.writing.hide(self._upstream.tokens.secrets)
+            recording.writing.hide(self._upstream.tokens.secrets)
         self._content_type = reply.headers.get("content-type", "")
-        tape.writing.line(
-            UpstreamResponse(at=tape.at, attempt=self._number, status=reply.status, headers=_inflated(reply.headers))
+        recording.writing.line(
+            UpstreamResponse(
+                at=recording.at, attempt=self._number, status=reply.status, headers=_without_encoding(reply.headers)
+            )
         )
         return _RecordedReply(reply, self)
 
     def data(self, data: bytes) -> None:
-        self._tape.writing.piece(self._number, self._tape.at, data, self._content_type)
+        self._recording.writing.piece(self._number, self._recording.at, data, self._content_type)
 
-    def failed(self, failure: TransportError) -> None:
+    def record_failure(self, failure: TransportError) -> None:
         """There is no reply, or no more of it."""
         self.end(f"{failure.failure}: {failure}")
 
     def end(self, error: str | None = None) -> None:
         if not self._ended:
             self._ended = True
-            self._tape.writing.line(UpstreamEnd(at=self._tape.at, attempt=self._number, error=error))
+            self._recording.writing.line(UpstreamEnd(at=self._recording.at, attempt=self._number, error=error))
 
 
 class _RecordedReply:
     """A reply that is recorded as it is read."""
 
-    def __init__(self, reply: Reply, call: TapedCall) -> None:
+    def __init__(self, reply: Reply, call: RecordedAttempt) -> None:
         self._reply = reply
         self._call = call
         self.status = reply.status
@@ -262,22 +268,22 @@ class _RecordedReply:
         try:
             body = await self._reply.read(limit)
         except TransportError as failure:
-            self._call.failed(failure)
+            self._call.record_failure(failure)
             raise
         self._call.data(body)
         self._call.end()
         return body
 
     def chunks(self) -> AsyncIterator[bytes]:
-        return _Chunks(self._reply.chunks(), self._call)
+        return _RecordedChunks(self._reply.chunks(), self._call)
 
     def close(self) -> None:
         self._call.end(UNREAD)
         self._reply.close()
 
 
-class _Chunks:
-    def __init__(self, chunks: AsyncIterator[bytes], call: TapedCall) -> None:
+class _RecordedChunks:
+    def __init__(self, chunks: AsyncIterator[bytes], call: RecordedAttempt) -> None:
         self._chunks = chunks
         self._call = call
 
@@ -291,23 +297,23 @@ class _Chunks:
             self._call.end()
             raise
         except TransportError as failure:
-            self._call.failed(failure)
+            self._call.record_failure(failure)
             raise
         self._call.data(chunk)
         return chunk
 
 
-def taped(store: Store | None, tape: Tape | None) -> Store | None:
+def record_store_reads(store: Store | None, recording: ExchangeRecording | None) -> Store | None:
     """The store itself, where nothing is recorded."""
-    return store if store is None or tape is None else cast("Store", _RecordedStore(store, tape))
+    return store if store is None or recording is None else cast("Store", _RecordedStore(store, recording))
 
 
 class _RecordedStore:
     """All that is no such read goes straight to the store."""
 
-    def __init__(self, store: Store, tape: Tape) -> None:
+    def __init__(self, store: Store, recording: ExchangeRecording) -> None:
         self._store = store
-        self._tape = tape
+        self._recording = recording
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
@@ -318,29 +324,31 @@ class _RecordedStore:
         return True
 
     async def _read(self, kind: StoredKind, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
-        tape = self._tape
+        recording = self._recording
         try:
             value = await method(*args, **options)
         except StoreError as error:
-            tape.writing.line(StoreRead(at=tape.at, what=kind, failure=error.failure, message=str(error)))
+            recording.writing.line(StoreRead(at=recording.at, what=kind, failure=error.failure, message=str(error)))
             raise
         except asyncio.CancelledError:
             # Whoever asked has lost patience, or the client has left: in both cases nothing was found.
-            tape.writing.line(StoreRead(at=tape.at, what=kind, failure="failed", message="no answer in time"))
+            recording.writing.line(StoreRead(at=recording.at, what=kind, failure="failed", message="no answer in time"))
             raise
         # It may be large: whoever writes it down makes JSON of it.
-        tape.writing.deferred_line(StoreRead(at=tape.at, what=kind), stored_size(value), partial(encode_stored, value))
+        recording.writing.deferred_line(
+            StoreRead(at=recording.at, what=kind), stored_size(value), partial(encode_stored, value)
+        )
         return value
 
 
-def _inflated(headers: Mapping[str, str]) -> dict[str, str]:
+def _without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that belong to a body as it is recorded, which is never compressed."""
     return {name: value for name, value in headers.items() if name != "content-encoding"}
 
 
-def _known(secrets: Iterable[str]) -> Iterator[str]:
+def _configured_secrets(secrets: Iterable[str]) -> Iterator[str]:
     """What is configured, and of a header's value (`Bearer ...`) the credential alone."""
     for secret in secrets:
         if not _PLACEHOLDER.fullmatch(secret):
             yield secret
-        yield from long_enough((secret.partition(" ")[2].strip(),))
+        yield from select_long((secret.partition(" ")[2].strip(),))

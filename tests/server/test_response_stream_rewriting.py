@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.responses_turns import message, response
-from toolglot.gateway.features.responses_history import Expanded, StreamTap
+from toolglot.gateway.features.responses_history import ExpandedRequest, StreamRewriter
 from toolglot.translate import Exchange
 
 
@@ -22,11 +22,11 @@ def streamed(*output: dict[str, Any]) -> bytes:
     return stream.feed(response(*output)) + stream.close()
 
 
-LINKED = Expanded(body=b"", id="resp_1", kept=True, store=True, previous="resp_0")
+LINKED = ExpandedRequest(body=b"", id="resp_1", is_local=True, store=True, previous="resp_0")
 
 
 def test_every_response_object_of_a_stream_says_the_same() -> None:
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     data = streamed(message("Hi"))
     told = frames(tap.feed(data) + tap.close())
     objects = [event["response"] for event in told if "response" in event]
@@ -45,9 +45,9 @@ def test_a_stream_may_be_cut_anywhere(line_end: bytes, named: bool) -> None:
     if not named:
         data = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"event:"))
     data = data.replace(b"\n", line_end)
-    whole = StreamTap(LINKED)
+    whole = StreamRewriter(LINKED)
     expected = whole.feed(data) + whole.close()
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     told = b"".join(tap.feed(data[place : place + 1]) for place in range(len(data))) + tap.close()
     assert told == expected
     assert tap.response == whole.response
@@ -56,7 +56,7 @@ def test_a_stream_may_be_cut_anywhere(line_end: bytes, named: bool) -> None:
 
 
 def test_events_between_the_objects_go_through_as_they_are() -> None:
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     for data in (
         b": keepalive\n\n",
         b'event: response.output_text.delta\ndata: {"type": "x", "delta": "response.created"}\n\n',
@@ -70,7 +70,7 @@ def test_events_between_the_objects_go_through_as_they_are() -> None:
 
 @pytest.mark.parametrize("end", ["failed", "created", "in_progress"])
 def test_a_stream_that_did_not_end_well_gives_no_response(end: str) -> None:
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     told = tap.feed(
         b'event: response.%b\ndata: {"type":"response.%b","response":{"id":"x"}}\n\n' % ((end.encode(),) * 2)
     )
@@ -79,7 +79,7 @@ def test_a_stream_that_did_not_end_well_gives_no_response(end: str) -> None:
 
 
 def test_an_endless_event_is_let_through() -> None:
-    tap = StreamTap(LINKED, limit=100)
+    tap = StreamRewriter(LINKED, limit=100)
     data = b"data: " + b"x" * 60
     assert tap.feed(data) == b""
     assert tap.feed(data) == data + data
@@ -87,13 +87,13 @@ def test_an_endless_event_is_let_through() -> None:
 
 
 def test_half_an_event_at_the_end_is_not_swallowed() -> None:
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     assert tap.feed(b"data: {") == b""
     assert tap.close() == b"data: {"
 
 
 def test_a_stream_whose_state_lies_elsewhere_is_not_touched() -> None:
-    tap = StreamTap(Expanded(body=b""))
+    tap = StreamRewriter(ExpandedRequest(body=b""))
     data = streamed(message("Hi"))
     assert tap.feed(data) is data
     assert tap.response is None
@@ -106,7 +106,7 @@ def lifecycle(kind: bytes, end: bytes, padding: int = 0) -> bytes:
 
 @pytest.mark.parametrize("end", [b"\n\r\n", b"\r\n\n"])
 def test_events_may_end_with_two_kinds_of_line_ends(end: bytes) -> None:
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     delta = b'event: other\ndata: {"type":"other"}' + end
     told = tap.feed(delta + lifecycle(b"created", end) + delta) + tap.feed(delta + lifecycle(b"completed", b"\n\n"))
     assert told.count(delta) == 3
@@ -115,7 +115,7 @@ def test_events_may_end_with_two_kinds_of_line_ends(end: bytes) -> None:
 
 
 def test_a_large_event_costs_no_more_than_its_bytes() -> None:
-    tap = StreamTap(LINKED)
+    tap = StreamRewriter(LINKED)
     before = process_time()
     for end in (b"\n\r\n", b"\n\n", b"\n\r"):
         tap.feed(lifecycle(b"in_progress", end, 2_000_000))
