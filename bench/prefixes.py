@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from bench.gateway.requests import WORDS
 from toolglot.dialects import find
+from toolglot.gateway.prefix_reuse import PrefixHashes, PrefixReuse, hash_messages
 from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.server.prefixes import Prefix, Prefixes, prefix_of
 from toolglot.translate import Exchange
 
 CLIENT, UPSTREAM = "openai_chat", "anthropic"
@@ -62,16 +62,16 @@ def turns(rounds: int) -> Iterator[bytes]:
 
 def reuse(policy: HistoryPolicy, requests: Iterator[bytes]) -> Reuse:
     passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
-    prefixes = Prefixes()
+    prefixes = PrefixReuse()
     shares: list[float] = []
     cuts = 0
-    before: Prefix | None = None
+    before: PrefixHashes | None = None
     for request in requests:
         body = Exchange(CLIENT, UPSTREAM, passes=passes).request(request, model="model")
-        prefix = prefix_of(find(UPSTREAM), "model", body)
+        prefix = hash_messages(find(UPSTREAM), "model", body)
         if prefix is None:
             raise ValueError("the request has no history")
-        if (share := prefixes.reused(b"conversation", prefix)) is not None:
+        if (share := prefixes.measure_reuse(b"conversation", prefix)) is not None:
             shares.append(share)
         cuts += before is not None and prefix.hashes[: len(before.hashes)] != before.hashes
         before = prefix

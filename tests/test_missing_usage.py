@@ -10,8 +10,8 @@ import pytest
 
 from tests.exchanges import NAMES
 from tests.lint.streams import SOUND
+from tests.server.client_errors import good_end
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.told import good_end
 from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, send, stream
 from toolglot.api import translate_response
 from toolglot.dialects import DIALECTS

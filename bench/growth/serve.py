@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 from toolglot.cli import main
-from toolglot.server.run import Server
+from toolglot.server.run import GatewayServer
 
 HELD_UP = "TOOLGLOT_BENCH_HELD_UP"
 EVERY = 0.001
@@ -55,13 +55,13 @@ class Clock:
 
 
 def serve() -> None:
-    startup, held_up = Server.startup, HeldUp(Path(os.environ[HELD_UP]))
+    startup, held_up = GatewayServer.startup, HeldUp(Path(os.environ[HELD_UP]))
 
-    async def with_clock(self: Server, *args: Any, **kwargs: Any) -> None:
+    async def with_clock(self: GatewayServer, *args: Any, **kwargs: Any) -> None:
         await startup(self, *args, **kwargs)
         Clock(held_up)
 
-    Server.startup = with_clock  # type: ignore[method-assign]
+    GatewayServer.startup = with_clock  # type: ignore[method-assign]
     main()
 
 

@@ -13,7 +13,7 @@ from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, ChatSession
 from toolglot.chat.startup import ChatOptions, prepare_chat
 from toolglot.config.schema import McpServerConfig
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import StartOptions
 from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 
 Run = Callable[[dict[str, Any]], Awaitable[str]]
@@ -117,8 +117,8 @@ class Stage:
 async def a_stage(
     ask: Ask | None = None, *, model: str = "demo", state: ServerState | None = None, effort: str | None = None
 ) -> Stage:
-    wishes = Wishes(discover=False, demo_pace="none")
-    begun = await prepare_chat(ChatOptions(wishes=wishes, model=model, example=False), {}, Nowhere())
+    start_options = StartOptions(discover=False, demo_pace="none")
+    begun = await prepare_chat(ChatOptions(start_options=start_options, model=model, example=False), {}, Nowhere())
     host, seen = ScriptedHost(state), StringIO()
     servers = {SERVER: McpServerConfig(command="nothing")}
     screen = Screen(seen, seen)

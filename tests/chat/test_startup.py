@@ -13,9 +13,9 @@ from tests.chat.scripted import Nowhere
 from toolglot.chat import startup
 from toolglot.chat.startup import ChatOptions, ChatSetup, prepare_chat
 from toolglot.config.problems import ConfigError
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import StartOptions
 
-ALONE = ChatOptions(wishes=Wishes(discover=False))
+ALONE = ChatOptions(start_options=StartOptions(discover=False))
 
 
 def begun(options: ChatOptions) -> ChatSetup:
@@ -25,7 +25,7 @@ def begun(options: ChatOptions) -> ChatSetup:
 def configured(folder: Path, text: str) -> ChatOptions:
     file = folder / "toolglot.toml"
     file.write_text(text)
-    return ChatOptions(wishes=Wishes(discover=False, file=file))
+    return ChatOptions(start_options=StartOptions(discover=False, file=file))
 
 
 LOCAL = """
@@ -93,7 +93,7 @@ def test_configured_servers_are_attached_unless_some_are_named(tmp_path: Path) -
 def test_servers_of_other_programs_files_are_attached(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"files": {"command": "npx", "args": ["server"]}}}))
-    start = begun(replace(ALONE, wishes=Wishes(discover=False, mcp_files=(file,))))
+    start = begun(replace(ALONE, start_options=StartOptions(discover=False, mcp_files=(file,))))
     assert list(start.servers) == ["files"]
 
 
@@ -121,7 +121,7 @@ def test_without_the_package_mcp_the_demo_still_answers(monkeypatch: pytest.Monk
     for options, place in (
         (replace(ALONE, example=True), "--example-tools"),
         (replace(ALONE, mcp=("example",)), "--mcp"),
-        (replace(ALONE, wishes=Wishes(discover=False, mcp_files=(named,))), "--mcp-config"),
+        (replace(ALONE, start_options=StartOptions(discover=False, mcp_files=(named,))), "--mcp-config"),
         (configured(tmp_path, SERVERS), str(tmp_path)),
     ):
         with pytest.raises(ConfigError, match=r"pip install '\.\[mcp\]'") as told:

@@ -17,7 +17,7 @@ from toolglot.config.load import Loaded, load_config
 from toolglot.config.mcp_checks import NAME, nearest_valid_name
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import McpServerConfig
-from toolglot.server.starting import Wishes, configured
+from toolglot.server.startup import StartOptions, load_options
 
 ENVIRON = {"TOKEN": "secret-token", "HOME": "/home/me", "PORT": "8080"}
 
@@ -266,8 +266,8 @@ def test_files_of_the_command_line_count_as_if_the_configuration_had_named_them(
 
 def test_a_gateway_gets_the_files_of_its_command_line(tmp_path: Path) -> None:
     (tmp_path / "more.json").write_text('{"mcpServers": {"more": {"url": "http://127.0.0.1:1/mcp"}}}')
-    wishes = Wishes(mcp_files=(tmp_path / "more.json",), upstreams=("openai_chat=http://127.0.0.1:2/v1",))
-    config, _, notes = configured(wishes, {"HOME": str(tmp_path)})
+    start_options = StartOptions(mcp_files=(tmp_path / "more.json",), upstreams=("openai_chat=http://127.0.0.1:2/v1",))
+    config, _, notes = load_options(start_options, {"HOME": str(tmp_path)})
     assert (list(config.mcp.servers), notes) == (["more"], ())
 
 

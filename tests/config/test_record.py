@@ -9,7 +9,7 @@ import pytest
 from toolglot.config.load import load_config
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import RecordConfig
-from toolglot.server.starting import Wishes, configured
+from toolglot.server.startup import StartOptions, load_options
 
 
 def loaded(folder: Path, text: str) -> RecordConfig:
@@ -67,5 +67,5 @@ def test_what_is_wrong_is_refused_with_its_place(tmp_path: Path, text: str) -> N
 def test_the_flag_takes_the_place_of_the_files_folder_and_leaves_the_rest(tmp_path: Path) -> None:
     file = tmp_path / "toolglot.toml"
     file.write_text(f'discover = false\n[record]\ndirectory = "{tmp_path}/one"\nmax_files = 3\n')
-    config, _, _ = configured(Wishes(file=file, record=str(tmp_path / "two")), {})
+    config, _, _ = load_options(StartOptions(file=file, record=str(tmp_path / "two")), {})
     assert (config.record.directory, config.record.max_files) == (str(tmp_path / "two"), 3)

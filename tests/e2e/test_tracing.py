@@ -10,8 +10,8 @@ import pytest
 from tests.cli.scripted_upstream import Said, scripted
 from tests.needs import NO_SKIPS
 from toolglot.config.schema import UpstreamConfig
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Usage
-from toolglot.server.record import Record
 from toolglot.server.tracing import ENDPOINTS, Tracing, set_up
 
 if find_spec("opentelemetry") is None and not NO_SKIPS:
@@ -35,8 +35,8 @@ def record(
     error: str | None = None,
     status: int = 200,
     traceparent: str | None = None,
-) -> Record:
-    return Record(
+) -> RequestRecord:
+    return RequestRecord(
         id="req_1",
         method="POST",
         path=route,

@@ -28,7 +28,7 @@ from toolglot.gateway.commands import (
     Write,
 )
 from toolglot.gateway.flow import Environment, FlowContext, Stream, UpstreamTarget
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
 
@@ -200,7 +200,7 @@ class Stage:
 
     def __init__(self, names: str = "a", *, stream: bool = False, attempts: int = 3, body: bytes = b"ask") -> None:
         self.now = 0.0
-        self.record = Record(id="r", method="POST", path="/", started=0.0)
+        self.record = RequestRecord(id="r", method="POST", path="/", started=0.0)
         self.breakers = {name: CountingBreaker() for name in names}
         self.translations = {name: UpperCase(name, body) for name in names}
         self.failed: list[tuple[str, str]] = []

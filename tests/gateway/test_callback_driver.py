@@ -18,7 +18,7 @@ from toolglot.gateway.flow import FlowContext, answer, await_result
 from toolglot.gateway.known_heads import RequestHead
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.manifest import Route
-from toolglot.server.failures import DRAINING
+from toolglot.server.error_replies import DRAINING
 from toolglot.server.security import Caller, Guard
 from toolglot.upstream.http_client import AnswerReceiver, Destination, HttpTransport, InFlightRequest, PreparedCall
 from toolglot.upstream.offload import LARGE

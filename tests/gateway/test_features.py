@@ -10,12 +10,10 @@ import pytest
 from tests.gateway.stage import BEGUN, LATE, Stage, status, transcript, whole
 from toolglot.errors import ApiError
 from toolglot.gateway.commands import Done, Flow, Silent, Stop, StreamEnd, Write
-from toolglot.gateway.features.carried_state import with_carried_state
-from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
+from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import answer
-from toolglot.server.states import States
-from toolglot.server.turn import Turn
 from toolglot.translate import Exchange
 
 SILENT = Silent(15.0, 15.0)
@@ -23,33 +21,33 @@ STOP = Stop(ApiError(kind="overloaded", status=503, message="draining"))
 
 
 class FullStopTurn:
-    """Is due once an answer has a full stop; marks what passes through it."""
+    """Needs storing once an answer has a full stop; marks what passes through it."""
 
     def __init__(self) -> None:
-        self.is_due = False
+        self.needs_storing = False
 
     def feed(self, data: bytes) -> bytes:
-        self.is_due = data.endswith(b".")
+        self.needs_storing = data.endswith(b".")
         return data + b"'" if data else data
 
     def close(self) -> bytes:
         return b"(closed)"
 
-    async def keep(self, data: bytes) -> bytes:
+    async def store(self, data: bytes) -> bytes:
         raise NotImplementedError
 
-    keeps_whole = True
+    stores_whole = True
 
     def rewrite(self, body: bytes) -> bytes:
         return body
 
-    async def keep_whole(self, body: bytes) -> bytes:
+    async def store_whole(self, body: bytes) -> bytes:
         raise NotImplementedError
 
 
 def stateful(stage: Stage) -> Flow:
-    turn = cast("Turn", FullStopTurn())
-    return with_turn(answer(stage.context, stage.targets), stage.context, turn)
+    turn = cast("ResponsesTurn", FullStopTurn())
+    return with_responses_turn(answer(stage.context, stage.targets), stage.context, turn)
 
 
 TURNS: dict[str, tuple[bool, list[Any], str]] = {
@@ -101,10 +99,10 @@ class KeepingStates:
         self.kept = kept
         self.calls: list[bool] = []
 
-    def has_news(self, exchange: Exchange, *, whole: bool) -> bool:
+    def has_new_state(self, exchange: Exchange, *, whole: bool) -> bool:
         return self.kept
 
-    async def keep(self, exchange: Exchange, *, whole: bool) -> None:
+    async def store(self, exchange: Exchange, *, whole: bool) -> None:
         self.calls.append(whole)
 
 
@@ -115,16 +113,16 @@ def test_state_is_kept_before_the_end_of_an_answer_and_only_of_one() -> None:
         (True, [BEGUN, b"a", b"!"], "send a ask | - | begin | A | = <overloaded>"),
         (True, [LATE], "send a ask | = error 504 timeout"),
     ):
-        stage, states = Stage(stream=stream), cast("States", KeepingStates())
+        stage, states = Stage(stream=stream), cast("ReasoningState", KeepingStates())
         stage.context.exchange = Exchange("anthropic", "openai_chat")
-        flow = with_carried_state(answer(stage.context, stage.targets), stage.context, states)
+        flow = with_reasoning_state(answer(stage.context, stage.targets), stage.context, states)
         assert transcript(flow, outcomes) == said
 
 
 def test_nothing_is_awaited_where_no_state_is_kept() -> None:
-    stage, states = Stage(), cast("States", KeepingStates(kept=False))
+    stage, states = Stage(), cast("ReasoningState", KeepingStates(kept=False))
     stage.context.exchange = Exchange("anthropic", "openai_chat")
-    flow = with_carried_state(answer(stage.context, stage.targets), stage.context, states)
+    flow = with_reasoning_state(answer(stage.context, stage.targets), stage.context, states)
     assert transcript(flow, [whole(b"hi")]) == "send a ask | = whole HI"
 
 
@@ -132,7 +130,7 @@ def test_whether_an_answer_is_whole_is_told_to_who_keeps_it() -> None:
     async def run(stream: bool) -> list[bool]:
         stage, states = Stage(stream=stream), KeepingStates()
         stage.context.exchange = Exchange("anthropic", "openai_chat")
-        flow = with_carried_state(answer(stage.context, stage.targets), stage.context, cast("States", states))
+        flow = with_reasoning_state(answer(stage.context, stage.targets), stage.context, cast("ReasoningState", states))
         flow.send(None)
         command = flow.send(BEGUN if stream else whole(b"hi"))
         if stream:

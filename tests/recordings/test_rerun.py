@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tests.recordings.demos import record_demos
 from tests.recordings.made import as_recording, exchange
 from tests.recordings.rerunning import again, changed, read_all
+from tests.server.client_errors import break_told, mid_call
 from tests.server.gateway import Body, at, gateway
-from tests.server.told import break_told, mid_call
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Script, Step, expect, reply, reset, send, stream
 from toolglot.config.schema import ModelConfig, RecordConfig
 from toolglot.dialects import DIALECTS

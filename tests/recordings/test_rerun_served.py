@@ -15,19 +15,19 @@ from tests.agent.hosting import everyday_over_http, until, wayward
 from tests.recordings.made import as_recording
 from tests.recordings.rerunning import again, changed, read_all
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.test_serving import echo, own, says, turns
+from tests.server.test_mcp_loop import echo, own, says, turns
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Script, expect, reply
 from toolglot.agent.server_records import ToolFailedError
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, RecordConfig
 from toolglot.errors import DecodeError
+from toolglot.gateway.features.mcp_approvals import fingerprint
 from toolglot.ir import ToolCall
 from toolglot.recordings.format import AnyLine, ServedProgress, ServedResult, ServedTools, StoreRead, UpstreamRequest
 from toolglot.recordings.read import Recording
 from toolglot.recordings.rerun.run import NotRerunError
 from toolglot.recordings.rerun.servers import NOT_RECORDED, RecordedHost
 from toolglot.recordings.timeline import make_timeline
-from toolglot.server.approvals import fingerprint
 from toolglot.store.sqlite import SqliteStore
 
 CASES = [(client, streams) for client in CLIENTS for streams in (False, True)]

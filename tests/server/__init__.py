@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.server.told", "tests.server.gateway")
+pytest.register_assert_rewrite("tests.server.client_errors", "tests.server.gateway")

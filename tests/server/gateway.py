@@ -44,14 +44,14 @@ from toolglot.config.schema import (
     UpstreamConfig,
 )
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.features.recording import start_recording
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.ir import Request, Tool
 from toolglot.server.metrics import Metrics
-from toolglot.server.record import Record
-from toolglot.server.run import Server
-from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
-from toolglot.server.taping import recording
+from toolglot.server.run import GatewayServer
+from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.startup import build_gateway
 from toolglot.store import Store
 from toolglot.upstream.http_client import HttpTransport
 
@@ -283,13 +283,13 @@ class Running(Asking):
     def __init__(self, port: int, service: Service) -> None:
         super().__init__(port)
         self.service = service
-        self._records: queue.Queue[Record] = queue.Queue()
+        self._records: queue.Queue[RequestRecord] = queue.Queue()
 
-    def record(self) -> Record:
+    def record(self) -> RequestRecord:
         """What was told of the next request that is over, in the order in which they ended."""
         return self._records.get(timeout=FAILSAFE)
 
-    def observe(self, record: Record) -> None:
+    def observe(self, record: RequestRecord) -> None:
         self._records.put(record)
 
 
@@ -303,7 +303,7 @@ def gateway(
     server: ServerConfig = SERVER,
     strict: bool = False,
     store: Store | None = None,
-    observers: tuple[Callable[[Record], None], ...] = (),
+    observers: tuple[Callable[[RequestRecord], None], ...] = (),
     mcp: McpConfig | None = None,
     record: RecordConfig | None = None,
 ) -> Iterator[Running]:
@@ -334,7 +334,7 @@ def gateway(
         listener.close()
 
 
-class _Server(Server):
+class _Server(GatewayServer):
     """The server, without the tenths of a second that uvicorn sleeps before it notices that it is to end."""
 
     def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
@@ -365,7 +365,7 @@ class _Thread(threading.Thread):
         config: Config,
         listener: socket.socket,
         store: Store | None,
-        observers: tuple[Callable[[Record], None], ...],
+        observers: tuple[Callable[[RequestRecord], None], ...],
     ) -> None:
         super().__init__(daemon=True)
         self._config = config
@@ -398,9 +398,13 @@ class _Thread(threading.Thread):
         metrics = Metrics()
         host = McpHost(self._config.mcp.servers)
         service = Service(
-            gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store, host=host
+            gateway=build_gateway(self._config, transport),
+            receipts=RecentReceipts(),
+            metrics=metrics,
+            store=self._store,
+            host=host,
         )
-        service.tapes = recording(self._config.record, metrics)
+        service.recorder = start_recording(self._config.record, metrics)
         service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
@@ -411,5 +415,5 @@ class _Thread(threading.Thread):
         finally:
             await host.close()
             await transport.close()
-            if service.tapes is not None:
-                service.tapes.recorder.close()
+            if service.recorder is not None:
+                service.recorder.recorder.close()

@@ -14,9 +14,9 @@ import uvicorn
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.errors import error_status
-from toolglot.server.guarded import GuardedProtocol, guarded
-from toolglot.server.heads import Gates
-from toolglot.server.ingress import ClientGone, IngressError, read_body
+from toolglot.server.http_protocol import HttpServerProtocol, make_protocol
+from toolglot.server.request_body import BodyError, ClientGone, read_body
+from toolglot.server.request_head import ConnectionLimits
 
 LARGE = b"a" * (16 * 1024 * 1024)
 """More than the kernel keeps for a client that does not read."""
@@ -57,7 +57,7 @@ class App:
             body = await read_body(scope, receive, self.limits)
         except ClientGone:
             self.disconnected.set()
-        except IngressError as refused:
+        except BodyError as refused:
             # No `connection: close`: that the connection ends must not depend on the app.
             await self._reply(send, error_status(refused.error), {"error": refused.error.message})
         else:
@@ -134,8 +134,8 @@ def responses_in(data: bytes) -> int:
     return data.count(b"HTTP/1.1 ")
 
 
-def _watched(gates: Gates, app: App) -> type[GuardedProtocol]:
-    class Watched(guarded(gates)):  # type: ignore[misc]
+def _watched(gates: ConnectionLimits, app: App) -> type[HttpServerProtocol]:
+    class Watched(make_protocol(gates)):  # type: ignore[misc]
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             app.connection_lost.set()
@@ -145,13 +145,13 @@ def _watched(gates: Gates, app: App) -> type[GuardedProtocol]:
 
 @contextmanager
 def serve(
-    gates: Gates | None = None, limits: Limits | None = None, loop: str = "uvloop", keep_alive: int = 5
+    gates: ConnectionLimits | None = None, limits: Limits | None = None, loop: str = "uvloop", keep_alive: int = 5
 ) -> Iterator[Served]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     app = App(limits or Limits())
     config = uvicorn.Config(
         app,
-        http=_watched(gates or Gates(), app),
+        http=_watched(gates or ConnectionLimits(), app),
         loop=loop,
         ws="none",
         lifespan="off",

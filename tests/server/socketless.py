@@ -14,11 +14,11 @@ from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.sweep import DriverSweep
-from toolglot.server.guarded import GuardedProtocol, guarded
-from toolglot.server.heads import Gates
+from toolglot.server.http_protocol import HttpServerProtocol, make_protocol
 from toolglot.server.metrics import Metrics
-from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
+from toolglot.server.request_head import ConnectionLimits
+from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.startup import build_gateway
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.http_client.connection import Connection
 
@@ -127,18 +127,20 @@ class Socketless:
     def __init__(self) -> None:
         config = Config(upstreams={"up": UpstreamConfig(dialect="openai_chat", base_url="http://up.test/v1")})
         self._transport = HttpTransport(1000, {})
-        gateway = build(assemble(config, {}).config, self._transport)
+        gateway = build_gateway(assemble(config, {}).config, self._transport)
         metrics = Metrics()
-        self.service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, observers=(metrics.observe,))
+        self.service = Service(
+            gateway=gateway, receipts=RecentReceipts(), metrics=metrics, observers=(metrics.observe,)
+        )
         self.service.sweep = DriverSweep(lambda: 15.0)
         self.admission = CallbackAdmission(self.service)
-        self._protocol = guarded(Gates(), self.admission)
+        self._protocol = make_protocol(ConnectionLimits(), self.admission)
         self._uvicorn = uvicorn.Config(_nobody, log_config=None, access_log=False)
         self._uvicorn.load()
         self._state = ServerState()
         self._state.default_headers = [(b"date", b"Sun, 15 Nov 2026 18:17:15 GMT")]
 
-    def client(self) -> tuple[GuardedProtocol, Remembering]:
+    def client(self) -> tuple[HttpServerProtocol, Remembering]:
         protocol = self._protocol(config=self._uvicorn, server_state=self._state, app_state={})
         transport = Remembering()
         protocol.connection_made(transport)

@@ -29,17 +29,16 @@ from toolglot.dialects import DIALECTS
 from toolglot.gateway.commands import BeginStream, StreamEnd, WholeAnswer, Write
 from toolglot.gateway.context import new_context
 from toolglot.gateway.driver import FlowDriver
-from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
 from toolglot.gateway.flow import answer as answer_flow
 from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.targets import RequestTargets
+from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
-from toolglot.server.calling import Calling
-from toolglot.server.record import Record
-from toolglot.server.replays import Replays
-from toolglot.server.starting import build
-from toolglot.server.states import States
+from toolglot.server.startup import build_gateway
 from toolglot.store import Store
 from toolglot.upstream import transport
 
@@ -101,7 +100,7 @@ class Stage:
             for name, vendor in self.vendors.items()
         }
         config = Config(upstreams=upstreams, models=models, discover=False)
-        self.gateway = build(assemble(config, {}).config, self)
+        self.gateway = build_gateway(assemble(config, {}).config, self)
 
     async def send(self, call: transport.UpstreamCall) -> Reply:
         name = (urlsplit(call.url).hostname or "").partition(".")[0]
@@ -179,12 +178,12 @@ class Talk:
         if client.request.model_in_path:
             request = replace(request, model=by, stream=stream)
         received = ReceivedRequest(client=client, request=request, body=body)
-        record = Record(id=f"req_{self.number}", method="POST", path="/", started=0.0)
+        record = RequestRecord(id=f"req_{self.number}", method="POST", path="/", started=0.0)
         store, gateway = self.stage.store, self.stage.gateway
         context = new_context(record, is_streaming=request.stream)
-        states = States(store, "me")
-        targets = RequestTargets.of(gateway, received, Calling(store=store), Replays(store, "me"), states)
-        flow = with_carried_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
+        states = ReasoningState(store, "me")
+        targets = RequestTargets.of(gateway, received, ToolModes(store=store), ConversationReplay(store, "me"), states)
+        flow = with_reasoning_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
         driver, data = FlowDriver(flow, context), b""
         try:
             while (command := await driver.next_command()) is not None:

@@ -13,8 +13,8 @@ from tests.server.socketless import ANSWER, Socketless, asked, without_sockets
 from tests.server.test_callback_requests import STRANGE, answer, body
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, head, pause, reply, send
 from toolglot.config.schema import BreakerConfig
-from toolglot.server.failures import DRAINING
-from toolglot.server.gateway import Gateway
+from toolglot.gateway.gateway import Gateway
+from toolglot.server.error_replies import DRAINING
 
 ODD = send(head(200, {"content-type": "application/json", "content-length": str(len(STRANGE))}) + STRANGE)
 """An answer with an unusual member."""
@@ -22,7 +22,7 @@ BUSY = reply({"error": {"message": "Busy."}}, 500)
 
 
 def drains(running: Running) -> None:
-    running.service.accepting = False
+    running.service.is_accepting = False
 
 
 def fills(running: Running) -> None:

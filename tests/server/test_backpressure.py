@@ -17,8 +17,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told
 from tests.server.gateway import CLIENTS, LIMITS, Talk, at, gateway
-from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer, Gate, Peer, Step, chunk, expect, gone, head, pause, reply, send
 from toolglot.dialects import find
 

@@ -14,18 +14,18 @@ import pytest
 from msgspec.structs import replace
 
 from tests.exchanges import written
+from tests.server.client_errors import error_told, type_of
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request
 from tests.server.loopback import status_of, until_close
-from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, gone, pause, reply
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.server import body_budget
 from toolglot.server.body_budget import (
     ASCII,
+    MAX_PER_BYTE,
     MEMBER,
-    MOST,
-    SMALL,
+    SMALL_BODY,
     WIDE,
     WIDEST,
     BodyBudget,
@@ -33,7 +33,7 @@ from toolglot.server.body_budget import (
     BodyHold,
     NoRoomError,
 )
-from toolglot.server.starting import _share
+from toolglot.server.startup import _divide_limits
 
 KB = 1024
 ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
@@ -201,7 +201,7 @@ def test_an_upload_that_goes_on_too_long_is_given_up_and_its_room_is_free_again(
 
 def test_what_a_body_takes_is_estimated_from_its_characters_and_values() -> None:
     size = 100 * KB
-    assert BodyCost().add(b"x" * SMALL) == 0
+    assert BodyCost().add(b"x" * SMALL_BODY) == 0
     assert BodyCost().add(b"x" * size) == ASCII * size
     assert BodyCost().add("é".encode() * (size // 2)) == WIDE * size
     assert BodyCost().add(b"\\u00e9" + b"x" * (size - 6)) == WIDE * size
@@ -275,7 +275,7 @@ def test_uploads_that_wait_for_each_other_do_not_wait_for_ever() -> None:
 
 
 def test_the_youngest_upload_is_refused_where_the_oldest_cannot_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_budget, "FRESH", 0.02)
+    monkeypatch.setattr(body_budget, "ACTIVE_SECONDS", 0.02)
 
     async def work(budget: BodyBudget) -> None:
         done, oldest, younger, youngest = (budget.hold() for _ in range(4))
@@ -316,18 +316,18 @@ def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
 
 
 def test_each_worker_has_its_share() -> None:
-    assert _share(Limits(bodies=1000), 4).bodies == 250
+    assert _divide_limits(Limits(bodies=1000), 4).bodies == 250
 
 
 def test_a_whole_body_is_charged_by_its_length_while_most_of_the_budget_is_free() -> None:
-    body = b"[" + b"0" * SMALL + b"]"
-    budget = BodyBudget(lambda: 5 * MOST * len(body))
+    body = b"[" + b"0" * SMALL_BODY + b"]"
+    budget = BodyBudget(lambda: 5 * MAX_PER_BYTE * len(body))
     first = budget.hold_whole(body)
     assert first is not None
-    assert budget.used == MOST * len(body)
+    assert budget.used == MAX_PER_BYTE * len(body)
     second = budget.hold_whole(body)  # a quarter of the budget is taken: it is estimated
     assert second is not None
-    assert budget.used == MOST * len(body) + ASCII * len(body)
+    assert budget.used == MAX_PER_BYTE * len(body) + ASCII * len(body)
     first.release()
     second.release()
     assert budget.used == 0
@@ -339,5 +339,5 @@ def test_a_whole_body_is_charged_by_its_length_while_most_of_the_budget_is_free(
 
 @pytest.mark.parametrize("text", [b'{"":1,', b'"\xf0\x9f\x98\x80",', b"1,", b'{"a":{"b":[', b"\\ud83d"])
 def test_no_body_takes_more_than_its_length_is_charged_with(text: bytes) -> None:
-    body = text * (2 * SMALL // len(text))
-    assert BodyCost().add(body) <= MOST * len(body)
+    body = text * (2 * SMALL_BODY // len(text))
+    assert BodyCost().add(body) <= MAX_PER_BYTE * len(body)

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from tests.exchanges import NAMES, PAIRS, error_frames
 from tests.lint.streams import SOUND, WHOLE_CALLS
+from tests.server.client_errors import break_told, error_told, fault_told, gateway_status, good_end, mid_call, type_of
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway
-from tests.server.told import break_told, error_told, fault_told, gateway_status, good_end, mid_call, type_of
 from tests.upstream.bad_server import (
     LAST_CHUNK,
     BadServer,

@@ -9,8 +9,8 @@ from time import monotonic
 
 import pytest
 
+from tests.server.client_errors import mid_call
 from tests.server.gateway import CLIENTS, Running, at, gateway
-from tests.server.told import mid_call
 from tests.upstream.bad_server import BadServer, Gate, Script, chunk, expect, gone, head, reply, send, stream, tell
 from toolglot.config.schema import ModelConfig, Retries
 

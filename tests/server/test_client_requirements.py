@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.server.client_errors import break_told
 from tests.server.client_needs import Event, needs, whole_needs
 from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, events_of, frames_of, stage, whole_of
-from tests.server.told import break_told
 from tests.upstream.bad_server import chunk, head, reply, send, stream
 from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.lint import lint

@@ -21,9 +21,9 @@ from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, rep
 from tests.waiting import FAILSAFE
 from toolglot.ir import replace
 from toolglot.server.app import App
-from toolglot.server.heads import Gates
+from toolglot.server.request_head import ConnectionLimits
 
-GATES = Gates(drain_bytes=1000, drain_timeout=1.0, linger=0.05)
+GATES = ConnectionLimits(drain_bytes=1000, drain_timeout=1.0, linger=0.05)
 EARLY = b"POST /early HTTP/1.1\r\n" + HEAD
 NEXT = b"POST /echo HTTP/1.1\r\n" + HEAD + b"Content-Length: 4\r\n\r\nnext"
 

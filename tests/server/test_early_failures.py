@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told, frames, good_end, type_of
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.told import error_told, frames, good_end, type_of
 from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
 from toolglot.config.schema import Retries
 from toolglot.gateway import flow

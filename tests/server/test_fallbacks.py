@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import break_told, error_told, good_end, mid_call, type_of
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.told import break_told, error_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, pause, reply, reset, stream
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import BreakerConfig, ModelConfig, Retries

@@ -14,8 +14,8 @@ import pytest
 
 from tests.exchanges import JSON_NAMES, PAIRS
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told, gateway_status, good_end, type_of
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.told import error_told, gateway_status, good_end, type_of
 from tests.upstream.bad_server import (
     BadServer,
     Gate,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_fallbacks import GOOD
-from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer, Gate, expect, pause, stream
 from toolglot.config.schema import BreakerConfig, Limits, ModelConfig, Retries
 from toolglot.upstream.transport import Timeouts

@@ -21,8 +21,8 @@ from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects.openai_responses.request import decode_request
 from toolglot.server.app import App
 from toolglot.server.metrics import Metrics
-from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
+from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.startup import build_gateway
 from toolglot.store.sqlite import SqliteStore
 from toolglot.store.worker import StoreWorker
 from toolglot.translate import Exchange
@@ -85,9 +85,9 @@ class Client:
 
     def __init__(self, opened: SqliteStore, **fields: Any) -> None:
         config = Config(upstreams={"up": UpstreamConfig(dialect="openai_chat", base_url="http://up.test/v1")})
-        metrics, gateway = Metrics(), build(assemble(config, {}).config, Answering())
+        metrics, gateway = Metrics(), build_gateway(assemble(config, {}).config, Answering())
         service = Service(
-            gateway=gateway, receipts=Receipts(), metrics=metrics, store=opened, observers=(metrics.observe,)
+            gateway=gateway, receipts=RecentReceipts(), metrics=metrics, store=opened, observers=(metrics.observe,)
         )
         self._app = App(service)
         self._body = json.dumps({**ASKED, **fields}).encode()

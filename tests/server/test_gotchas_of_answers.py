@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.server.client_errors import break_told
 from tests.server.client_needs import frames, needs
 from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage
-from tests.server.told import break_told
 from tests.upstream.bad_server import LAST_CHUNK, Gate, chunk, pause, reply, send, stream
 
 NOT_ANTHROPIC = tuple(name for name in DIALECTS if name != "anthropic")

@@ -20,7 +20,7 @@ from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long
 
 from toolglot.config.schema import Limits
 from toolglot.dialects import find
-from toolglot.server.prefixes import prefix_of
+from toolglot.gateway.prefix_reuse import hash_messages
 from toolglot.translate import Exchange
 from toolglot.upstream import offload as aside_module
 from toolglot.upstream.offload import LARGE, offload, release
@@ -233,11 +233,11 @@ def turn(text: str, mark: bool) -> bytes:
 @pytest.mark.parametrize("size", [100, 3 * MEGABYTE])
 def test_a_breakpoint_changes_no_prefix_however_long_it_is(size: int) -> None:
     text = WORDS * (size // len(WORDS) + 1)
-    found = [prefix_of(find(CLIENT), "model", turn(text, mark)) for mark in (False, True)]
+    found = [hash_messages(find(CLIENT), "model", turn(text, mark)) for mark in (False, True)]
     assert found[0] is not None
     assert found[1] is not None
     assert list(found[0].ends) == list(found[1].ends)
-    other = prefix_of(find(CLIENT), "model", turn(text + ".", mark=True))
+    other = hash_messages(find(CLIENT), "model", turn(text + ".", mark=True))
     assert other is not None
     assert other.hashes[0] != found[1].hashes[0]
 

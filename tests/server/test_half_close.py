@@ -11,9 +11,9 @@ from io import BytesIO
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import mid_call
 from tests.server.gateway import CLIENTS, Running, at, gateway, request
 from tests.server.loopback import headers_of, status_of, until_close
-from tests.server.told import mid_call
 from tests.upstream.bad_server import (
     LAST_CHUNK,
     BadServer,
@@ -114,7 +114,9 @@ def test_a_stream_goes_on_to_its_end_for_who_has_half_closed_in_the_middle(clien
 def test_who_half_closes_and_then_goes_is_noticed(
     client: str, streams: bool, begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(half_close, "INTERVAL", 0.01)  # a close behind a half-close says nothing: it takes a probe
+    monkeypatch.setattr(
+        half_close, "CHECK_INTERVAL", 0.01
+    )  # a close behind a half-close says nothing: it takes a probe
     seen, left = Gate(), Gate()
     told = [stream(mid_call("openai_chat"), complete=False)] if begun else []
     with (

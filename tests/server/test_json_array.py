@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolglot.server.json_array import JsonArray, wanted
+from toolglot.server.json_array import JsonArray, wants_json_array
 from toolglot.server.routes import Match, find
 
 FRAMES = b'data: {"a":1}\n\ndata: {"b":"\\n\\n"}\r\n\r\ndata: {"c":\ndata: 3}\n\n'
@@ -52,4 +52,4 @@ def test_blank_lines_keep_a_connection_alive_between_elements() -> None:
 def test_an_array_is_wanted_where_events_are_not_asked_for(path: str, query: dict[str, str], answer: bool) -> None:
     match = find("POST", path)
     assert isinstance(match, Match)
-    assert wanted(match, query) is answer
+    assert wants_json_array(match, query) is answer

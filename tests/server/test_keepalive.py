@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import break_told, error_told, fault_told, good_end, mid_call
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway
-from tests.server.told import break_told, error_told, fault_told, good_end, mid_call
 from tests.upstream.bad_server import BadServer, Gate, chunk, drip, expect, gone, pause, reply, send, stream
 from toolglot.config.schema import ModelConfig, Retries
 from toolglot.dialects import DIALECTS

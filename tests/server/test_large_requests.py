@@ -18,7 +18,7 @@ from tests.upstream.bad_server import BadServer, expect, reply, stream
 from tests.waiting import FAILSAFE
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
-from toolglot.server import counting, generate
+from toolglot.server import count_tokens, generate
 from toolglot.store.sqlite import MEMORY, SqliteStore
 from toolglot.translate import Exchange
 from toolglot.upstream.demo.transport import DemoTransport
@@ -109,7 +109,7 @@ def test_a_large_history_is_read_while_others_are_served(
 def test_a_large_request_is_counted_while_others_are_served(
     scene: Stage, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "find", lambda name: holding(find(name), hold))
+    monkeypatch.setattr(count_tokens, "find", lambda name: holding(find(name), hold))
     body = {"model": model_of("openai_chat"), "messages": [{"role": "user", "content": TEXT}]}
     asked = Talk(scene.running.port).send("POST", "/v1/messages/count_tokens", {}, json.dumps(body).encode())
     assert others_are_served(scene, hold, asked) == 200

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from tests.exchanges import written
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told, type_of
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway, request
 from tests.server.loopback import responses_in, status_of, until_close
-from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, reply, stream
 from tests.waiting import FAILSAFE
 from toolglot.config.schema import ServerConfig

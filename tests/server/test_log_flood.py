@@ -18,7 +18,7 @@ from tests.server.loopback import status_of, until_response
 from tests.server.process import serving
 from tests.waiting import FAILSAFE
 from toolglot.server import log_throttle
-from toolglot.server.log_throttle import BURST, INTERVAL, RATE, LogThrottle
+from toolglot.server.log_throttle import BURST_LINES, LINES_PER_SECOND, REPORT_SECONDS, LogThrottle
 
 KEY = "sk-gateway-0123456789"
 COUNT = 600
@@ -45,7 +45,7 @@ def test_requests_of_strangers_write_few_lines_and_are_summed_up(tmp_path: Path,
                 connection.sendall(data.encode())
                 answer = until_response(connection)
             assert status_of(answer) == status
-        allowed = BURST + RATE * (monotonic() - began) + 1
+        allowed = BURST_LINES + LINES_PER_SECOND * (monotonic() - began) + 1
         # Who is let in is logged all the same.
         headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
         for _ in range(3):
@@ -68,12 +68,12 @@ def test_a_throttle_lets_a_burst_through_then_a_few_a_second_and_sums_up(caplog:
     now = 100.0
     throttle = LogThrottle(clock=lambda: now)
     with caplog.at_level(logging.WARNING):
-        assert [throttle.allows(401) for _ in range(BURST + 7)] == [True] * BURST + [False] * 7
+        assert [throttle.allows(401) for _ in range(BURST_LINES + 7)] == [True] * BURST_LINES + [False] * 7
         assert not throttle.allows(404)
         now += 1.0
-        assert [throttle.allows(401) for _ in range(3)] == [True] * int(RATE) + [False]
+        assert [throttle.allows(401) for _ in range(3)] == [True] * int(LINES_PER_SECOND) + [False]
         assert caplog.messages == []
-        now += INTERVAL
+        now += REPORT_SECONDS
         assert throttle.allows(401)
     told = "9 refused requests were not logged one by one: 8 with status 401, 1 with status 404"
     assert caplog.messages == [told]
@@ -82,7 +82,7 @@ def test_a_throttle_lets_a_burst_through_then_a_few_a_second_and_sums_up(caplog:
 
 
 def test_a_sum_is_written_although_nobody_comes_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_throttle, "INTERVAL", 0.01)
+    monkeypatch.setattr(log_throttle, "REPORT_SECONDS", 0.01)
 
     async def test() -> None:
         written = asyncio.Event()

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from toolglot.config.schema import LogConfig
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Usage
 from toolglot.server import logs, request_log
-from toolglot.server.record import Record
-from toolglot.server.request_log import MOST_PENDING, RequestLog
+from toolglot.server.request_log import MAX_PENDING, RequestLog
 
 
 class Terminal(io.StringIO):
@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def record(**changes: object) -> Record:
+def record(**changes: object) -> RequestRecord:
     fields: dict[str, object] = {
         "id": "req_1",
         "method": "POST",
@@ -43,10 +43,10 @@ def record(**changes: object) -> Record:
         "first_byte": 10.25,
         "ended": 11.5,
     }
-    return Record(**{**fields, **changes})  # type: ignore[arg-type]
+    return RequestRecord(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def logged(config: LogConfig, entry: Record, stream: io.StringIO) -> str:
+def logged(config: LogConfig, entry: RequestRecord, stream: io.StringIO) -> str:
     RequestLog(config, lambda: ["sk-canary"], stream)(entry)
     return stream.getvalue()
 
@@ -163,7 +163,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def simple(**changes: object) -> Record:
+def simple(**changes: object) -> RequestRecord:
     return record(calls={"local": 1}, is_simple=True, losses=0, **changes)
 
 
@@ -205,12 +205,12 @@ def test_lines_that_wait_are_written_after_a_moment_before_a_failure_and_when_th
         log(simple())
         log(record(error="overloaded", status=529))
         counts.append(stream.getvalue().count("\n"))
-        for _ in range(MOST_PENDING):
+        for _ in range(MAX_PENDING):
             log(simple())
         counts.append(stream.getvalue().count("\n"))
         return counts
 
-    assert asyncio.run(count()) == [1, 3, 3 + MOST_PENDING]
+    assert asyncio.run(count()) == [1, 3, 3 + MAX_PENDING]
 
 
 def test_a_secret_that_became_one_while_lines_waited_is_not_written() -> None:

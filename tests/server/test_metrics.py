@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.test_logs import record
 from toolglot.ir import Usage
-from toolglot.server.metrics import TOGETHER, Metrics
+from toolglot.server.metrics import BATCH_SIZE, Metrics
 
 LINE = re.compile(r'^[a-z_]+(\{([a-z_]+="[^"\n]*"(,(?!\})|(?=\})))+\})? [0-9.e+-]+$')
 
@@ -95,7 +95,7 @@ def test_a_request_that_asked_no_model_counts_as_a_request_alone() -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"notes": 2, "losses": 1}, {"prefix_reuse": (("up", 0.5),)}, {"stream": False}])
-@pytest.mark.parametrize("count", [1, TOGETHER - 1, 2 * TOGETHER + 1])
+@pytest.mark.parametrize("count", [1, BATCH_SIZE - 1, 2 * BATCH_SIZE + 1])
 def test_simple_requests_are_counted_as_all_others_are_however_many_there_are(
     fields: dict[str, Any], count: int
 ) -> None:

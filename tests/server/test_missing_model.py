@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.server.client_errors import error_told
 from tests.server.gateway import at, gateway, request
-from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer
 
 PARAMS: dict[str, Callable[[Any], tuple[str, str]]] = {

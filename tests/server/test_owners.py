@@ -10,7 +10,7 @@ import pytest
 from tests.server.gateway import Running, gateway
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, ServerConfig
-from toolglot.server.gateway import Gateway
+from toolglot.gateway.gateway import Gateway
 from toolglot.store.sqlite import SqliteStore
 
 ALICE, BOB, CAROL = "tg-alice-1f0c9d", "tg-bob-77aa31", "tg-carol-5e5e5e"

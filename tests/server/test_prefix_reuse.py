@@ -12,10 +12,17 @@ from tests.server.gateway import at, gateway
 from tests.server.socketless import Socketless, without_sockets
 from tests.server.test_logs import record
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.prefix_reuse import (
+    MAX_PER_SECOND,
+    MAX_TURNS,
+    SAMPLED_ONE_IN,
+    PrefixHashes,
+    PrefixReuse,
+    hash_messages,
+)
 from toolglot.passes.history_policy import HistoryPolicy
-from toolglot.server.logs import as_fields
+from toolglot.server.logs import format_fields
 from toolglot.server.metrics import Metrics
-from toolglot.server.prefixes import MOST_A_SECOND, ONE_IN, TURNS, Prefix, Prefixes, prefix_of
 from toolglot.upstream.offload import LARGE
 
 Messages = list[dict[str, Any]]
@@ -25,8 +32,8 @@ def body(messages: Messages, **fields: Any) -> bytes:
     return json.dumps({"model": "m", "messages": messages, **fields}).encode()
 
 
-def hashed(messages: Messages, dialect: str = "anthropic", **fields: Any) -> Prefix:
-    prefix = prefix_of(DIALECTS[dialect], "m", body(messages, **fields))
+def hashed(messages: Messages, dialect: str = "anthropic", **fields: Any) -> PrefixHashes:
+    prefix = hash_messages(DIALECTS[dialect], "m", body(messages, **fields))
     assert prefix is not None
     return prefix
 
@@ -37,11 +44,11 @@ def turns(count: int, words: str = "word") -> Messages:
 
 
 def test_a_turn_that_extends_the_one_before_uses_all_of_it_again() -> None:
-    known = Prefixes()
-    assert known.reused(b"a", hashed(turns(3))) is None
-    share = known.reused(b"a", hashed(turns(5)))
+    known = PrefixReuse()
+    assert known.measure_reuse(b"a", hashed(turns(3))) is None
+    share = known.measure_reuse(b"a", hashed(turns(5)))
     assert share == pytest.approx(3 / 5, abs=0.02)
-    assert known.reused(b"a", hashed(turns(5))) == 1.0
+    assert known.measure_reuse(b"a", hashed(turns(5))) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -55,53 +62,53 @@ def test_a_turn_that_extends_the_one_before_uses_all_of_it_again() -> None:
     ids=["cut", "another system text", "other tools", "other words"],
 )
 def test_what_begins_otherwise_is_nothing_that_was_sent_before(messages: Messages, fields: dict[str, Any]) -> None:
-    known = Prefixes()
-    known.reused(b"a", hashed(turns(3)))
-    assert known.reused(b"a", hashed(messages, **fields)) == 0.0
+    known = PrefixReuse()
+    known.measure_reuse(b"a", hashed(turns(3)))
+    assert known.measure_reuse(b"a", hashed(messages, **fields)) == 0.0
 
 
 def test_a_change_in_the_middle_ends_what_is_the_same() -> None:
-    known, changed = Prefixes(), turns(9)
+    known, changed = PrefixReuse(), turns(9)
     changed[5] = {"role": "assistant", "content": "changed"}
-    known.reused(b"a", hashed(turns(7)))
-    share = known.reused(b"a", hashed(changed))
+    known.measure_reuse(b"a", hashed(turns(7)))
+    share = known.measure_reuse(b"a", hashed(changed))
     assert share == pytest.approx(5 / 9, abs=0.02)
 
 
 def test_a_breakpoint_that_moves_changes_nothing() -> None:
-    known, marked = Prefixes(), [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
+    known, marked = PrefixReuse(), [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
     before = [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]}]
-    known.reused(b"a", hashed(before))
-    assert known.reused(b"a", hashed(marked)) == 1.0
+    known.measure_reuse(b"a", hashed(before))
+    assert known.measure_reuse(b"a", hashed(marked)) == 1.0
 
 
 def test_of_conversations_that_begin_alike_the_nearest_counts() -> None:
-    known, one, other = Prefixes(), turns(7, "one"), turns(7, "other")
+    known, one, other = PrefixReuse(), turns(7, "one"), turns(7, "other")
     for messages in (one[:3], other[:3], one[:5]):
-        known.reused(b"a", hashed(messages))
-    assert known.reused(b"a", hashed(other[:5])) == pytest.approx(3 / 5, abs=0.02)
+        known.measure_reuse(b"a", hashed(messages))
+    assert known.measure_reuse(b"a", hashed(other[:5])) == pytest.approx(3 / 5, abs=0.02)
 
 
 def test_what_is_kept_in_mind_is_bounded() -> None:
-    known = Prefixes(conversations=3, hashes=40)
+    known = PrefixReuse(conversations=3, hashes=40)
     for number in range(50):
         for count in (3, 5, 7, 9, 11, 13):
-            known.reused(str(number % 7).encode(), hashed(turns(count)))
-            kept = list(known._kept.values())
+            known.measure_reuse(str(number % 7).encode(), hashed(turns(count)))
+            kept = list(known._turns.values())
             assert len(kept) <= 3
-            assert all(len(each) <= TURNS for each in kept)
+            assert all(len(each) <= MAX_TURNS for each in kept)
             assert len(kept) == 1 or sum(len(turn.hashes) for each in kept for turn in each) <= 40
 
 
 def test_what_is_no_list_of_messages_is_not_measured() -> None:
     for raw in (b"\x00\x01protobuf", b"{}", b'{"messages": "Hi"}', b'{"messages": []}'):
-        assert prefix_of(DIALECTS["openai_chat"], "m", raw) is None
+        assert hash_messages(DIALECTS["openai_chat"], "m", raw) is None
 
 
 def test_the_log_and_the_metrics_tell_it() -> None:
     entry = record(prefix_reuse=[("local", 0.25), ("local", 0.96789)])
-    assert as_fields(entry)["prefix_reuse"] == 0.9679
-    assert "prefix_reuse" not in as_fields(record())
+    assert format_fields(entry)["prefix_reuse"] == 0.9679
+    assert "prefix_reuse" not in format_fields(record())
     metrics = Metrics()
     metrics.observe(entry)
     lines = metrics.text(0, {}).decode().splitlines()
@@ -138,18 +145,18 @@ def test_a_history_that_is_cut_in_steps_is_sent_again_in_most_turns() -> None:
 
 
 def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_request() -> None:
-    chosen = next(words for words in map(str, itertools.count()) if hash(words) % ONE_IN == 0)
+    chosen = next(words for words in map(str, itertools.count()) if hash(words) % SAMPLED_ONE_IN == 0)
 
     async def work(stage: Socketless) -> int:
-        known, entry = Prefixes(), record(started=1.0)
-        prefix = prefix_of(DIALECTS["openai_chat"], "m", body(turns(1)))
+        known, entry = PrefixReuse(), record(started=1.0)
+        prefix = hash_messages(DIALECTS["openai_chat"], "m", body(turns(1)))
         assert prefix is not None
-        for _ in range(MOST_A_SECOND + 100):
-            if known.samples(entry, [chosen]):
-                known.write(entry, "up", (b"key", prefix))
+        for _ in range(MAX_PER_SECOND + 100):
+            if known.should_sample(entry, [chosen]):
+                known.record_reuse(entry, "up", (b"key", prefix))
         return len(entry.prefix_reuse)
 
-    assert without_sockets(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with
+    assert without_sockets(work) == MAX_PER_SECOND - 1  # in its first turn there is nothing to compare it with
 
 
 def test_a_text_that_gets_a_breakpoint_is_the_text_that_it_was() -> None:
@@ -157,5 +164,5 @@ def test_a_text_that_gets_a_breakpoint_is_the_text_that_it_was() -> None:
     marked = [{"type": "text", "text": 'a "b"\n', "cache_control": {"type": "ephemeral"}}]
     messages = [{"role": "user", "content": content} for content in ('a "b"\n', marked)]
     raw = [json.dumps({"model": "m", "messages": [message]}, separators=(",", ":")).encode() for message in messages]
-    prefixes = [prefix_of(DIALECTS["anthropic"], "m", each) for each in raw]
+    prefixes = [hash_messages(DIALECTS["anthropic"], "m", each) for each in raw]
     assert prefixes[0] == prefixes[1]

@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.server.client_errors import error_told
 from tests.server.gateway import CLIENTS, Answer, at, gateway, request
 from tests.server.process import Process, serving
 from tests.server.stage import Call, Turn, events_of, frames_of, whole_of
-from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer, Peer, chunk, expect, head, reply, send, stream
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode, encode

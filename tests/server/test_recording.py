@@ -250,7 +250,7 @@ def test_only_the_keys_that_are_asked_for_are_recorded(tmp_path: Path) -> None:
 def test_without_a_folder_nothing_is_recorded() -> None:
     with gateway() as running:
         running.ask("openai_chat", model="demo")
-        assert running.service.tapes is None
+        assert running.service.recorder is None
         assert b"toolglot_recordings_total{" not in running.call("GET", "/metrics").body
 
 
@@ -259,9 +259,9 @@ def test_metrics_count_what_became_of_recordings(tmp_path: Path) -> None:
         running.ask("openai_chat", model="demo", body={"messages": [{"role": "user", "content": "Hi"}]})
         running.ask("openai_chat", model="demo", body={"messages": [{"role": "user", "content": "Hi " * 5000}]})
         done = Gate()
-        assert running.service.tapes is not None
+        assert running.service.recorder is not None
         assert [running.record().status for _ in range(2)] == [200, 200]  # it is over for the server too
-        running.service.tapes.recorder.enqueue_always(0, done.open)
+        running.service.recorder.recorder.enqueue_always(0, done.open)
         done.wait_blocking()
         metrics = running.call("GET", "/metrics").body.decode()
     for outcome, count in (("written", 1), ("cut", 1), ("dropped", 0)):

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import good_end, mid_call
 from tests.server.gateway import request
 from tests.server.process import Process, serving
-from tests.server.told import good_end, mid_call
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, send, stream
 from tests.waiting import FAILSAFE
 

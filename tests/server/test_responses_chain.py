@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.turns import body, in_memory, message, response, take_turn
+from tests.server.responses_turns import body, in_memory, message, response, take_turn
 from tests.store.turns import using
-from toolglot.server.responses_state import echo, expand, settle
+from toolglot.gateway.features.responses_history import add_state_members, expand, store_turn
 from toolglot.store import StoredConversation
 from toolglot.store.sqlite import SqliteStore
 
@@ -85,8 +85,8 @@ def test_a_chain_asks_the_same_as_the_whole_history_by_hand(
             asked = json.loads(expanded.body)
             assert asked["input"] == ([*before, *items] if link else given_input)
             assert asked.keys() == {"model", "input"}
-            told = echo(expanded, response(*output))
-            assert await settle(expanded, told, store, "me", now=1.0)
+            told = add_state_members(expanded, response(*output))
+            assert await store_turn(expanded, told, store, "me", now=1.0)
             made.append((json.loads(told)["id"], [*before, *items, *output]))
 
     in_memory(work)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.server.turns import HELLO, body, in_memory, message, response, take_turn
+from tests.server.responses_turns import HELLO, body, in_memory, message, response, take_turn
 from toolglot.errors import DecodeError, RefusedError, api_error
 from toolglot.server import routes
-from toolglot.server.responses_routes import HANDLERS, Ask, Reply, answer
+from toolglot.server.responses_routes import HANDLERS, ResponsesReply, ResponsesRequest, handle_request
 from toolglot.store.sqlite import SqliteStore
 from toolglot.translate import Exchange
 
@@ -28,10 +28,10 @@ async def ask(
     owner: str = "me",
     data: Any = None,
     **query: str,
-) -> Reply:
+) -> ResponsesReply:
     sent = b"" if data is None else json.dumps(data).encode()
-    return await answer(
-        method, path, Ask(store=store, owner=owner, values=values or {}, query=query, body=sent, now=5.5)
+    return await handle_request(
+        method, path, ResponsesRequest(store=store, owner=owner, values=values or {}, query=query, body=sent, now=5.5)
     )
 
 

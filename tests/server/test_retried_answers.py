@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import good_end
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.test_states import CALLS, DONE, HI, TOOLS, ask, go_on, vendor_server
-from tests.server.told import good_end
+from tests.server.test_reasoning_state import CALLS, DONE, HI, TOOLS, ask, go_on, vendor_server
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import (
     LAST_CHUNK,

@@ -15,9 +15,9 @@ import pytest
 
 from tests.lint.streams import SOUND
 from tests.server import gateway as serving_gateway
+from tests.server.client_errors import error_told
 from tests.server.gateway import CLIENTS, Answer, at, gateway, request
 from tests.server.process import Process, serving
-from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, stream
 
 CLIENT_KEY = "canary-client-7f3a9c2e51"

@@ -13,13 +13,13 @@ from toolglot.config.addresses import is_loopback
 from toolglot.config.schema import ServerConfig
 from toolglot.errors import error_status
 from toolglot.server.security import (
+    AccessDecision,
     Guard,
     SecretFilter,
     UnsafeServerError,
-    Verdict,
     check_bind,
+    derive_owner,
     generate_key,
-    owner_of,
     redact,
 )
 
@@ -28,7 +28,7 @@ OTHER = "tg-other-secret-key"
 PAGE = "https://page.example"
 
 
-def status(verdict: Verdict) -> int:
+def status(verdict: AccessDecision) -> int:
     return 200 if verdict.error is None else error_status(verdict.error)
 
 
@@ -118,7 +118,7 @@ def test_an_unknown_name_is_refused_before_its_page_is_looked_at() -> None:
 
 
 def test_a_program_that_sends_no_origin_is_not_concerned() -> None:
-    assert Guard(LOOPBACK).check("POST", {"host": "localhost:4141"}) == Verdict()
+    assert Guard(LOOPBACK).check("POST", {"host": "localhost:4141"}) == AccessDecision()
 
 
 FOREIGN = [
@@ -156,14 +156,14 @@ def test_a_page_of_another_origin_is_refused_and_cannot_read_the_answer(
 def test_a_page_that_this_server_served_itself_may_ask() -> None:
     guard = Guard(LOOPBACK)
     for origin in ("http://localhost:4141", "https://LocalHost:4141"):
-        assert guard.check("POST", {"host": "localhost:4141", "origin": origin}) == Verdict()
+        assert guard.check("POST", {"host": "localhost:4141", "origin": origin}) == AccessDecision()
     assert status(guard.check("POST", {"host": "localhost:4141", "origin": "http://127.0.0.1:4141"})) == 403
 
 
 @pytest.mark.parametrize("origins", [(PAGE,), ("https://Page.Example/",), ("*",)])
 def test_an_allowed_page_may_ask_and_read(origins: tuple[str, ...]) -> None:
     verdict = Guard(ServerConfig(origins=origins)).check("POST", {"host": "localhost", "origin": PAGE})
-    assert verdict == Verdict(
+    assert verdict == AccessDecision(
         {"access-control-allow-origin": PAGE, "access-control-expose-headers": "*", "vary": "origin"}
     )
 
@@ -180,7 +180,7 @@ def test_an_allowed_page_may_send_whatever_headers_it_asks_for() -> None:
             "access-control-request-private-network": "true",
         },
     )
-    assert verdict == Verdict(
+    assert verdict == AccessDecision(
         {
             "access-control-allow-origin": PAGE,
             "access-control-expose-headers": "*",
@@ -223,7 +223,7 @@ def test_a_key_is_known_by_its_label_wherever_it_is_shown(
     caller, error = KEYED.identify(headers, query)
     assert error is None
     assert caller is not None
-    assert (caller.label, caller.owner) == (label, owner_of({"key-1": KEY, "key-2": OTHER}[label]))
+    assert (caller.label, caller.owner) == (label, derive_owner({"key-1": KEY, "key-2": OTHER}[label]))
 
 
 def test_an_owner_is_that_of_the_key_wherever_it_stands_and_tells_nothing_of_it() -> None:
@@ -233,11 +233,11 @@ def test_an_owner_is_that_of_the_key_wherever_it_stands_and_tells_nothing_of_it(
         for keys in ((OTHER,), (KEY, OTHER), (OTHER, KEY), (KEY, f" {OTHER}\n"))
         if (caller := Guard(ServerConfig(keys=keys)).identify(shown, {})[0]) is not None
     }
-    assert owners == {owner_of(OTHER)}
-    assert owner_of(KEY) != owner_of(OTHER)
-    assert len(owner_of(KEY)) == 32
+    assert owners == {derive_owner(OTHER)}
+    assert derive_owner(KEY) != derive_owner(OTHER)
+    assert len(derive_owner(KEY)) == 32
     # Known to whoever has read a store: neither the key nor what keys are compared by.
-    assert owner_of(KEY) not in KEY + sha256(KEY.encode()).hexdigest()
+    assert derive_owner(KEY) not in KEY + sha256(KEY.encode()).hexdigest()
 
 
 WRONG: list[tuple[dict[str, str], dict[str, str]]] = [

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told, fault_told, good_end, mid_call, type_of
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.process import serving
-from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, gone, pause, send, stream
 from tests.waiting import FAILSAFE
 from toolglot.streaming import StreamTranslation
@@ -98,7 +98,7 @@ def _until_refused(port: int) -> None:
 @EVERY_CLIENT
 def test_44_while_it_drains_health_is_good_readiness_is_not_and_requests_are_refused(client: str) -> None:
     with gateway() as running:
-        running.service.accepting = False
+        running.service.is_accepting = False
         assert running.call("GET", "/health").status == 200
         assert running.call("GET", "/ready").status == 503
         answer = running.ask(client)

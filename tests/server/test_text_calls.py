@@ -11,8 +11,8 @@ import pytest
 
 from tests.exchanges import written
 from tests.lint.streams import SOUND
+from tests.server.client_errors import error_told, fault_told, good_end
 from tests.server.gateway import CLIENTS, Answer, Running, at, gateway, request
-from tests.server.told import error_told, fault_told, good_end
 from tests.store.turns import using
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, never, pause, reply, reset, stream
 from toolglot.config.schema import BreakerConfig, Limits, ModelConfig, Retries, UpstreamConfig

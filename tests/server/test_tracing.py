@@ -7,14 +7,14 @@ import logging
 import pytest
 
 from toolglot.config.schema import UpstreamConfig
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Usage
 from toolglot.server import tracing
-from toolglot.server.record import Record
 from toolglot.server.routes import ROUTES
-from toolglot.server.tracing import OPERATIONS, PROVIDERS, attributes, error_attributes, set_up, wanted
+from toolglot.server.tracing import OPERATIONS, PROVIDERS, build_attributes, error_attributes, find_exporter, set_up
 from toolglot.upstream.vendors import VENDORS
 
-RECORD = Record(
+RECORD = RequestRecord(
     id="req_1",
     method="POST",
     path="/v1/messages",
@@ -40,7 +40,7 @@ GROQ = UpstreamConfig(vendor="groq", base_url="https://api.groq.com/openai/v1", 
 
 
 def test_a_span_tells_what_the_conventions_ask_for() -> None:
-    assert attributes(RECORD, "chat", GROQ) == {
+    assert build_attributes(RECORD, "chat", GROQ) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "groq",
         "gen_ai.request.model": "claude-opus",
@@ -77,13 +77,15 @@ def test_a_span_tells_what_the_conventions_ask_for() -> None:
 def test_the_provider_has_the_name_that_the_conventions_give_it(
     upstream: UpstreamConfig | None, provider: str, server: int | None
 ) -> None:
-    told = attributes(RECORD, "chat", upstream)
+    told = build_attributes(RECORD, "chat", upstream)
     assert (told["gen_ai.provider.name"], told.get("server.port")) == (provider, server)
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    record = Record(id="req_2", method="POST", path="/v1/messages", started=1.0, model="m", status=502, error="server")
-    assert set(attributes(record, "chat", None)) == {
+    record = RequestRecord(
+        id="req_2", method="POST", path="/v1/messages", started=1.0, model="m", status=502, error="server"
+    )
+    assert set(build_attributes(record, "chat", None)) == {
         "gen_ai.operation.name",
         "gen_ai.provider.name",
         "gen_ai.request.model",
@@ -102,7 +104,7 @@ def test_what_is_not_known_is_left_out() -> None:
     ],
 )
 def test_an_error_has_a_type(error: str | None, cancelled: bool, expected: dict[str, str]) -> None:
-    record = Record(id="r", method="POST", path="/", started=0.0, error=error, cancelled=cancelled)
+    record = RequestRecord(id="r", method="POST", path="/", started=0.0, error=error, cancelled=cancelled)
     assert error_attributes(record) == expected
 
 
@@ -127,7 +129,7 @@ def test_every_provider_is_a_vendor() -> None:
     ],
 )
 def test_the_environment_decides_whether_there_are_traces(environ: dict[str, str], exporter: str | None) -> None:
-    assert wanted(environ) == exporter
+    assert find_exporter(environ) == exporter
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, ModelConfig
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
-from toolglot.server.starting import build
+from toolglot.server.startup import build_gateway
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.exchange import history_policy
 
@@ -88,7 +88,7 @@ def test_a_model_may_have_another_policy_than_its_upstream_and_that_another_than
         },
         discover=False,
     )
-    built = build(assemble(config, {}).config, DemoTransport(DIALECTS["openai_chat"]))
+    built = build_gateway(assemble(config, {}).config, DemoTransport(DIALECTS["openai_chat"]))
 
     def settled(model: str) -> tuple[list[tuple[object, ...]], str | None]:
         (target,) = built.router.resolve(model)

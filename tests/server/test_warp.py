@@ -28,7 +28,7 @@ from toolglot.errors import MissingExtraError
 from toolglot.events import Fault
 from toolglot.ir import Message, Request, Text, ToolResult
 from toolglot.receipt import Receipt
-from toolglot.server.starting import build
+from toolglot.server.startup import build_gateway
 from toolglot.upstream.demo.transport import DemoTransport
 
 HISTORIES: tuple[History, ...] = ("replay", "native", "text")
@@ -204,8 +204,8 @@ def test_a_long_history_is_cut_as_configured(limit: int | None, cut: int) -> Non
 
 def test_its_models_are_listed_without_asking_it() -> None:
     config = assemble(Config(upstreams={"warp": UpstreamConfig(key="k")}, discover=False), {}).config
-    built = build(config, DemoTransport(DIALECTS["openai_chat"]))
-    names = [model.name for model in asyncio.run(built.catalogue.models())]
+    built = build_gateway(config, DemoTransport(DIALECTS["openai_chat"]))
+    names = [model.name for model in asyncio.run(built.catalog.models())]
     assert [name for name in names if name in MODEL_IDS] == list(MODEL_IDS)
     assert asyncio.run(check_upstream(built.upstreams["warp"])).models == MODEL_IDS
     assert built.router.resolve("warp/some-model-of-tomorrow")[0].model == "some-model-of-tomorrow"

@@ -19,8 +19,8 @@ from tests.warp_server.messages import decode
 from tests.warp_server.scripts import Called, Script
 from tests.warp_server.server import HEADERS, warp_server
 from toolglot.dialects import DIALECTS
+from toolglot.gateway.features import conversation_replay
 from toolglot.ir import Message, ResponseFormat, Text, ToolCall, ToolChoice, ToolResult, replace
-from toolglot.server import replays
 from toolglot.store import StoredReplay
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
@@ -245,7 +245,7 @@ def test_a_server_may_tell_again_what_it_was_sent(task_id: str, history: str, st
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_what_is_too_much_to_keep_is_told(streams: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replays, "LARGEST", 1_000)
+    monkeypatch.setattr(conversation_replay, "MAX_BYTES", 1_000)
     body = body_of(*story.spoken("Hi" * 1_000))
     with (
         kept() as store,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.server.client_errors import error_told
+from tests.server.client_errors import frames as documents_of
 from tests.server.gateway import Body, at, gateway, request
 from tests.server.stage import (
     DIALECTS,
@@ -22,8 +24,6 @@ from tests.server.stage import (
     stage,
     whole_of,
 )
-from tests.server.told import error_told
-from tests.server.told import frames as documents_of
 from tests.upstream.bad_server import BadServer, expect, reply, stream
 from toolglot.config.schema import ModelConfig, ServerConfig
 

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 
 from tests.agent.hosting import everyday_over_http
 from tests.lint.streams import SOUND
+from tests.server.client_errors import good_end, mid_call
 from tests.server.gateway import request
 from tests.server.process import serving
-from tests.server.told import good_end, mid_call
 from tests.server.workforce import exchanged, said, until_gone, workforce
 from tests.upstream.bad_server import (
     LAST_CHUNK,

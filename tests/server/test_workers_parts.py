@@ -22,8 +22,8 @@ from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX
 from toolglot.recordings.writing.folder import RecordingFolder
-from toolglot.server.metrics import Metrics, Snapshot, together
-from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.server.metrics import Metrics, Snapshot, encode_merged
+from toolglot.server.startup import StartedGateway, StartOptions, load_options, start_gateway
 from toolglot.server.workers.broadcast import ANSWER_TIMEOUT, QuestionBroadcast
 from toolglot.server.workers.ipc import (
     AskOthers,
@@ -95,7 +95,7 @@ def snapshot(requests: int, in_flight: int = 0) -> bytes:
 def total(asked: Talk) -> int:
     (answers,) = asked.heard()
     assert isinstance(answers, CollectedAnswers)
-    told = together([msgspec.msgpack.decode(body, type=Snapshot) for body in answers.bodies]).decode()
+    told = encode_merged([msgspec.msgpack.decode(body, type=Snapshot) for body in answers.bodies]).decode()
     return int(told.partition('toolglot_retries_total{upstream="up"} ')[2].partition("\n")[0] or 0)
 
 
@@ -142,7 +142,7 @@ def test_gauges_of_several_processes_are_told_as_one() -> None:
     metrics.duration.observe(("chat", "up"), 0.5)
     one = metrics.snapshot(2, {"up": False, "other": True}, {"files": True, "web": True})
     two = metrics.snapshot(3, {"up": False, "other": False}, {"files": True, "web": False})
-    told = together([one, two]).decode().splitlines()
+    told = encode_merged([one, two]).decode().splitlines()
     for line in (
         "toolglot_requests_in_flight 5",
         'toolglot_upstream_resting{upstream="up"} 0',
@@ -158,7 +158,7 @@ def test_gauges_of_several_processes_are_told_as_one() -> None:
 def test_each_worker_has_its_share_of_what_is_counted(tmp_path: Path) -> None:
     file = tmp_path / "toolglot.toml"
     file.write_text("[limits]\nconnections = 9\nconcurrent_requests = 1\n")
-    limits = configured(Wishes(file=file, shares=4), {})[0].limits
+    limits = load_options(StartOptions(file=file, shares=4), {})[0].limits
     assert (limits.connections, limits.concurrent_requests) == (3, 1)
     assert limits.upstream_connections == Limits().upstream_connections // 4
     assert limits.body == Limits().body
@@ -169,10 +169,10 @@ def test_it_is_told_that_each_worker_starts_its_own_mcp_servers(tmp_path: Path, 
     file = tmp_path / "toolglot.toml"
     file.write_text("[mcp.servers.files]\ncommand = 'files'\n")
 
-    async def begin() -> Start:
+    async def begin() -> StartedGateway:
         transport = HttpTransport(1, {})
         try:
-            return await start(Wishes(file=file, workers=workers, discover=False), {}, transport)
+            return await start_gateway(StartOptions(file=file, workers=workers, discover=False), {}, transport)
         finally:
             await transport.close()
 

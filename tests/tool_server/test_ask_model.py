@@ -15,8 +15,8 @@ from tests.upstream.bad_server import chunk as framed
 from tests.upstream.bad_server import head as begun
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, UpstreamConfig
-from toolglot.server.record import Record
-from toolglot.server.starting import build
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.server.startup import build_gateway
 from toolglot.tool_server import ask_model
 from toolglot.tool_server.arguments import CallError
 from toolglot.tool_server.ask_model import ModelAsker
@@ -44,7 +44,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.progress: list[tuple[float, str]] = []
-        self.records: list[Record] = []
+        self.records: list[RequestRecord] = []
 
     def ask(
         self, arguments: Mapping[str, Any], upstream: UpstreamConfig | None = None, timeout: float = 20.0
@@ -62,18 +62,18 @@ async def with_asking(
     use: Callable[[ModelAsker], Awaitable[T]],
     upstream: UpstreamConfig | None,
     timeout: float,
-    observe: Callable[[Record], None] = lambda record: None,
+    observe: Callable[[RequestRecord], None] = lambda record: None,
 ) -> T:
     upstreams = {} if upstream is None else {"up": upstream}
     config = assemble(Config(upstreams=upstreams, discover=False), {}).config
     transport = HttpTransport(10)
     try:
-        return await use(ModelAsker(build(config, transport), timeout, observe))
+        return await use(ModelAsker(build_gateway(config, transport), timeout, observe))
     finally:
         await transport.close()
 
 
-def refusal(arguments: Mapping[str, Any], *steps: Step, timeout: float = 20.0) -> tuple[str, Record]:
+def refusal(arguments: Mapping[str, Any], *steps: Step, timeout: float = 20.0) -> tuple[str, RequestRecord]:
     asked = Asked()
     with BadServer(list(steps)) as server, pytest.raises(CallError) as caught:
         asked.ask(arguments, at("openai_chat", server.url, key=KEY), timeout)
@@ -154,7 +154,7 @@ def test_a_cancelled_question_leaves_the_upstream() -> None:
         await left.wait()
         assert question.cancelled()
 
-    records: list[Record] = []
+    records: list[RequestRecord] = []
     with BadServer([expect(seen=seen), gone(left)]) as server:
         asyncio.run(with_asking(cancelled, at("openai_chat", server.url), 20.0, records.append))
     assert records[0].cancelled
@@ -206,7 +206,7 @@ def test_a_model_that_nobody_serves_is_told_with_the_nearest() -> None:
         config = assemble(Config(upstreams=two, discover=False), {}).config
         transport = HttpTransport(10)
         try:
-            asking = ModelAsker(build(config, transport), 5.0)
+            asking = ModelAsker(build_gateway(config, transport), 5.0)
             assert "alpha" in asking.description
             await ask(asking)
         finally:

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.tool_server.peers import GENERATIONS, over_http, talk, text_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone
 from tests.waiting import FAILSAFE
-from toolglot.server.run import address_of
+from toolglot.server.run import listener_url
 from toolglot.tool_server.http import CannotListenError, listen
 from toolglot.tool_server.stdio import MAX_MESSAGE
 
@@ -194,7 +194,7 @@ def test_a_body_that_is_no_json_by_its_type_is_refused(url: str) -> None:
 
 def test_an_address_of_the_newer_kind_is_listened_on() -> None:
     with listen("::1", 0) as listener:
-        assert address_of(listener).startswith("http://[::1]:")
+        assert listener_url(listener).startswith("http://[::1]:")
 
 
 def test_an_address_that_nobody_has_is_told() -> None:

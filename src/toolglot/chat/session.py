@@ -29,13 +29,13 @@ from toolglot.dialects import RICHEST, find
 from toolglot.errors import ToolglotError
 from toolglot.events import Event
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.gateway_model import GatewayModel
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Message, Request, ToolCall
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
-from toolglot.server.calling import Calling
-from toolglot.server.gateway import Gateway
-from toolglot.server.model import GatewayModel
-from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.tools.served import ServedCall
 
@@ -106,7 +106,7 @@ class ChatSession:
         self._screen = screen
         self._ask = ask
         self._effort = effort
-        self._calling = Calling()
+        self._tool_modes = ToolModes()
         self._always: set[tuple[str, str]] = set()
         self._receipt = Receipt()
         self._exchanges = 0
@@ -121,7 +121,7 @@ class ChatSession:
         return ModelTarget(target.upstream, target.model, dialect)
 
     async def models(self) -> list[str]:
-        return [model.name for model in await self.gateway.catalogue.models()]
+        return [model.name for model in await self.gateway.catalog.models()]
 
     async def tools(self) -> list[StyledLine]:
         await self._ready()
@@ -156,7 +156,7 @@ class ChatSession:
         toolbox = self._toolbox()
         client, record = find(CLIENT), self._record(began)
         model = ReceiptCollector(
-            GatewayModel(self.gateway, client, record, calling=self._calling, serves=toolbox.has), self._receipt
+            GatewayModel(self.gateway, client, record, tool_modes=self._tool_modes, serves=toolbox.has), self._receipt
         )
         limits = self.gateway.config.mcp
         runner = ToolRunner(self._host, limits, None if self._ask is None else self._consents)
@@ -253,8 +253,8 @@ class ChatSession:
                     StyledLine(one_line(f"MCP server {state.name} is {state.state}{why}", 500), ("error",))
                 )
 
-    def _record(self, began: float) -> Record:
-        record = Record(id=f"req_{token_hex(12)}", method="CHAT", path="chat", route="chat", started=began)
+    def _record(self, began: float) -> RequestRecord:
+        record = RequestRecord(id=f"req_{token_hex(12)}", method="CHAT", path="chat", route="chat", started=began)
         record.model, record.stream, record.client = self.model, True, CLIENT
         return record
 

@@ -14,9 +14,9 @@ from toolglot.config.assemble import assemble, complete_upstream
 from toolglot.config.problems import ConfigError, Problem, did_you_mean
 from toolglot.config.schema import Config, McpServerConfig, UpstreamConfig
 from toolglot.errors import MissingExtraError
+from toolglot.gateway.gateway import Gateway
 from toolglot.routing import DEMO, UnknownModelError
-from toolglot.server.gateway import Gateway
-from toolglot.server.starting import Wishes, build, configured
+from toolglot.server.startup import StartOptions, build_gateway, load_options
 from toolglot.upstream.demo.stream import NO_PAUSES, TYPING_PACE
 from toolglot.upstream.discovery import Discovery, probe_local
 from toolglot.upstream.transport import Transport
@@ -35,7 +35,7 @@ DEMO_MODELS = {
 class ChatOptions(Struct, frozen=True, kw_only=True):
     """The command line options of a chat."""
 
-    wishes: Wishes = Wishes()
+    start_options: StartOptions = StartOptions()
     model: str | None = None
     mcp: tuple[str, ...] = ()
     """The requested servers; empty: all that are configured."""
@@ -57,14 +57,16 @@ class ChatSetup(Struct, frozen=True, kw_only=True):
 
 async def prepare_chat(options: ChatOptions, environ: Mapping[str, str], transport: Transport) -> ChatSetup:
     """Raises `ConfigError`, also for an unknown model or server."""
-    config, file, notes = configured(options.wishes, environ)
+    config, file, notes = load_options(options.start_options, environ)
     local = await probe_local(environ, own_port=config.server.port) if config.discover else Discovery()
     assembled = assemble(config, environ, local)
     is_demo = not assembled.config.upstreams.keys() - {DEMO}
     whole = _with_demos(assembled.config, environ) if is_demo else assembled.config
     told = ("This is the demo: rules, no model. A key in the environment, or a configuration, brings models.",)
     try:
-        gateway = build(whole, transport, TYPING_PACE if options.wishes.demo_pace == "human" else NO_PAUSES)
+        gateway = build_gateway(
+            whole, transport, TYPING_PACE if options.start_options.demo_pace == "human" else NO_PAUSES
+        )
     except MissingExtraError as error:
         raise _error(str(error), str(file or "--upstream")) from None
     model = options.model or _default_model(gateway)
@@ -121,7 +123,11 @@ def _choose_servers(
         if by_itself:
             return {}, (str(MissingExtraError("The demo has no tools: its example server", "mcp", "mcp")),)
     if (chosen or wanted) and not has_sdk:
-        asked = {"--mcp": options.mcp, "--example-tools": options.example, "--mcp-config": options.wishes.mcp_files}
+        asked = {
+            "--mcp": options.mcp,
+            "--example-tools": options.example,
+            "--mcp-config": options.start_options.mcp_files,
+        }
         place = next((name for name, said in asked.items() if said), place)
         raise _error(str(MissingExtraError("an MCP server", "mcp", "mcp")), place)
     return chosen, ()

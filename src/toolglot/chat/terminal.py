@@ -23,7 +23,7 @@ from toolglot.chat.safe_text import one_line
 from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, ChatSession, Consent
 from toolglot.chat.startup import ChatOptions, ChatSetup, prepare_chat
-from toolglot.server.starting import configured
+from toolglot.server.startup import load_options
 from toolglot.store.sqlite import default_path
 from toolglot.tools.served import ServedCall
 from toolglot.upstream.http_client import HttpTransport
@@ -62,7 +62,7 @@ class ChatRuntime:
 
     async def open(self) -> tuple[ChatSession, ChatSetup]:
         """Raises `ConfigError`."""
-        config, _, _ = configured(self._wanted.options.wishes, self._environ)
+        config, _, _ = load_options(self._wanted.options.start_options, self._environ)
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
         self._open.push_async_callback(transport.close)
         begun = await prepare_chat(self._wanted.options, self._environ, transport)

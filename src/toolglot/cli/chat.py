@@ -12,7 +12,7 @@ import click
 
 from toolglot.cli.parameters import decode_chunks, exit_bad_config, read_chunks
 from toolglot.config.problems import ConfigError
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import StartOptions
 
 
 @click.command(short_help="Talk to a model in the terminal.")
@@ -76,7 +76,7 @@ def chat(
     from toolglot.chat.startup import ChatOptions
     from toolglot.chat.terminal import ChatRequest, print_answer, run_dialogue
 
-    wishes = Wishes(
+    start_options = StartOptions(
         file=file,
         upstreams=upstreams,
         key_variables=key_variables,
@@ -85,7 +85,7 @@ def chat(
         demo_pace=demo_pace,
         mcp_files=mcp_files,
     )
-    options = ChatOptions(wishes=wishes, model=model, mcp=mcp, tools=not no_tools, example=example_tools)
+    options = ChatOptions(start_options=start_options, model=model, mcp=mcp, tools=not no_tools, example=example_tools)
     wanted = ChatRequest(options=options, effort=effort, system=system)
     try:
         status = run_dialogue(wanted, os.environ) if said is None else print_answer(wanted, said, os.environ)

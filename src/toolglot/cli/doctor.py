@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from toolglot.cli.pretty_json import pretty_json
 from toolglot.doctor.finding import Finding
 from toolglot.lint.report import visible
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import StartOptions
 from toolglot.wire import json
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -54,8 +54,10 @@ def doctor(
         raise click.UsageError("--probe asks upstreams, and --offline forbids it")
     from toolglot.doctor.examine import ExaminationPlan, examine
 
-    wishes = Wishes(file=file, upstreams=upstreams, key_variables=key_variables, port=port, demo_pace="none")
-    plan = ExaminationPlan(wishes=wishes, offline=offline, probe=probe, models=models)
+    start_options = StartOptions(
+        file=file, upstreams=upstreams, key_variables=key_variables, port=port, demo_pace="none"
+    )
+    plan = ExaminationPlan(start_options=start_options, offline=offline, probe=probe, models=models)
     if probe:
         click.echo(COST, err=True)
     findings: list[Finding] = []

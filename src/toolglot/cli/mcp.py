@@ -14,7 +14,7 @@ from toolglot.config.addresses import is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
-from toolglot.server.starting import Wishes
+from toolglot.server.startup import StartOptions
 
 SDK = ("mcp", "mcp_types")
 """The packages of the extra."""
@@ -97,7 +97,7 @@ def mcp(
     options = ToolServerOptions(
         address=address,
         keys=(os.environ[key_env],) if key_env else (),
-        asks=Wishes(file=file, discover=discover, demo_pace="none") if allow_ask else None,
+        asks=StartOptions(file=file, discover=discover, demo_pace="none") if allow_ask else None,
         ask_timeout=ask_timeout or 300.0,
     )
     if address is not None and not is_loopback(address[0]) and key_env is None:

@@ -15,7 +15,7 @@ from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.dialects import DIALECTS
 from toolglot.server.security import UnsafeServerError
-from toolglot.server.starting import Start, Wishes
+from toolglot.server.startup import StartedGateway, StartOptions
 
 
 @click.command(short_help="Run the gateway.")
@@ -82,7 +82,7 @@ def serve(
     """
     if key_env is not None and not os.environ.get(key_env):
         raise click.UsageError(f"--key-env: the environment has no {key_env}")
-    wishes = Wishes(
+    start_options = StartOptions(
         file=file,
         upstreams=upstreams,
         key_variables=key_variables,
@@ -104,7 +104,7 @@ def serve(
     from toolglot.server.workers.serve import run
 
     try:
-        run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
+        run(start_options, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
     except ConfigError as error:
         exit_bad_config(error.problems)
     except (UnsafeServerError, PortInUseError) as error:
@@ -115,8 +115,8 @@ def serve(
         sys.exit(1)
 
 
-def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, Start], None]:
-    def greet(url: str, start: Start) -> None:
+def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, StartedGateway], None]:
+    def greet(url: str, start: StartedGateway) -> None:
         if address_file is not None:
             address_file.write_text(url)
         if quiet:
@@ -127,7 +127,7 @@ def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, Start], 
     return greet
 
 
-def _greeting_lines(url: str, start: Start) -> Iterator[str]:
+def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
     """Yield what a user who has just started a gateway wants to know."""
     config = start.gateway.config
     if start.file is not None:

@@ -15,10 +15,10 @@ from toolglot.doctor import machine, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.mcp_servers import examine_servers
 from toolglot.doctor.save_verdicts import save_verdicts
+from toolglot.gateway.gateway import Gateway
 from toolglot.routing import DEMO, Target, UnknownModelError
-from toolglot.server.gateway import Gateway
 from toolglot.server.security import UnsafeServerError, check_bind
-from toolglot.server.starting import Wishes, configured, start
+from toolglot.server.startup import StartOptions, load_options, start_gateway
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.vendors import VENDORS
 
@@ -29,7 +29,7 @@ MAX_PROBED = 3
 class ExaminationPlan(Struct, frozen=True, kw_only=True):
     """What the command line wants examined."""
 
-    wishes: Wishes
+    start_options: StartOptions
     offline: bool = False
     probe: bool = False
     models: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGen
     ):
         yield finding
     try:
-        config, file, notes = configured(plan.wishes, environ)
+        config, file, notes = load_options(plan.start_options, environ)
     except ConfigError as error:
         for problem in error.problems:
             yield fail("config", str(problem), "`toolglot config schema` has all fields")
@@ -61,7 +61,7 @@ async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGen
 
 
 async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
-    config, _, _ = configured(plan.wishes, environ)
+    config, _, _ = load_options(plan.start_options, environ)
     try:
         check_bind(config.server)
     except UnsafeServerError:
@@ -75,7 +75,7 @@ async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> Async
         return
     transport = HttpTransport(config.limits.upstream_connections, environ)
     try:
-        begun = await start(plan.wishes, environ, transport)
+        begun = await start_gateway(plan.start_options, environ, transport)
         for finding in _configuration_findings(Assembled(begun.gateway.config, begun.told)):
             yield finding
         asked = await asyncio.gather(

@@ -35,7 +35,7 @@ def check_python() -> list[Finding]:
 
 def check_tracing(environ: Mapping[str, str]) -> list[Finding]:
     """Reported only if the environment asks for traces."""
-    if tracing.wanted(environ) is None:
+    if tracing.find_exporter(environ) is None:
         return []
     if find_spec("opentelemetry") is None:
         advice = f"pip install '{tracing.EXTRA}'"

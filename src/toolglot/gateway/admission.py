@@ -21,32 +21,31 @@ from toolglot.gateway.client_connection import ClientConnection
 from toolglot.gateway.client_request import ClientRequest
 from toolglot.gateway.context import copy_context
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.reasoning_state import ReasoningState
+from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest, RequestHead, around_length
 from toolglot.gateway.model_route import ModelRoute, find_route
 from toolglot.gateway.plain_answer import answer_flow
+from toolglot.gateway.prefix_reuse import PrefixHashing
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request
 from toolglot.gateway.targets import RequestTargets
+from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Request
 from toolglot.server import json_array, routes
-from toolglot.server.body_budget import SMALL
-from toolglot.server.calling import Calling
-from toolglot.server.credentials import shown_credentials
-from toolglot.server.headers import OURS, header_lines, stream_headers
-from toolglot.server.incoming import parse_query
-from toolglot.server.ingress import named
-from toolglot.server.prefixes import PrefixHashing
-from toolglot.server.replays import Replays
+from toolglot.server.asgi_request import parse_query
+from toolglot.server.body_budget import SMALL_BODY
+from toolglot.server.credentials import find_credentials
+from toolglot.server.headers import CLIENT_SETTINGS, encode_lines, stream_headers
+from toolglot.server.request_body import decode_headers
 from toolglot.server.security import Caller
-from toolglot.server.states import States
-from toolglot.server.turn import Turn
 from toolglot.upstream.offload import LARGE
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service
 
-_DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *OURS})
+_DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *CLIENT_SETTINGS})
 """Headers that only the app looks at."""
 
 log = logging.getLogger("toolglot.server")
@@ -94,7 +93,7 @@ class CallbackAdmission:
         """Asked for the head and for the body, between which much may happen."""
         service = self.service
         config = service.gateway.config
-        if service.tapes is not None or not service.accepting:
+        if service.recorder is not None or not service.is_accepting:
             return False
         return service.in_flight < config.limits.concurrent_requests
 
@@ -110,11 +109,11 @@ class CallbackAdmission:
 
     def _read(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> RequestHead | None:
         raw_path, _, raw_query = url.partition(b"?")
-        path, query, headers = unquote(raw_path.decode("latin-1")), parse_query(raw_query), named(fields)
+        path, query, headers = unquote(raw_path.decode("latin-1")), parse_query(raw_query), decode_headers(fields)
         match = routes.find("POST", path)
         if isinstance(match, routes.NoMatch) or match.route.action != "generate" or match.dialect is None:
             return None
-        if not _DECIDING.isdisjoint(headers) or json_array.wanted(match, query):
+        if not _DECIDING.isdisjoint(headers) or json_array.wants_json_array(match, query):
             return None
         verdict = self._guard.check("POST", headers)
         caller, error = self._guard.identify(headers, query)
@@ -129,11 +128,11 @@ class CallbackAdmission:
             route=match.route,
             values=match.values,
             client=client,
-            stream_lines=header_lines(stream_headers(client.stream.framing)) + b"transfer-encoding: chunked\r\n",
+            stream_lines=encode_lines(stream_headers(client.stream.framing)) + b"transfer-encoding: chunked\r\n",
             query=query,
             headers=headers,
             caller=caller or _NOBODY,
-            shown=tuple(dict.fromkeys(shown_credentials(headers, query))),
+            credentials=tuple(dict.fromkeys(find_credentials(headers, query))),
             guard=self._guard,
         )
 
@@ -169,12 +168,14 @@ class CallbackAdmission:
             return None
         turn, whole, lines = None, body, route.withheld
         if dialect.name == STORED:
-            begun = Turn.begin_alone(body, store, owner, upstream_keeps_state=route.upstream_keeps_state)
+            begun = ResponsesTurn.begin_self_contained(
+                body, store, owner, upstream_keeps_state=route.upstream_keeps_state
+            )
             if begun is None:
                 return None
             turn, whole = begun
             if turn is not None:
-                lines = (*turn.withheld, *lines)
+                lines = (*turn.unstored_lines, *lines)
             if whole is not body:
                 request = decode_request(dialect, whole, head.route, head.values)
         received = ReceivedRequest(
@@ -183,14 +184,14 @@ class CallbackAdmission:
             body=whole,
             headers=head.headers,
             query=head.query,
-            shown=head.shown,
+            credentials=head.credentials,
             call_heads=head.call_heads,
             can_cut=True,
             strict=gateway.config.strict,
             lines=lines,
         )
-        hold = service.bodies.hold_whole(body) if len(body) > SMALL else None
-        if hold is None and len(body) > SMALL:
+        hold = service.bodies.hold_whole(body) if len(body) > SMALL_BODY else None
+        if hold is None and len(body) > SMALL_BODY:
             return None  # the app waits for room
         record = replace(
             route.record,
@@ -203,14 +204,14 @@ class CallbackAdmission:
         targets = RequestTargets(
             gateway,
             received,
-            Calling(service.verdicts, store),
-            Replays(store, owner),
-            States(store, owner),
+            ToolModes(service.tool_support, store),
+            ConversationReplay(store, owner),
+            ReasoningState(store, owner),
             PrefixHashing(gateway.prefixes),
         )
         flow = answer_flow(context, targets, route.targets)
         if turn is not None and turn.is_active:
-            flow = with_turn(flow, context, turn)
+            flow = with_responses_turn(flow, context, turn)
         if request.stream and dialect.stream.apart:
             flow = with_separate_error(flow, context, dialect.stream.apart)
         service.in_flight += 1

@@ -43,10 +43,10 @@ from toolglot.gateway.commands import (
 )
 from toolglot.gateway.driver import DRAIN_SECONDS
 from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext, is_answer
-from toolglot.server import failures
-from toolglot.server.headers import header_lines
-from toolglot.server.outcomes import ERROR_BODY_LIMIT
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.upstream_errors import ERROR_BODY_LIMIT
+from toolglot.server import error_replies
+from toolglot.server.headers import encode_lines
 from toolglot.upstream.http_client import (
     HttpTransport,
     InFlightRequest,
@@ -106,7 +106,7 @@ class CallbackDriver(Struct, eq=False):
     _flow: Flow
     _resume: Callable[[Outcome], Command]
     _sweep: DriverSweep
-    record: Record
+    record: RequestRecord
     _touched: float
     """When something was written last, or was seen to have been."""
     _upstream_touched: float
@@ -514,22 +514,22 @@ class CallbackDriver(Struct, eq=False):
         error = context.hide(failure)
         context.note(error)
         client = self._request.client_dialect
-        if context.is_streaming and failures.is_told_in_stream(client, failure):
+        if context.is_streaming and error_replies.is_sent_as_stream(client, failure):
             self._pending_head = self._head(self._request.head.stream_lines, None)
             self._end_stream(StreamEnd(self._request.encode_early_failure(context, error)))
             return
-        told = failures.encode_failure(client, error, record)
+        told = error_replies.encode_error_reply(client, error, record)
         record.status = told.status
         fields = {**told.headers, **self._request.receipt_headers(context), "content-length": str(len(told.body))}
-        head = self._client.greeting(told.status) + header_lines({**fields, "x-request-id": record.id})
+        head = self._client.greeting(told.status) + encode_lines({**fields, "x-request-id": record.id})
         self._put(head + b"\r\n" + told.body, len(told.body))
 
     def _fail(self, failure: Exception) -> None:
         """End an answer that a defect of ours, or the end of the server, has broken."""
         self._flow.close()
-        error = failures.told(failure, self.record)
+        error = error_replies.describe_failure(failure, self.record)
         if error is None:
-            error = failures.DRAINING
+            error = error_replies.DRAINING
         if self._context.begun:
             self._end_stream(self._context.end(error))
         else:

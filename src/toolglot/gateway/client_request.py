@@ -10,17 +10,17 @@ from msgspec import Struct
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.gateway.context import encode_early_failure
+from toolglot.gateway.features.responses_turn import ResponsesTurn
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.known_heads import RequestHead
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.targets import RequestTargets
 from toolglot.server import headers
+from toolglot.server.asgi_request import OUR_HEADERS, hide_in_record
 from toolglot.server.body_budget import BodyHold
 from toolglot.server.credentials import hide, hide_in_lines
-from toolglot.server.headers import header_lines
-from toolglot.server.incoming import OUR_HEADERS, hide_in_record
-from toolglot.server.record import Record
-from toolglot.server.turn import Turn
+from toolglot.server.headers import encode_lines
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service
@@ -35,10 +35,10 @@ class ClientRequest(Struct, eq=False):
 
     _service: Service
     head: RequestHead
-    record: Record
+    record: RequestRecord
     _received: ReceivedRequest
     _targets: RequestTargets
-    _turn: Turn | None
+    _turn: ResponsesTurn | None
     _hold: BodyHold | None
 
     @property
@@ -51,11 +51,11 @@ class ClientRequest(Struct, eq=False):
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         """The headers of the answer that describe the exchange."""
         exchange, record = context.exchange, self.record
-        if exchange is None or upstream_headers is None or not headers.passes_none(exchange, upstream_headers):
+        if exchange is None or upstream_headers is None or not headers.has_none_for_client(exchange, upstream_headers):
             return self._new_header_lines(context, upstream_headers)
         receipt = exchange.receipt
         counts = (receipt.loss_count, receipt.note_count)
-        key = (record.upstream, record.upstream_model, counts, headers.named_losses(receipt))
+        key = (record.upstream, record.upstream_model, counts, headers.first_losses(receipt))
         known = self.head.answer_lines
         lines = known.get(key)
         if lines is None:
@@ -67,13 +67,13 @@ class ClientRequest(Struct, eq=False):
     def _new_header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         fields = {**self._targets.client_headers(context, upstream_headers), **headers.VERSION}
         fields.pop("x-request-id", None)  # ours takes the place of the upstream's
-        return header_lines(self._hide(fields))
+        return encode_lines(self._hide(fields))
 
     def receipt_headers(self, context: FlowContext) -> dict[str, str]:
         return self._hide({**self._targets.client_headers(context, None), **headers.VERSION})
 
     def _hide(self, fields: dict[str, str]) -> dict[str, str]:
-        if shown := self.head.shown:
+        if shown := self.head.credentials:
             fields |= {name: hide(value, shown) for name, value in fields.items() if name.startswith(OUR_HEADERS)}
         return fields
 
@@ -83,7 +83,7 @@ class ClientRequest(Struct, eq=False):
 
     def close(self, context: FlowContext, now: float) -> None:
         """Report the request, which is over."""
-        service, record, shown, exchange = self._service, self.record, self.head.shown, context.exchange
+        service, record, shown, exchange = self._service, self.record, self.head.credentials, context.exchange
         if self._hold is not None:
             self._hold.release()
         self._targets.note(context)

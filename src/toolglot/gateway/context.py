@@ -17,17 +17,17 @@ from toolglot.errors import ApiError
 from toolglot.events import Fault, Start
 from toolglot.gateway.flow import Environment, FlowContext
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
-from toolglot.server import failures
+from toolglot.server import error_replies
 from toolglot.server.logs import printable
-from toolglot.server.record import Record
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 
 log = logging.getLogger("toolglot.server")
 
 
-def new_context(record: Record, *, is_streaming: bool) -> FlowContext:
+def new_context(record: RequestRecord, *, is_streaming: bool) -> FlowContext:
     """The context of an answer that goes to no client's connection."""
     environment = _environment(asyncio.get_running_loop())
     return FlowContext(record=record, environment=environment, is_streaming=is_streaming, on_failure=log_failure)
@@ -39,25 +39,25 @@ def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
 
 
 def client_context(
-    record: Record, received: ReceivedRequest, limits: Limits, hide: Callable[[ApiError], ApiError]
+    record: RequestRecord, received: ReceivedRequest, limits: Limits, hide: Callable[[ApiError], ApiError]
 ) -> FlowContext:
     """The context of an answer that goes to a client."""
     return copy_context(shared_context(record, limits, hide), record, received)
 
 
-def shared_context(record: Record, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
+def shared_context(record: RequestRecord, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
     """What contexts of one client's requests have in common: `copy_context` makes one of it."""
     return FlowContext(
         record=record,
         environment=_environment(asyncio.get_running_loop()),
         keepalive_seconds=limits.keepalive,
-        describe_failure=failures.told,
+        describe_failure=error_replies.describe_failure,
         hide=hide,
         on_failure=log_failure,
     )
 
 
-def copy_context(shared: FlowContext, record: Record, received: ReceivedRequest) -> FlowContext:
+def copy_context(shared: FlowContext, record: RequestRecord, received: ReceivedRequest) -> FlowContext:
     context: FlowContext = shared.__copy__()  # type: ignore[attr-defined]
     faults = FaultEncoder(received)
     context.record = record
@@ -68,7 +68,7 @@ def copy_context(shared: FlowContext, record: Record, received: ReceivedRequest)
     return context
 
 
-def log_failure(record: Record, name: str, error: ApiError) -> None:
+def log_failure(record: RequestRecord, name: str, error: ApiError) -> None:
     if error.code != NO_RECORDING:  # which is long, and the request's own line says it
         log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
 

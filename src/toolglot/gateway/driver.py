@@ -38,7 +38,7 @@ from toolglot.gateway.commands import (
     Write,
 )
 from toolglot.gateway.flow import FlowContext, is_answer
-from toolglot.server.outcomes import ERROR_BODY_LIMIT
+from toolglot.gateway.upstream_errors import ERROR_BODY_LIMIT
 from toolglot.upstream.offload import offload
 from toolglot.upstream.transport import Reply, TransportError, UpstreamCall, too_large
 

@@ -34,8 +34,8 @@ from toolglot.gateway.commands import (
     WholeReply,
     Write,
 )
-from toolglot.server.outcomes import RESTING, broken_off, resting, transport_error
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.upstream_errors import RESTING, end_broken_stream, resting_error, transport_error
 from toolglot.translate import Exchange
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall
@@ -156,7 +156,7 @@ class Environment(Struct, frozen=True, eq=False):
 class FlowContext(Struct, eq=False, kw_only=True):
     """What a flow and its driver share about one request."""
 
-    record: Record
+    record: RequestRecord
     environment: Environment
     is_streaming: bool = False
     encode_keepalive: Callable[[], bytes] = lambda: b""
@@ -164,11 +164,11 @@ class FlowContext(Struct, eq=False, kw_only=True):
     """Silence after which the client gets a keep-alive."""
     encode_fault: Callable[[FlowContext, ApiError], bytes] = lambda context, error: b""
     """An error inside a stream of which only keep-alives were written."""
-    describe_failure: Callable[[Exception, Record], ApiError | None] = lambda failure, record: None
+    describe_failure: Callable[[Exception, RequestRecord], ApiError | None] = lambda failure, record: None
     """The error that a client is told about a failure of this gateway; None where nobody is left to tell."""
     hide: Callable[[ApiError], ApiError] = lambda error: error
     """Removes credentials from an error."""
-    on_failure: Callable[[Record, str, ApiError], None] = lambda record, name, error: None
+    on_failure: Callable[[RequestRecord, str, ApiError], None] = lambda record, name, error: None
     """Called for each target that failed."""
     cuts: bool = False
     """The client is told of an upstream that broke off by a connection that is cut."""
@@ -256,7 +256,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
         ticket = breaker.enter(now())
         failure: Failure
         if ticket is None:
-            failure = resting(target.name, breaker.wait(now()))
+            failure = resting_error(target.name, breaker.wait(now()))
         else:
             try:
                 outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
@@ -452,7 +452,7 @@ def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
                     if outcome is END:
                         pieces.append(stream.close())
                     elif type(outcome) is Failed:
-                        pieces.append(broken_off(stream, target.name, outcome.error))
+                        pieces.append(end_broken_stream(stream, target.name, outcome.error))
                         failure = outcome.error if stream.fault is not None else None
                     else:
                         assert type(outcome) is Stop

@@ -10,13 +10,13 @@ from types import TracebackType
 
 from toolglot.gateway import flow
 from toolglot.gateway.driver import ClientCommand, FlowDriver
-from toolglot.server.incoming import ClientLeftError, Incoming
+from toolglot.server.asgi_request import AsgiRequest, ClientLeftError
 
 log = logging.getLogger("toolglot.server")
 
 
 @contextmanager
-def cancelled_with_client(incoming: Incoming) -> Iterator[None]:
+def cancelled_with_client(incoming: AsgiRequest) -> Iterator[None]:
     """Cancel the work inside at once when the client goes away, whatever it is waiting for."""
     worker = asyncio.current_task()
     assert worker is not None
@@ -41,7 +41,7 @@ class SilenceTimer:
 
     def __init__(
         self,
-        incoming: Incoming,
+        incoming: AsgiRequest,
         driver: FlowDriver,
         keepalive_seconds: float,
         write: Callable[[ClientCommand], Awaitable[None]],

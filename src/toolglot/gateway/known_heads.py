@@ -36,7 +36,7 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     caller: Caller
-    shown: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
     """The credentials in it."""
     call_heads: dict[tuple[str, str, bool], CallHead] = field(default_factory=dict)
     """The heads of calls to upstreams for such requests (`ReceivedRequest.call_heads`)."""

@@ -10,18 +10,18 @@ from msgspec import Struct
 
 from toolglot.errors import ApiError
 from toolglot.gateway.context import shared_context
+from toolglot.gateway.features.mcp_servers import filter_servers, note_withheld_servers
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.known_heads import RequestHead
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request, Response
 from toolglot.receipt import Loss
 from toolglot.routing import MAX_NAME, Target
-from toolglot.server.attaching import filter_servers, note_withheld_servers
 from toolglot.server.credentials import hide_in_error
-from toolglot.server.record import Record
 from toolglot.tools.served import ServedRequest
 
 if TYPE_CHECKING:
-    from toolglot.server.gateway import Gateway
+    from toolglot.gateway.gateway import Gateway
 
 MOST_MODELS = 64
 """Routes of one head: clients choose the names of models."""
@@ -30,7 +30,7 @@ MOST_MODELS = 64
 class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     targets: tuple[Target, ...]
     """The first one, and its fallbacks."""
-    record: Record
+    record: RequestRecord
     """Copied for each request."""
     context: FlowContext
     """Copied for each request."""
@@ -65,7 +65,7 @@ def _new_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
     return ModelRoute(
         targets=targets,
         record=record,
-        context=shared_context(record, gateway.config.limits, partial(_hide, gateway, head.shown)),
+        context=shared_context(record, gateway.config.limits, partial(_hide, gateway, head.credentials)),
         upstream_keeps_state=upstream.keeps_state,
         withheld=note_withheld_servers(gateway.config.mcp, target, key),
         has_servers=any(name in servers for name in target.mcp),
@@ -76,8 +76,8 @@ def _new_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
     )
 
 
-def _new_record(head: RequestHead, model: str) -> Record:
-    return Record(
+def _new_record(head: RequestHead, model: str) -> RequestRecord:
+    return RequestRecord(
         id="",
         method="POST",
         path=head.path,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from toolglot.gateway.commands import Flow
-from toolglot.gateway.features.carried_state import with_carried_state
+from toolglot.gateway.features.reasoning_state import with_reasoning_state
 from toolglot.gateway.flow import FlowContext, answer
 from toolglot.gateway.targets import RequestTargets
 from toolglot.routing import Target
@@ -43,4 +43,4 @@ def plain_answer(context: FlowContext, targets: RequestTargets, routed: Sequence
 def answer_flow(context: FlowContext, targets: RequestTargets, routed: Sequence[Target]) -> Flow:
     """The answer of the first of these targets that gives one."""
     flow = answer(context, targets.build(routed))
-    return with_carried_state(flow, context, targets.states) if targets.states.has_store else flow
+    return with_reasoning_state(flow, context, targets.states) if targets.states.has_store else flow

@@ -12,11 +12,11 @@ from toolglot.dialect import Dialect, StreamEncoder
 from toolglot.errors import ApiError
 from toolglot.events import Start
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.recording import ExchangeRecording
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request, replace
 from toolglot.manifest import Route
 from toolglot.receipt import Loss
-from toolglot.server.record import Record
-from toolglot.server.taping import Tape
 from toolglot.translate import Exchange
 from toolglot.upstream.http_client import Destination
 from toolglot.upstream.upstream import Upstream
@@ -38,7 +38,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     body: bytes
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
-    shown: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
     """The credentials in headers and query."""
     call_heads: dict[tuple[str, str, bool], CallHead] | None = None
     """The heads of calls for requests with these headers, by upstream, path and whether it streams; None where calls
@@ -50,7 +50,7 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
     serves: Callable[[str], bool] | None = None
     """Knows the tools that are run here, by the client's name of them."""
-    tape: Tape | None = None
+    recording: ExchangeRecording | None = None
     """What the exchange is recorded on, if it is."""
     lines: tuple[Loss, ...] = ()
     """Receipt lines that are known already."""
@@ -83,11 +83,11 @@ def require_model(request: Request, *, required: bool) -> None:
         raise FailedError(error)
 
 
-def answer_id(record: Record) -> str:
+def answer_id(record: RequestRecord) -> str:
     return record.id.replace("req_", "resp_")
 
 
-def start_of_failure(received: ReceivedRequest, record: Record, exchange: Exchange | None) -> Start:
+def start_of_failure(received: ReceivedRequest, record: RequestRecord, exchange: Exchange | None) -> Start:
     """The beginning of an answer that fails before any upstream has begun one."""
     if exchange is not None:
         return exchange.start_of_failure()

@@ -13,23 +13,23 @@ from toolglot.errors import ApiError, ToolglotError
 from toolglot.exchange_settings import AnswerLabels, CallerOptions
 from toolglot.forwarding import OWN_CODES
 from toolglot.gateway.commands import Steps, WholeReply
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.reasoning_state import ReasoningState
+from toolglot.gateway.features.recording import ExchangeRecording, describe_settings
 from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.prefix_reuse import HashedTurn, PrefixHashing
 from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
+from toolglot.gateway.recent_prefixes import hash_prompt_prefix
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.tool_mode import ToolModes
+from toolglot.gateway.upstream_errors import decode_error_reply, describe_outcome, shorten_message
 from toolglot.ir import Response, Usage, replace, used_by_both
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
 from toolglot.server import headers
-from toolglot.server.calling import Calling
-from toolglot.server.credentials import also_hiding
-from toolglot.server.gateway import Gateway
-from toolglot.server.outcomes import decode_error_reply, said, told
-from toolglot.server.prefixes import Found, PrefixHashing
-from toolglot.server.recent_prefixes import prefix_key
-from toolglot.server.record import Record
-from toolglot.server.replays import Replays
-from toolglot.server.states import States
-from toolglot.server.taping import Tape, settings_of
+from toolglot.server.credentials import hide_more
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
@@ -47,9 +47,9 @@ class RequestTargets(Struct, eq=False):
 
     gateway: Gateway
     received: ReceivedRequest
-    calling: Calling
-    replays: Replays
-    states: States
+    tool_modes: ToolModes
+    replays: ConversationReplay
+    states: ReasoningState
     prefix: PrefixHashing
     _repeats: dict[int, bool] | None = None
     """Whether the prompt's beginning has come before, by its key."""
@@ -59,16 +59,16 @@ class RequestTargets(Struct, eq=False):
         cls,
         gateway: Gateway,
         received: ReceivedRequest,
-        calling: Calling | None = None,
-        replays: Replays | None = None,
-        states: States | None = None,
+        tool_modes: ToolModes | None = None,
+        replays: ConversationReplay | None = None,
+        states: ReasoningState | None = None,
     ) -> RequestTargets:
         return cls(
             gateway,
             received,
-            calling if calling is not None else Calling(),
-            replays if replays is not None else Replays(),
-            states if states is not None else States(),
+            tool_modes if tool_modes is not None else ToolModes(),
+            replays if replays is not None else ConversationReplay(),
+            states if states is not None else ReasoningState(),
             PrefixHashing(gateway.prefixes),
         )
 
@@ -82,25 +82,25 @@ class RequestTargets(Struct, eq=False):
             breaker=self.gateway.breaker(upstream),
             retries=upstream.retries,
             prepare=partial(self._prepare, upstream, target),
-            describe=partial(told, upstream),
+            describe=partial(describe_outcome, upstream),
         )
 
     def _prepare(self, upstream: Upstream, target: Target, context: FlowContext) -> Steps[ExchangeTranslation]:
-        calling, request = self.calling, self.received.request
-        if calling.needs_lookup(upstream, target, request):
-            calls = yield from await_result(context, partial(calling.of, upstream, target, request))
+        tool_modes, request = self.tool_modes, self.received.request
+        if tool_modes.needs_lookup(upstream, target, request):
+            calls = yield from await_result(context, partial(tool_modes.find_text_calls, upstream, target, request))
         else:
-            calls = calling.known(upstream, target, request)
+            calls = tool_modes.known_text_calls(upstream, target, request)
         return (yield from self.translate_with(context, upstream, target, calls))
 
     def prepare_as_text(
         self, upstream: Upstream, target: Target, context: FlowContext, error: ApiError
     ) -> Steps[ExchangeTranslation | None]:
-        calls = self.calling.instead(upstream, target, self.received.request, error)
+        calls = self.tool_modes.text_calls_after(upstream, target, self.received.request, error)
         if calls is None:
             return None
         translation = yield from self.translate_with(context, upstream, target, calls, was_refused=True)
-        why = f"the upstream does not take them: {said(error)}"
+        why = f"the upstream does not take them: {shorten_message(error)}"
         translation.exchange.receipt.note("tools", "sent as text", why)
         return translation
 
@@ -138,11 +138,11 @@ class RequestTargets(Struct, eq=False):
         translation = ExchangeTranslation(
             self, record, target, upstream, exchange, body, size, limit, upstream.transport, body, was_refused
         )
-        if received.tape is not None:
+        if received.recording is not None:
             forward = received.encoder is None
-            settings = settings_of(upstream, target, exchange, text_calls, known, forward=forward)
-            translation.transport = _RecordedTransport(translation, received.tape, settings)
-        if self.replays.keeps:
+            settings = describe_settings(upstream, target, exchange, text_calls, known, forward=forward)
+            translation.transport = _RecordedTransport(translation, received.recording, settings)
+        if self.replays.keeps_answer:
             translation.transport = _ReplayKeepingTransport(translation.transport, self.replays, exchange)
         return translation
 
@@ -154,7 +154,7 @@ class RequestTargets(Struct, eq=False):
         client, request, size = received.client, received.request, len(received.body)
         known = NO_CONVERSATION_STATE
         if self.replays.needs_lookup(client, upstream):
-            told = partial(self.replays.told, client, upstream, target, request, text_calls, size)
+            told = partial(self.replays.look_up, client, upstream, target, request, text_calls, size)
             known = yield from await_result(context, told)
         if not self.states.has_store:
             return known
@@ -191,8 +191,8 @@ class RequestTargets(Struct, eq=False):
             options = replace(options, serves=received.serves)
         labels = AnswerLabels(int(time()), answer_id(context.record), settings.clock)
         exchange = Exchange.begin(settings, options, labels)
-        if received.shown:
-            exchange.hide = also_hiding(exchange.hide, received.shown)
+        if received.credentials:
+            exchange.hide = hide_more(exchange.hide, received.credentials)
         return exchange
 
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
@@ -202,7 +202,7 @@ class RequestTargets(Struct, eq=False):
             return False
         if self._repeats is None:
             self._repeats = {}
-        key = prefix_key(context.record.owner, upstream.name, target.model, self.received.request)
+        key = hash_prompt_prefix(context.record.owner, upstream.name, target.model, self.received.request)
         if key not in self._repeats:
             self._repeats[key] = self.gateway.recent_prefixes.note(key, context.environment.now())
         return self._repeats[key]
@@ -212,7 +212,7 @@ class RequestTargets(Struct, eq=False):
         translation, exchange = context.translation, context.exchange
         if upstream_headers is not None and isinstance(translation, ExchangeTranslation):
             return translation.client_headers(upstream_headers)
-        return headers.of_receipt(Receipt() if exchange is None else exchange.receipt)
+        return headers.describe_receipt(Receipt() if exchange is None else exchange.receipt)
 
     def note(self, context: FlowContext) -> None:
         """Put the usage and the stop reason of the answer into its record."""
@@ -263,7 +263,7 @@ class ExchangeTranslation(Struct, eq=False):
     """Translates one request and its answer by an `Exchange`."""
 
     _targets: RequestTargets
-    _record: Record
+    _record: RequestRecord
     _target: Target
     upstream: Upstream
     exchange: Exchange
@@ -308,8 +308,8 @@ class ExchangeTranslation(Struct, eq=False):
         upstream, exchange, received = self.upstream, self.exchange, self._targets.received
         assert exchange.sent is not None
         dialect = upstream.dialect
-        path = headers.with_query(exchange.path, received.client, dialect, received.query)
-        passed = headers.to_upstream(received.client, dialect, received.headers, stream=exchange.sent.stream)
+        path = headers.add_query(exchange.path, received.client, dialect, received.query)
+        passed = headers.select_for_upstream(received.client, dialect, received.headers, stream=exchange.sent.stream)
         return upstream.call(path, body, passed)
 
     def remedy(self, context: FlowContext, error: ApiError) -> Steps[bytes | None]:
@@ -378,13 +378,15 @@ class ExchangeTranslation(Struct, eq=False):
 
     def _accept_later(self, context: FlowContext, before: ApiError | None) -> Steps[None]:
         if self._was_refused:
-            yield from await_result(context, partial(self._targets.calling.refused, self.upstream, self._target))
+            yield from await_result(
+                context, partial(self._targets.tool_modes.store_refusal, self.upstream, self._target)
+            )
         self._accept(before, (yield from await_result(context, self._targets.prefix.result)))
 
-    def _accept(self, before: ApiError | None, found: Found | None) -> None:
+    def _accept(self, before: ApiError | None, found: HashedTurn | None) -> None:
         upstream = self.upstream
         if found is not None:
-            self._targets.gateway.prefixes.write(self._record, upstream.name, found)
+            self._targets.gateway.prefixes.record_reuse(self._record, upstream.name, found)
         if before is not None:
             self.exchange.receipt.note("model", f"answered by {upstream.name}", before.message)
 
@@ -399,28 +401,28 @@ class ExchangeTranslation(Struct, eq=False):
 
     def client_headers(self, upstream_headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of the client's answer."""
-        return headers.of_exchange(self.exchange, self.upstream, upstream_headers, self._record)
+        return headers.describe_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 
 class _RecordedTransport:
     """Records each call and its reply."""
 
-    def __init__(self, translation: ExchangeTranslation, tape: Tape, settings: CallSettings) -> None:
+    def __init__(self, translation: ExchangeTranslation, recording: ExchangeRecording, settings: CallSettings) -> None:
         self._translation = translation
         self._inner = translation.transport
-        self._tape = tape
+        self._recording = recording
         self._settings = settings
 
     async def send(self, call: UpstreamCall) -> Reply:
         translation = self._translation
         assert translation.exchange.sent is not None
-        taped = self._tape.call(translation.upstream, translation.exchange.sent, call, self._settings)
+        attempt = self._recording.call(translation.upstream, translation.exchange.sent, call, self._settings)
         try:
             reply = await self._inner.send(call)
         except TransportError as failure:
-            taped.failed(failure)
+            attempt.record_failure(failure)
             raise
-        return taped.replied(reply)
+        return attempt.record_reply(reply)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -429,7 +431,7 @@ class _RecordedTransport:
 class _ReplayKeepingTransport:
     """Keeps what an upstream wants back with the next turn of the conversation."""
 
-    def __init__(self, inner: Transport, replays: Replays, exchange: Exchange) -> None:
+    def __init__(self, inner: Transport, replays: ConversationReplay, exchange: Exchange) -> None:
         self._inner = inner
         self._replays = replays
         self._exchange = exchange
@@ -438,7 +440,7 @@ class _ReplayKeepingTransport:
         reply = await self._inner.send(call)
         if not is_answer(reply.status, reply.headers):
             return reply
-        return self._replays.watched(self._exchange, reply, call.body)
+        return self._replays.watch_reply(self._exchange, reply, call.body)
 
     async def close(self) -> None:
         await self._inner.close()

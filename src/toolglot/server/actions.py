@@ -13,15 +13,15 @@ from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.mcp_servers import filter_servers
 from toolglot.manifest import load
-from toolglot.server import kept_elsewhere, responses_routes
-from toolglot.server.attaching import filter_servers
-from toolglot.server.counting import count
+from toolglot.server import responses_relay, responses_routes
+from toolglot.server.asgi_request import AsgiRequest, find_client_dialect
+from toolglot.server.count_tokens import count_tokens
 from toolglot.server.credentials import hide_in_json
 from toolglot.server.generate import generate
-from toolglot.server.incoming import Incoming, dialect_of
-from toolglot.server.metrics import CONTENT_TYPE, together
-from toolglot.server.responses_routes import Ask, without_store
+from toolglot.server.metrics import CONTENT_TYPE, encode_merged
+from toolglot.server.responses_routes import ResponsesRequest, no_store_error
 from toolglot.server.routes import ROUTES, Match
 from toolglot.server.service import Service
 from toolglot.upstream.offload import offload
@@ -31,31 +31,31 @@ JSON = {"content-type": "application/json"}
 RECEIPTS_LISTED = 100
 
 
-async def models(service: Service, incoming: Incoming, match: Match) -> None:
+async def list_models(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """The models that can be asked for, in the shape that the asking client expects."""
-    listing = find(dialect_of(incoming, match)).listing
-    body = listing.encode_models(await incoming.gateway.catalogue.models(), incoming.query)
+    listing = find(find_client_dialect(incoming, match)).listing
+    body = listing.encode_models(await incoming.gateway.catalog.models(), incoming.query)
     await incoming.reply(200, JSON, body)
 
 
-async def model(service: Service, incoming: Incoming, match: Match) -> None:
-    listing = find(dialect_of(incoming, match)).listing
+async def show_model(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    listing = find(find_client_dialect(incoming, match)).listing
     name = match.values.get("model") or listing.decode_name(await incoming.body())
-    await incoming.reply(200, JSON, listing.encode_model(incoming.gateway.catalogue.model(name)))
+    await incoming.reply(200, JSON, listing.encode_model(incoming.gateway.catalog.model(name)))
 
 
-async def stored(service: Service, incoming: Incoming, match: Match) -> None:
+async def serve_stored(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """Stored responses and conversations."""
     body = b""
     if incoming.method == "POST":
         body = await incoming.body()
-    keeper = kept_elsewhere.keeper(incoming.gateway, match)
+    keeper = responses_relay.find_storing_upstream(incoming.gateway, match)
     if service.store is None and keeper is not None:
-        await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
+        await responses_relay.relay_request(incoming.gateway, keeper, incoming, match, body)
         return
     if service.store is None:
-        raise FailedError(without_store(match.route.path, service.store_failure))
-    ask = Ask(
+        raise FailedError(no_store_error(match.route.path, service.store_failure))
+    ask = ResponsesRequest(
         store=service.store,
         owner=incoming.record.owner,
         values=match.values,
@@ -64,27 +64,27 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
         now=time(),
     )
     try:
-        reply = await responses_routes.answer(match.route.method, match.route.path, ask)
+        reply = await responses_routes.handle_request(match.route.method, match.route.path, ask)
     except RefusedError as refusal:
         if keeper is None or refusal.error.code != "response_not_found":
             raise
-        await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
+        await responses_relay.relay_request(incoming.gateway, keeper, incoming, match, body)
         return
     await incoming.reply(reply.status, {"content-type": reply.content_type}, reply.body)
 
 
-async def receipts(service: Service, incoming: Incoming, match: Match) -> None:
+async def list_receipts(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """The newest receipts; whoever has a key sees those of that key alone."""
     owner = incoming.record.owner
-    listed = service.receipts.dated(owner, RECEIPTS_LISTED)
+    listed = service.receipts.latest_dated(owner, RECEIPTS_LISTED)
     if service.peers is not None:
         listed += await service.peers.receipts(owner, RECEIPTS_LISTED)
         listed = sorted(listed, key=lambda dated: dated[0], reverse=True)[:RECEIPTS_LISTED]
-    hidden = (*incoming.gateway.secrets, *incoming.shown)
+    hidden = (*incoming.gateway.secrets, *incoming.credentials)
     await incoming.reply(200, JSON, json.encode({"receipts": [hide_in_json(told, hidden) for _, told in listed]}))
 
 
-async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
+async def show_receipt(service: Service, incoming: AsgiRequest, match: Match) -> None:
     owner, request_id = incoming.record.owner, match.values["id"]
     kept = service.receipts.find(owner, request_id)
     if kept is None and service.peers is not None:
@@ -92,11 +92,11 @@ async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
     if kept is None:
         message = f"There is no receipt {request_id}: the last requests alone are kept"
         raise FailedError(ApiError(kind="not_found", code="receipt_not_found", message=message))
-    hidden = (*incoming.gateway.secrets, *incoming.shown)
+    hidden = (*incoming.gateway.secrets, *incoming.credentials)
     await incoming.reply(200, JSON, json.encode(hide_in_json(kept, hidden)))
 
 
-async def mcp(service: Service, incoming: Incoming, match: Match) -> None:
+async def list_mcp_servers(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """How the MCP servers are that this key may use."""
     config = incoming.gateway.config.mcp
     hidden = config.servers.keys() - filter_servers(config, incoming.record.key).servers.keys()
@@ -105,18 +105,18 @@ async def mcp(service: Service, incoming: Incoming, match: Match) -> None:
     await incoming.reply(200, JSON, json.encode({"servers": shown}))
 
 
-async def health(service: Service, incoming: Incoming, match: Match) -> None:
+async def report_health(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """The process is alive. No upstream is asked: a health check must never cost anything."""
     await incoming.reply(200, JSON, b'{"status":"ok"}')
 
 
-async def ready(service: Service, incoming: Incoming, match: Match) -> None:
+async def report_readiness(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """Requests are taken: the configuration is loaded and the server is not shutting down."""
-    status, word = (200, "ready") if service.accepting else (503, "draining")
+    status, word = (200, "ready") if service.is_accepting else (503, "draining")
     await incoming.reply(status, JSON, json.encode({"status": word}))
 
 
-async def welcome(service: Service, incoming: Incoming, match: Match) -> None:
+async def show_welcome(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """What is here, for whoever opens the address in a browser or with curl."""
     told: dict[str, Any] = {
         "name": "toolglot",
@@ -126,17 +126,17 @@ async def welcome(service: Service, incoming: Incoming, match: Match) -> None:
     await incoming.reply(200, JSON, json.encode(told))
 
 
-async def metrics(service: Service, incoming: Incoming, match: Match) -> None:
+async def show_metrics(service: Service, incoming: AsgiRequest, match: Match) -> None:
     now = service.snapshot(asyncio.get_running_loop().time())
     try:
         snapshots = [now] if service.peers is None else await service.peers.snapshots(now)
     except TimeoutError:
         message = "What the other workers have counted could not be had in time"
         raise FailedError(ApiError(kind="overloaded", status=503, message=message, retry_after=1.0)) from None
-    await incoming.reply(200, {"content-type": CONTENT_TYPE}, together(snapshots))
+    await incoming.reply(200, {"content-type": CONTENT_TYPE}, encode_merged(snapshots))
 
 
-async def function(service: Service, incoming: Incoming, match: Match) -> None:
+async def call_function(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """A function of a dialect that needs no upstream, where the configuration allows it."""
     route = match.route
     if route.setting and not getattr(incoming.gateway.config.server, route.setting):
@@ -146,18 +146,18 @@ async def function(service: Service, incoming: Incoming, match: Match) -> None:
     await incoming.reply(200, JSON, await offload(len(body), load(route.function), body))
 
 
-ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {
+ACTIONS: Mapping[str, Callable[[Service, AsgiRequest, Match], Awaitable[None]]] = {
     "generate": generate,
-    "count": count,
-    "models": models,
-    "model": model,
-    "stored": stored,
-    "receipts": receipts,
-    "receipt": receipt,
-    "mcp": mcp,
-    "function": function,
-    "metrics": metrics,
-    "health": health,
-    "ready": ready,
-    "welcome": welcome,
+    "count": count_tokens,
+    "models": list_models,
+    "model": show_model,
+    "stored": serve_stored,
+    "receipts": list_receipts,
+    "receipt": show_receipt,
+    "mcp": list_mcp_servers,
+    "function": call_function,
+    "metrics": show_metrics,
+    "health": report_health,
+    "ready": report_readiness,
+    "welcome": show_welcome,
 }

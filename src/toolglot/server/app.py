@@ -9,10 +9,18 @@ from toolglot import __version__
 from toolglot.dialects import DIALECTS, STORED
 from toolglot.errors import ApiError, LossError
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.receipt import Receipt
-from toolglot.server import actions, failures, headers, json_array, routes
-from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of, hide_in_record
-from toolglot.server.record import Record
+from toolglot.server import actions, error_replies, headers, json_array, routes
+from toolglot.server.asgi_request import (
+    AsgiRequest,
+    ClientLeftError,
+    Receive,
+    Scope,
+    Send,
+    find_client_dialect,
+    hide_in_record,
+)
 from toolglot.server.service import Service
 
 NO_WEBSOCKET = ApiError(
@@ -42,8 +50,10 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         service, loop = self.service, asyncio.get_running_loop()
-        record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
-        incoming = Incoming(scope, receive, send, record, service.gateway)
+        record = RequestRecord(
+            id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time()
+        )
+        incoming = AsgiRequest(scope, receive, send, record, service.gateway)
         record.user_agent = incoming.headers.get("user-agent")
         record.traceparent = incoming.headers.get("traceparent")
         incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
@@ -64,14 +74,14 @@ class App:
             service.in_flight -= 1
             incoming.hold.release()
             record.ended = record.ended or loop.time()
-            hide_in_record(record, incoming.shown)
-            if incoming.tape is not None:
-                incoming.tape.end(record)
+            hide_in_record(record, incoming.credentials)
+            if incoming.recording is not None:
+                incoming.recording.end(record)
             service.observe(record)
 
-    async def _answer(self, incoming: Incoming) -> None:
+    async def _answer(self, incoming: AsgiRequest) -> None:
         match = routes.find(incoming.method, incoming.path)
-        if isinstance(match, routes.Match) and json_array.wanted(match, incoming.query):
+        if isinstance(match, routes.Match) and json_array.wants_json_array(match, incoming.query):
             incoming.framing = json_array.JsonArray()
         incoming.record.admitted = False
         try:
@@ -92,12 +102,12 @@ class App:
             incoming.record.route, incoming.record.client = match.route.path, match.dialect
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
-            if (error := failures.told(failure, incoming.record)) is None:
+            if (error := error_replies.describe_failure(failure, incoming.record)) is None:
                 raise
             receipt = failure.receipt if isinstance(failure, (FailedError, LossError)) else None
             await self._fail(incoming, match, error, receipt)
 
-    def _refuse(self, incoming: Incoming, match: routes.Match | routes.NoMatch) -> ApiError | None:
+    def _refuse(self, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> ApiError | None:
         """Who may ask: decided on the matched route and nothing else. What is not known to be open needs a key."""
         guard = incoming.gateway.guard
         verdict = guard.check(incoming.method, incoming.headers)
@@ -109,13 +119,13 @@ class App:
         caller, error = guard.identify(incoming.headers, incoming.query)
         if caller is not None:
             incoming.record.key, incoming.record.owner = caller.label, caller.owner
-        if error is None and headers.hops(incoming.headers) >= headers.MAX_HOPS:
+        if error is None and headers.count_hops(incoming.headers) >= headers.MAX_HOPS:
             message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
             return ApiError(kind="server", status=508, code="circle", message=message)
         if error is not None:
             return error
-        if not self.service.accepting:
-            return failures.DRAINING
+        if not self.service.is_accepting:
+            return error_replies.DRAINING
         limit = incoming.gateway.config.limits.concurrent_requests
         reserved = isinstance(match, routes.Match) and match.route.reserved
         if self.service.in_flight > limit and not reserved:
@@ -124,17 +134,21 @@ class App:
         return None
 
     async def _fail(
-        self, incoming: Incoming, match: routes.Match | routes.NoMatch, error: ApiError, receipt: Receipt | None = None
+        self,
+        incoming: AsgiRequest,
+        match: routes.Match | routes.NoMatch,
+        error: ApiError,
+        receipt: Receipt | None = None,
     ) -> None:
         """The error in the dialect of whoever asked. An answer that has begun is left unfinished instead."""
         error = incoming.hide_in_error(error)
         incoming.record.error, incoming.record.message = error.kind, error.message
         if incoming.begun:
             return
-        dialect = DIALECTS[dialect_of(incoming, match)]  # an error needs no extra
-        told = failures.encode_failure(dialect, error, incoming.record)
-        lost = headers.of_receipt(receipt) if receipt is not None else {}
-        body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
+        dialect = DIALECTS[find_client_dialect(incoming, match)]  # an error needs no extra
+        told = error_replies.encode_error_reply(dialect, error, incoming.record)
+        lost = headers.describe_receipt(receipt) if receipt is not None else {}
+        body = told.body if incoming.framing is None else incoming.framing.wrap(told.body)
         await incoming.reply(told.status, {**told.headers, **lost}, body)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
-SMALL = 64 * 1024
+SMALL_BODY = 64 * 1024
 """Bytes of a body that is not counted."""
 
 ASCII, WIDE, WIDEST = 4, 5, 9
@@ -28,11 +28,11 @@ ASCII, WIDE, WIDEST = 4, 5, 9
 four bytes a character. Measured with texts of 7 to 30 MB that were translated: 3.6, 4.3 and 8.6."""
 MEMBER = 200
 """Bytes of memory for a member of an object, beside those of its text. Measured with 99,000 messages: 190."""
-FRESH = 1.0
+ACTIVE_SECONDS = 1.0
 """Seconds since its last piece in which an upload counts with all that it has announced."""
 ELEMENT = 40
 """Bytes of memory for an element of an array of numbers."""
-MOST = WIDEST + MEMBER // len('"":1,')
+MAX_PER_BYTE = WIDEST + MEMBER // len('"":1,')
 """Bytes of memory for a byte of any body: one that is nothing but members without names."""
 
 # To look for one byte, or for what begins with a rare one, takes few microseconds for 100 KB; other ways take hundreds.
@@ -60,7 +60,7 @@ class BodyCost:
         commas = piece.count(b",")
         elements = commas if commas > len(piece) // 5 else 0
         self._values += _count_members(piece) * MEMBER + elements * ELEMENT
-        return self.bytes * self._factor + self._values if self.bytes > SMALL else 0
+        return self.bytes * self._factor + self._values if self.bytes > SMALL_BODY else 0
 
 
 def _factor_of(piece: bytes | bytearray) -> int:
@@ -108,7 +108,7 @@ class BodyHold:
 
     async def enter(self, length: int, patience: float) -> None:
         """Wait until a body of this length may be read. Raises `NoRoomError`."""
-        if length > SMALL and not self._budget.try_admit(self, length * ASCII):
+        if length > SMALL_BODY and not self._budget.try_admit(self, length * ASCII):
             await self._wait(length * ASCII, patience, is_admission=True)
 
     async def add(self, piece: bytes, patience: float) -> None:
@@ -158,7 +158,7 @@ class BodyBudget:
         While most of the budget is free, the body is charged with the most that its length can take: an estimate would
         cost more time than reading the body does.
         """
-        hold, most = BodyHold(self), len(body) * MOST
+        hold, most = BodyHold(self), len(body) * MAX_PER_BYTE
         if not self._uploading and not self._waiting and self.used + most <= self._limit() // 4:
             hold.is_settled, hold.cost = True, most
             self.used += most
@@ -195,7 +195,7 @@ class BodyBudget:
             async with asyncio.timeout(patience):
                 while not waiter.granted.done():
                     # An upload that has become slow makes room, and nobody tells.
-                    await asyncio.wait([waiter.granted], timeout=FRESH / 2)
+                    await asyncio.wait([waiter.granted], timeout=ACTIVE_SECONDS / 2)
                     self._grant()
                     if not waiter.granted.done() and not is_admission and self._is_oldest(hold):
                         self._refuse_youngest()
@@ -248,7 +248,7 @@ class BodyBudget:
 
     def _to_come(self, hold: BodyHold) -> int:
         """What other uploads have announced and not sent."""
-        since = self._clock() - FRESH
+        since = self._clock() - ACTIVE_SECONDS
         others = (each for each in self._uploading if each is not hold and each.touched >= since)
         return sum(max(each.announced - each.cost, 0) for each in others)
 

@@ -19,47 +19,47 @@ from toolglot.receipt import Loss
 from toolglot.recordings.redact import SECRET_NAMES, replace_secrets
 
 REDACTED = "[redacted]"
-SHORTEST_KEY = 8
+MIN_KEY_LENGTH = 8
 """Characters. A client of a server without keys may show any: a shorter one stands in texts that have nothing to do
 with it, and is hidden where keys stand alone."""
 _WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|[A-Z][a-z]{1,23}|(?:sk-)?[xX0*.-]+")
-_STAND_INS = frozenset(
+_PLACEHOLDERS = frozenset(
     """api-key dummy-key fake-key key-1 lm-studio my-key no-key no-key-needed no-key-required none-needed not-needed
     not-used sk-1234 sk-anything sk-dummy sk-fake sk-key sk-no-key-required sk-none sk-test sk-toolglot test-key
     your-api-key your-key""".split()  # noqa: SIM905
 )
 """Keys that are none: a plain word, or what examples have in the place of one. Clients show them where any key will do
 (`toolglot launch` shows `toolglot`). A key that counts here is known by the configuration, whatever it looks like."""
-_KEYS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
+_KEY_NAMES = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
 """The headers, and what is asked behind a `?`, in which such a key stands."""
 
 
-def shown_credentials(headers: Mapping[str, str], query: Mapping[str, str]) -> Iterator[str]:
+def find_credentials(headers: Mapping[str, str], query: Mapping[str, str]) -> Iterator[str]:
     """What the client has shown as its own keys, whichever of them count here."""
     for name, value in (*headers.items(), *query.items()):
         scheme, _, credential = value.strip().partition(" ")
-        if not SECRET_NAMES.search(name) or (name in _KEYS and _is_none(credential.strip() or scheme)):
+        if not SECRET_NAMES.search(name) or (name in _KEY_NAMES and _is_placeholder(credential.strip() or scheme)):
             continue
-        yield from long_enough((value.strip(), credential.strip()))
+        yield from select_long((value.strip(), credential.strip()))
         if scheme.lower() == "basic":
-            yield from long_enough(_password(credential))
+            yield from select_long(_decode_password(credential))
         for part in value.split(";"):  # a cookie's
-            yield from long_enough((part.partition("=")[2].strip(),))
+            yield from select_long((part.partition("=")[2].strip(),))
 
 
-def _is_none(key: str) -> bool:
-    return key.lower() in _STAND_INS or _WORD.fullmatch(key) is not None
+def _is_placeholder(key: str) -> bool:
+    return key.lower() in _PLACEHOLDERS or _WORD.fullmatch(key) is not None
 
 
-def _password(credential: str) -> tuple[str, ...]:
+def _decode_password(credential: str) -> tuple[str, ...]:
     try:
         return (b64decode(credential).decode().partition(":")[2],)
     except (Base64Error, ValueError):
         return ()
 
 
-def long_enough(secrets: Iterable[str]) -> Iterator[str]:
-    return (secret for secret in secrets if len(secret) >= SHORTEST_KEY)
+def select_long(secrets: Iterable[str]) -> Iterator[str]:
+    return (secret for secret in secrets if len(secret) >= MIN_KEY_LENGTH)
 
 
 def hide(text: str, secrets: Sequence[str]) -> str:
@@ -72,7 +72,7 @@ def hide(text: str, secrets: Sequence[str]) -> str:
 
 def hide_in_lines(lines: tuple[Loss, ...], secrets: Sequence[str]) -> tuple[Loss, ...]:
     """The lines of a receipt without these secrets."""
-    if not mentions(lines, secrets):
+    if not has_secret(lines, secrets):
         return lines
     return tuple(
         Loss(hide(line.where, secrets), hide(line.what, secrets), hide(line.why, secrets), line.severity)
@@ -80,7 +80,7 @@ def hide_in_lines(lines: tuple[Loss, ...], secrets: Sequence[str]) -> tuple[Loss
     )
 
 
-def mentions(lines: Iterable[Loss], secrets: Sequence[str]) -> bool:
+def has_secret(lines: Iterable[Loss], secrets: Sequence[str]) -> bool:
     """Does a line have one of these secrets in it?"""
     return bool(secrets) and any(
         secret in text for line in lines for text in (line.where, line.what, line.why) for secret in secrets
@@ -97,7 +97,7 @@ def hide_in_error(error: ApiError, secrets: Sequence[str]) -> ApiError:
     return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
 
-def also_hiding(hides: Callable[[ApiError], ApiError], secrets: Sequence[str]) -> Callable[[ApiError], ApiError]:
+def hide_more(hides: Callable[[ApiError], ApiError], secrets: Sequence[str]) -> Callable[[ApiError], ApiError]:
     """The function that takes these secrets out of an error as well."""
     return lambda error: hide_in_error(hides(error), secrets)
 

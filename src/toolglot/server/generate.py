@@ -12,120 +12,119 @@ from toolglot.gateway.commands import BeginStream, Flow, StreamEnd, WholeAnswer,
 from toolglot.gateway.context import client_context, encode_early_failure
 from toolglot.gateway.driver import ClientCommand, FlowDriver
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.features.responses_state import with_turn
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.mcp_loop import start_mcp_answer
+from toolglot.gateway.features.mcp_servers import note_withheld_servers
+from toolglot.gateway.features.reasoning_state import ReasoningState
+from toolglot.gateway.features.recording import record_store_reads
+from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
 from toolglot.gateway.plain_answer import plain_answer
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request, start_of_failure
 from toolglot.gateway.targets import RequestTargets, answer_without_model
+from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Request, Response, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
-from toolglot.server.attaching import note_withheld_servers
-from toolglot.server.calling import Calling
+from toolglot.server.asgi_request import AsgiRequest
 from toolglot.server.credentials import hide_in_lines
-from toolglot.server.failures import DRAINING, is_told_in_stream, told
-from toolglot.server.incoming import Incoming
-from toolglot.server.ingress import hold_body
-from toolglot.server.replays import Replays
+from toolglot.server.error_replies import DRAINING, describe_failure, is_sent_as_stream
+from toolglot.server.request_body import charge_body
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
-from toolglot.server.serving import serve
-from toolglot.server.states import States
-from toolglot.server.taped_store import taped
-from toolglot.server.turn import Turn
 from toolglot.translate import Exchange
 from toolglot.upstream.offload import offload, release
 
-_NO = ("", "0", "false", "no", "off")
+_FALSE_VALUES = ("", "0", "false", "no", "off")
 
 
-async def generate(service: Service, incoming: Incoming, match: Match) -> None:
+async def generate(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """`POST` to a path where models answer."""
-    received = await _read(service, incoming, match)
+    received = await _read_request(service, incoming, match)
     record = incoming.record
     record.model, record.stream = received.request.model[:MAX_NAME], received.request.stream
     try:
         await _generate(service, incoming, received)
     except (FailedError, RefusedError) as failure:
-        if not received.request.stream or incoming.begun or not is_told_in_stream(received.client, failure.error):
+        if not received.request.stream or incoming.begun or not is_sent_as_stream(received.client, failure.error):
             raise
         receipt, start = (failure.receipt, failure.start) if isinstance(failure, FailedError) else (Receipt(), None)
-        await _stream_error(incoming, received, failure.error, receipt, start)
+        await _send_error_stream(incoming, received, failure.error, receipt, start)
 
 
-async def _stream_error(
-    incoming: Incoming, received: ReceivedRequest, error: ApiError, receipt: Receipt, start: Start | None
+async def _send_error_stream(
+    incoming: AsgiRequest, received: ReceivedRequest, error: ApiError, receipt: Receipt, start: Start | None
 ) -> None:
     """A stream that is only an error, for clients that do not look at the status."""
     error = incoming.hide_in_error(error)
     incoming.record.error, incoming.record.message = error.kind, error.message
     if start is None:
         start = start_of_failure(received, incoming.record, None)
-    await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
+    await incoming.begin({**headers.STREAM_HEADERS, **headers.describe_receipt(receipt)})
     await incoming.write(encode_early_failure(received, start, error))
     await incoming.end()
 
 
-async def _generate(service: Service, incoming: Incoming, received: ReceivedRequest) -> None:
+async def _generate(service: Service, incoming: AsgiRequest, received: ReceivedRequest) -> None:
     record = incoming.record
     routed = incoming.gateway.router.resolve(received.request.model)
     if (ready := answer_without_model(incoming.gateway, received, routed[0])) is not None:
-        await _reply_at_once(incoming, received, ready)
+        await _send_ready_answer(incoming, received, ready)
         return
     turn, received = await _with_history(service, incoming, received, routed[0])
     with cancelled_with_client(incoming):
-        answering = await _answering(service, incoming, received, routed)
+        answering = await _start_answer(service, incoming, received, routed)
 
         def note() -> None:
             answering.note()
             if (exchange := answering.exchange) is not None:
                 turn.note_failure(exchange.receipt)
-                service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), incoming.shown))
+                service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), incoming.credentials))
 
         try:
-            await (_stream if received.request.stream else _whole)(incoming, answering, turn, note)
+            await (_send_stream if received.request.stream else _send_whole)(incoming, answering, turn, note)
         finally:
             await answering.close()
             note()
             exchange = answering.exchange
-            if exchange is not None and incoming.tape is not None:
-                incoming.tape.receipt(exchange.receipt)
+            if exchange is not None and incoming.recording is not None:
+                incoming.recording.receipt(exchange.receipt)
             release(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
 
 
-async def _reply_at_once(incoming: Incoming, received: ReceivedRequest, response: Response) -> None:
+async def _send_ready_answer(incoming: AsgiRequest, received: ReceivedRequest, response: Response) -> None:
     receipt, client = Receipt(), received.client
     if not received.request.stream:
         body = client.encode_response(response, received.request, receipt)
-        await incoming.reply(200, {"content-type": "application/json", **headers.of_receipt(receipt)}, body)
+        await incoming.reply(200, {"content-type": "application/json", **headers.describe_receipt(receipt)}, body)
         return
     encoder = client.stream_encoder(received.request, receipt)
     data = b"".join(encoder.feed(event) for event in unfold(response))
-    await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
+    await incoming.begin({**headers.STREAM_HEADERS, **headers.describe_receipt(receipt)})
     await incoming.write(data)
     await incoming.end()
 
 
-async def _answering(
-    service: Service, incoming: Incoming, received: ReceivedRequest, routed: tuple[Target, ...]
-) -> Answering:
+async def _start_answer(
+    service: Service, incoming: AsgiRequest, received: ReceivedRequest, routed: tuple[Target, ...]
+) -> AnswerSource:
     record, gateway = incoming.record, incoming.gateway
-    store = taped(service.store, incoming.tape)
-    calling, replays = Calling(service.verdicts, store), Replays(store, record.owner)
-    states = States(store, record.owner)
+    store = record_store_reads(service.store, incoming.recording)
+    tool_modes, replays = ToolModes(service.tool_support, store), ConversationReplay(store, record.owner)
+    states = ReasoningState(store, record.owner)
     if lines := note_withheld_servers(gateway.config.mcp, routed[0], record.key):
         received = replace(received, lines=(*received.lines, *lines))
     context = client_context(record, received, gateway.config.limits, incoming.hide_in_error)
-    serving = await serve(service, gateway, received, context, routed[0], calling, replays, states)
+    serving = await start_mcp_answer(service, gateway, received, context, routed[0], tool_modes, replays, states)
     if serving is not None:
         return serving
-    return plain_answer(context, RequestTargets.of(gateway, received, calling, replays, states), routed)
+    return plain_answer(context, RequestTargets.of(gateway, received, tool_modes, replays, states), routed)
 
 
-class Answering(Protocol):
+class AnswerSource(Protocol):
     """The flow of one answer, and what is told about it."""
 
     flow: Flow
@@ -147,7 +146,7 @@ class Answering(Protocol):
     async def close(self) -> None: ...
 
 
-async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedRequest:
+async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -> ReceivedRequest:
     """The request: its body, and for Gemini what stands in its path."""
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
@@ -157,8 +156,8 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedR
     try:
         request = await offload(len(body), decode_request, client, body, match.route, match.values)
     finally:  # what cannot be read is worth a recording too
-        if service.tapes is not None:
-            incoming.tape = service.tapes.begin(incoming, client.name, body, request)
+        if service.recorder is not None:
+            incoming.recording = service.recorder.begin(incoming, client.name, body, request)
     check_request(client, request, incoming.gateway.config.limits)
     return ReceivedRequest(
         client=client,
@@ -166,31 +165,35 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> ReceivedR
         body=body,
         headers=incoming.headers,
         query=incoming.query,
-        shown=incoming.shown,
-        tape=incoming.tape,
+        credentials=incoming.credentials,
+        recording=incoming.recording,
         can_cut=incoming.scope.get("http_version") != "1.0",
-        strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _NO,
+        strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _FALSE_VALUES,
     )
 
 
 async def _with_history(
-    service: Service, incoming: Incoming, received: ReceivedRequest, target: Target
-) -> tuple[Turn, ReceivedRequest]:
+    service: Service, incoming: AsgiRequest, received: ReceivedRequest, target: Target
+) -> tuple[ResponsesTurn, ReceivedRequest]:
     """The request with what went before it, where the client leaves that to the server."""
-    owner, store = incoming.record.owner, taped(service.store, incoming.tape)
+    owner, store = incoming.record.owner, record_store_reads(service.store, incoming.recording)
     keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
-    turn, body = await Turn.begin(received.client.name, received.body, store, owner, upstream_keeps_state=keeps_state)
-    if turn.withheld:
-        received = replace(received, lines=turn.withheld)
+    turn, body = await ResponsesTurn.begin(
+        received.client.name, received.body, store, owner, upstream_keeps_state=keeps_state
+    )
+    if turn.unstored_lines:
+        received = replace(received, lines=turn.unstored_lines)
     if body is received.body:
         return turn, received
-    await hold_body(incoming.hold, body, incoming.limits)
+    await charge_body(incoming.hold, body, incoming.limits)
     request = await offload(len(body), received.client.decode_request, body)
     return turn, replace(received, body=body, request=request)
 
 
-async def _whole(incoming: Incoming, answering: Answering, turn: Turn, note: Callable[[], None]) -> None:
-    driver = _driver(incoming, answering, turn)
+async def _send_whole(
+    incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, note: Callable[[], None]
+) -> None:
+    driver = _make_driver(incoming, answering, turn)
     try:
         result = await driver.run()
     finally:
@@ -203,20 +206,22 @@ async def _whole(incoming: Incoming, answering: Answering, turn: Turn, note: Cal
     await incoming.reply(200, {"content-type": "application/json", **told}, result.body)
 
 
-def _driver(incoming: Incoming, answering: Answering, turn: Turn, apart: bytes = b"") -> FlowDriver:
+def _make_driver(incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, apart: bytes = b"") -> FlowDriver:
     record, context, flow = incoming.record, answering.context, answering.flow
     if turn.is_active:
-        flow = with_turn(flow, context, turn)
+        flow = with_responses_turn(flow, context, turn)
     if apart and incoming.framing is None:
         flow = with_separate_error(flow, context, apart)
     # A cancellation that does not come from the client comes from the server, whose time to drain is over.
     return FlowDriver(flow, context, lambda: None if record.cancelled else DRAINING)
 
 
-async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Callable[[], None]) -> None:
+async def _send_stream(
+    incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, note: Callable[[], None]
+) -> None:
     """Write each piece of an answer as it comes, no faster than the client reads."""
     context = answering.context
-    driver = _driver(incoming, answering, turn, find(incoming.record.client or "").stream.apart)
+    driver = _make_driver(incoming, answering, turn, find(incoming.record.client or "").stream.apart)
 
     async def begin(upstream_headers: Mapping[str, str] | None) -> None:
         await incoming.begin({**headers.STREAM_HEADERS, **answering.client_headers(upstream_headers)})
@@ -248,7 +253,7 @@ async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Ca
             await incoming.end()
             await driver.drain()
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
-            if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
+            if not incoming.begun or incoming.finished or (error := describe_failure(failure, incoming.record)) is None:
                 raise
             # Something was written, be it a keep-alive: the error can only be told inside the stream.
             end = context.end(error)
@@ -259,9 +264,9 @@ async def _stream(incoming: Incoming, answering: Answering, turn: Turn, note: Ca
             driver.close()
 
 
-async def _write_end(incoming: Incoming, turn: Turn, end: StreamEnd) -> None:
+async def _write_end(incoming: AsgiRequest, turn: ResponsesTurn, end: StreamEnd) -> None:
     data = turn.feed(end.data)
-    if turn.is_due:
-        data = await turn.keep(data)
+    if turn.needs_storing:
+        data = await turn.store(data)
     if data := data if end.is_cut else data + turn.close():
         await incoming.write(data)

@@ -19,10 +19,10 @@ from collections.abc import Callable
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 ZERO = b"0"
 
-CHECKS = (0.001, 0.004, 0.02, 0.1, 0.4)
+CHECK_DELAYS = (0.001, 0.004, 0.02, 0.1, 0.4)
 """Seconds from a probe to each of the first checks, then one a second: a reset takes one round trip."""
-INTERVAL = 1.0
-PROBES = frozenset({0, 6, 16, 46})
+CHECK_INTERVAL = 1.0
+PROBE_CHECKS = frozenset({0, 6, 16, 46})
 """The checks before which a probe is written: at once, and after some 2, 12 and 42 seconds. A client may close its
 socket for good at any time, which sends nothing. There are few: Go's client takes five interim responses and sixteen
 digits of a size."""
@@ -71,8 +71,8 @@ class DisconnectProbe:
         if self._checks and is_reset(self._transport):
             self._transport.abort()
             return
-        if self._checks in PROBES and (probe := self._next_probe()):
+        if self._checks in PROBE_CHECKS and (probe := self._next_probe()):
             self._transport.write(probe)
-        delay = CHECKS[self._checks] if self._checks < len(CHECKS) else INTERVAL
+        delay = CHECK_DELAYS[self._checks] if self._checks < len(CHECK_DELAYS) else CHECK_INTERVAL
         self._checks += 1
         self._timer = self._loop.call_later(delay, self._check)

@@ -10,8 +10,8 @@ from itertools import islice
 from toolglot import __version__
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, header_value
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.receipt import Receipt
-from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.replay.labels import RECORDING, recording_header
 from toolglot.upstream.upstream import Upstream
@@ -30,33 +30,35 @@ def stream_headers(framing: Framing = EVENTS) -> dict[str, str]:
 
 STREAM_HEADERS = stream_headers()
 
-_NAMED_LOSSES = 5
+_MAX_LOSSES = 5
 
 VERSION = {"x-toolglot-version": __version__}
 
 HOPS = "x-toolglot-hops"
 STRICT = "x-toolglot-strict"
-SERVERS = "x-toolglot-mcp"
-OURS = (HOPS, STRICT, SERVERS)
+MCP_SERVERS = "x-toolglot-mcp"
+CLIENT_SETTINGS = (HOPS, STRICT, MCP_SERVERS)
 """What a client can tell this gateway in headers."""
 MAX_HOPS = 8
 """Gateways in a row. More are a circle, in which a request would go round until nothing is left."""
 
 
-def header_lines(fields: Mapping[str, str]) -> bytes:
+def encode_lines(fields: Mapping[str, str]) -> bytes:
     """Headers as they stand on the wire."""
     return "".join([f"{name}: {value}\r\n" for name, value in fields.items()]).encode("latin-1")
 
 
-def hops(headers: Mapping[str, str]) -> int:
+def count_hops(headers: Mapping[str, str]) -> int:
     """How many gateways of ours a request has come through."""
     told = headers.get(HOPS, "0")
     return int(told) if told.isdecimal() and len(told) < 4 else 0
 
 
-def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool) -> dict[str, str]:
+def select_for_upstream(
+    client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool
+) -> dict[str, str]:
     """A client's headers that an upstream should see."""
-    passed = {HOPS: str(hops(headers) + 1)}
+    passed = {HOPS: str(count_hops(headers) + 1)}
     if "accept" not in upstream.headers.sent:
         passed["accept"] = upstream.stream.framing.media_type if stream else "application/json"
     if client.name == upstream.name:
@@ -66,7 +68,7 @@ def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], 
     return passed
 
 
-def with_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str, str]) -> str:
+def add_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str, str]) -> str:
     """An upstream's path with the client's query parameters that belong to it."""
     if client.name != upstream.name:
         return path
@@ -74,7 +76,7 @@ def with_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str
     return path + ("&" if "?" in path else "?") + "&".join(told) if told else path
 
 
-def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) -> dict[str, str]:
+def select_for_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) -> dict[str, str]:
     """An upstream's headers that a client should see: its own dialect's as they are, rate limits in its own words."""
     if client.name == upstream.name:
         return client.headers.select_answer_headers(headers)
@@ -88,19 +90,19 @@ def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) ->
     return {name: value for name, value in written.items() if "ratelimit" in name}
 
 
-def of_receipt(receipt: Receipt) -> dict[str, str]:
+def describe_receipt(receipt: Receipt) -> dict[str, str]:
     """The receipt in one short header: how much was lost and changed, and where the first losses are."""
     counts = f"losses={receipt.loss_count}; notes={receipt.note_count}"
     if not receipt.loss_count:
         return {"x-toolglot-receipt": counts}
-    return {"x-toolglot-receipt": _printable(f"{counts}; lost={','.join(dict.fromkeys(named_losses(receipt)))}")}
+    return {"x-toolglot-receipt": _printable(f"{counts}; lost={','.join(dict.fromkeys(first_losses(receipt)))}")}
 
 
-def named_losses(receipt: Receipt) -> tuple[str, ...]:
+def first_losses(receipt: Receipt) -> tuple[str, ...]:
     """Where the first losses are."""
     if not receipt.loss_count:
         return ()
-    return tuple(islice([line.where for line in receipt if line.severity == "loss"], _NAMED_LOSSES))
+    return tuple(islice([line.where for line in receipt if line.severity == "loss"], _MAX_LOSSES))
 
 
 _UNPRINTABLE = re.compile("[^ -~]")
@@ -111,30 +113,30 @@ def _printable(text: str) -> str:
     return _UNPRINTABLE.sub("?", text[:500])
 
 
-def of_exchange(
-    exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str], record: Record
+def describe_exchange(
+    exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str], record: RequestRecord
 ) -> dict[str, str]:
     """What every answer of a model is sent with."""
-    passed = _passed(exchange, upstream, upstream_headers)
+    passed = _select_passed(exchange, upstream, upstream_headers)
     if not passed:
-        return {**of_receipt(exchange.receipt), **of_target(record.upstream, record.upstream_model)}
+        return {**describe_receipt(exchange.receipt), **describe_target(record.upstream, record.upstream_model)}
     recording = recording_header(exchange.receipt, passed)
     return {
-        **to_client(exchange.client, exchange.upstream, passed),
+        **select_for_client(exchange.client, exchange.upstream, passed),
         **{name: _printable(value) for name, value in recording.items()},
-        **of_receipt(exchange.receipt),
-        **of_target(record.upstream, record.upstream_model),
+        **describe_receipt(exchange.receipt),
+        **describe_target(record.upstream, record.upstream_model),
     }
 
 
-def passes_none(exchange: Exchange, upstream_headers: Mapping[str, str]) -> bool:
+def has_none_for_client(exchange: Exchange, upstream_headers: Mapping[str, str]) -> bool:
     """Whether no header of the upstream's concerns the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
     return "ratelimit" not in " ".join(upstream_headers)
 
 
-def _passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
+def _select_passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
     """The upstream's headers that concern the client, unless they repeat the upstream's credential."""
     if exchange.client.name == exchange.upstream.name:
         own = exchange.client.headers.of_answers
@@ -151,6 +153,6 @@ def _target(upstream: str | None, model: str | None) -> str:
     return _printable(f"{upstream}/{model}")
 
 
-def of_target(upstream: str | None, model: str | None) -> dict[str, str]:
+def describe_target(upstream: str | None, model: str | None) -> dict[str, str]:
     """Who answers, in one header."""
     return {"x-toolglot-upstream": _target(upstream, model)}

@@ -21,22 +21,22 @@ class JsonArray:
 
     def feed(self, data: bytes) -> bytes:
         """What goes out for these bytes. Blank lines keep a connection alive in an array too."""
-        elements = b"".join(self._element(document) for _, document in self._reader.feed(data))
+        elements = b"".join(self._encode_element(document) for _, document in self._reader.feed(data))
         return elements or (b"" if data.strip() else data)
 
     def close(self) -> bytes:
         """The end of the array."""
         return b"]" if self._written else b"[]"
 
-    def whole(self, document: bytes) -> bytes:
+    def wrap(self, document: bytes) -> bytes:
         """An array of one document: how an error is told before the stream has begun."""
         return b"[" + document + b"]"
 
-    def _element(self, document: bytes) -> bytes:
+    def _encode_element(self, document: bytes) -> bytes:
         lead, self._written = _SEPARATOR if self._written else b"[", True
         return lead + document
 
 
-def wanted(match: Match, query: Mapping[str, str]) -> bool:
+def wants_json_array(match: Match, query: Mapping[str, str]) -> bool:
     """Does this request ask for an array? Only `alt=sse` asks for events."""
     return match.route.streams is True and query.get("alt") != "sse"

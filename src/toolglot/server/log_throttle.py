@@ -16,11 +16,11 @@ from time import monotonic
 
 log = logging.getLogger("toolglot.server")
 
-BURST = 50
+BURST_LINES = 50
 """Lines that are written at once."""
-RATE = 2.0
+LINES_PER_SECOND = 2.0
 """Lines a second after those."""
-INTERVAL = 10.0
+REPORT_SECONDS = 10.0
 """Seconds between two sums."""
 
 
@@ -30,7 +30,7 @@ class LogThrottle:
     def __init__(self, level: int = logging.WARNING, clock: Callable[[], float] = monotonic) -> None:
         self._level = level
         self._clock = clock
-        self._tokens = float(BURST)
+        self._tokens = float(BURST_LINES)
         self._updated = clock()
         self._left_out = Counter[int]()
         self._report_at = 0.0
@@ -39,7 +39,7 @@ class LogThrottle:
     def allows(self, status: int) -> bool:
         """Whether the line of a request that was refused with this status may be written."""
         now = self._clock()
-        self._tokens = min(self._tokens + (now - self._updated) * RATE, BURST)
+        self._tokens = min(self._tokens + (now - self._updated) * LINES_PER_SECOND, BURST_LINES)
         self._updated = now
         if self._left_out and now >= self._report_at:
             self.report()
@@ -47,9 +47,9 @@ class LogThrottle:
             self._tokens -= 1
             return True
         if not self._left_out:
-            self._report_at = now + INTERVAL
+            self._report_at = now + REPORT_SECONDS
             with suppress(RuntimeError):  # without an event loop the next refusal reports
-                self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.report)
+                self._timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self.report)
         self._left_out[status] += 1
         return False
 

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from toolglot.config.schema import LogConfig
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import format_tokens
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.record import Record
 from toolglot.server.security import SecretFilter
 from toolglot.wire import json
 
 _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
-LONGEST = 300
+MAX_TEXT = 300
 
-Hidden: TypeAlias = Callable[[], Iterable[str]]
+GetSecrets: TypeAlias = Callable[[], Iterable[str]]
 """The secrets of the moment, which no line may have in it."""
 
 
@@ -42,7 +42,7 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
     return config.format == "text" or (config.format == "auto" and stream.isatty())
 
 
-def set_up(config: LogConfig, hidden: Hidden, stream: TextIO = sys.stderr) -> None:
+def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -> None:
     """Send what the package logs to this stream, in the form of the request lines and without what is `hidden`."""
     handler = logging.StreamHandler(stream)
     handler.addFilter(SecretFilter(hidden))
@@ -53,7 +53,7 @@ def set_up(config: LogConfig, hidden: Hidden, stream: TextIO = sys.stderr) -> No
     logger.setLevel(config.level.upper())
 
 
-def as_fields(record: Record) -> dict[str, Any]:
+def format_fields(record: RequestRecord) -> dict[str, Any]:
     """A request's line as JSON has it; what is not known is left out."""
     usage = record.usage
     fields: dict[str, Any] = {
@@ -96,7 +96,7 @@ def as_fields(record: Record) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def as_text(record: Record, *, colour: bool = False) -> str:
+def format_text(record: RequestRecord, *, colour: bool = False) -> str:
     """A request's line for people."""
     status = "gone" if record.cancelled else "cut" if record.cut else str(record.status)
     if colour:
@@ -127,7 +127,7 @@ T = TypeVar("T", str, str | None)
 
 def printable(text: T) -> T:
     """What a client or an upstream said, short, and so that it cannot move the cursor or forge a line."""
-    return text if text is None else "".join(char if char.isprintable() else "?" for char in text[:LONGEST])
+    return text if text is None else "".join(char if char.isprintable() else "?" for char in text[:MAX_TEXT])
 
 
 def now() -> str:

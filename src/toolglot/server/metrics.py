@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Usage
-from toolglot.server.record import Record
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -20,7 +20,7 @@ TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 
 SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 
-TOGETHER = 64
+BATCH_SIZE = 64
 """Simple requests that are counted in one go."""
 
 Labels = tuple[str, ...]
@@ -57,9 +57,9 @@ class Counter:
         self.add(labels, numbers[0])
 
     def lines(self) -> Iterator[str]:
-        yield from _head(self.name, self.text, "counter")
+        yield from _encode_metadata(self.name, self.text, "counter")
         for labels, (value,) in self._cells.items():
-            yield f"{self.name}{_labels(self.labels, labels)} {_number(value)}"
+            yield f"{self.name}{_encode_labels(self.labels, labels)} {_format_number(value)}"
 
 
 class Histogram:
@@ -90,14 +90,14 @@ class Histogram:
         cell[:] = [before + more for before, more in zip(cell, numbers, strict=True)]
 
     def lines(self) -> Iterator[str]:
-        yield from _head(self.name, self.text, "histogram")
+        yield from _encode_metadata(self.name, self.text, "histogram")
         for labels, (*counts, total) in self._cells.items():
             below = 0
-            for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
+            for bound, count in zip((*map(_format_number, self._bounds), "+Inf"), counts, strict=True):
                 below += int(count)
-                yield f"{self.name}_bucket{_labels((*self.labels, 'le'), (*labels, bound))} {below}"
-            yield f"{self.name}_sum{_labels(self.labels, labels)} {_number(total)}"
-            yield f"{self.name}_count{_labels(self.labels, labels)} {below}"
+                yield f"{self.name}_bucket{_encode_labels((*self.labels, 'le'), (*labels, bound))} {below}"
+            yield f"{self.name}_sum{_encode_labels(self.labels, labels)} {_format_number(total)}"
+            yield f"{self.name}_count{_encode_labels(self.labels, labels)} {below}"
 
 
 class _SimpleCells(Struct):
@@ -172,7 +172,7 @@ class Metrics:
         )
 
         self._simple_cells: dict[Labels, _SimpleCells] = {}
-        self._uncounted: list[Record] = []
+        self._uncounted: list[RequestRecord] = []
 
     def _all(self) -> list[Counter | Histogram]:
         self._count_simple()
@@ -184,7 +184,7 @@ class Metrics:
         for record in uncounted:
             self._observe_simple(record)
 
-    def _observe_simple(self, record: Record) -> None:
+    def _observe_simple(self, record: RequestRecord) -> None:
         """The same as `observe` for a simple request."""
         key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
         cells = self._simple_cells.get(key)
@@ -222,7 +222,7 @@ class Metrics:
         if usage.input_tokens and usage.cached_tokens is not None:
             self.cache_reads.observe((upstream,), usage.cached_tokens / usage.input_tokens)
 
-    def _observe_lines(self, record: Record) -> None:
+    def _observe_lines(self, record: RequestRecord) -> None:
         for severity, amount in (("loss", record.losses), ("note", record.notes)):
             if amount:
                 self.lines.add((record.client or "", record.upstream_dialect or "", severity), amount)
@@ -238,10 +238,10 @@ class Metrics:
             duration=self.duration.cell(("chat", key[-1])),
         )
 
-    def observe(self, record: Record) -> None:
+    def observe(self, record: RequestRecord) -> None:
         if record.is_simple:
             self._uncounted.append(record)
-            if len(self._uncounted) >= TOGETHER:
+            if len(self._uncounted) >= BATCH_SIZE:
                 self._count_simple()
             return
         route = record.route or "(none)"
@@ -257,7 +257,7 @@ class Metrics:
         if record.attempts:
             self._observe_model(record, upstream)
 
-    def _observe_model(self, record: Record, upstream: str) -> None:
+    def _observe_model(self, record: RequestRecord, upstream: str) -> None:
         for called, times in record.calls.items():
             self.upstream.add((called,), times)
             if times > record.rounds:
@@ -302,20 +302,22 @@ class Metrics:
         servers are ready."""
         lines: list[str] = []
         name = "toolglot_requests_in_flight"
-        lines += [*_head(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
+        lines += [*_encode_metadata(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
         name = "toolglot_upstream_resting"
-        lines += _head(name, "1 while an upstream is left alone because it has failed repeatedly.", "gauge")
-        lines += [f"{name}{_labels(('upstream',), (upstream,))} {int(rests)}" for upstream, rests in resting.items()]
+        lines += _encode_metadata(name, "1 while an upstream is left alone because it has failed repeatedly.", "gauge")
+        lines += [
+            f"{name}{_encode_labels(('upstream',), (upstream,))} {int(rests)}" for upstream, rests in resting.items()
+        ]
         if up:
             name = "toolglot_mcp_up"
-            lines += _head(name, "1 while an MCP server is ready.", "gauge")
-            lines += [f"{name}{_labels(('server',), (server,))} {int(is_up)}" for server, is_up in up.items()]
+            lines += _encode_metadata(name, "1 while an MCP server is ready.", "gauge")
+            lines += [f"{name}{_encode_labels(('server',), (server,))} {int(is_up)}" for server, is_up in up.items()]
         for metric in self._all():
             lines += metric.lines()
         return ("\n".join(lines) + "\n").encode()
 
 
-def together(snapshots: Iterable[Snapshot]) -> bytes:
+def encode_merged(snapshots: Iterable[Snapshot]) -> bytes:
     """The text of several processes as if they were one: an upstream rests where any leaves it alone, and an MCP server
     is ready where all have it ready."""
     metrics, in_flight = Metrics(), 0
@@ -331,14 +333,14 @@ def together(snapshots: Iterable[Snapshot]) -> bytes:
     return metrics.text(in_flight, resting, up)
 
 
-def _head(name: str, text: str, kind: str) -> tuple[str, str]:
+def _encode_metadata(name: str, text: str, kind: str) -> tuple[str, str]:
     return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
 
 
-def _labels(names: Sequence[str], values: Labels) -> str:
+def _encode_labels(names: Sequence[str], values: Labels) -> str:
     escaped = (value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for value in values)
     return "{" + ",".join(f'{name}="{value}"' for name, value in zip(names, escaped, strict=True)) + "}"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)

@@ -16,7 +16,7 @@ from toolglot.config.schema import Config
 from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
-from toolglot.server.starting import Wishes, start
+from toolglot.server.startup import StartOptions, start_gateway
 from toolglot.upstream.transport import Transport
 
 log = logging.getLogger("toolglot.server")
@@ -24,20 +24,20 @@ log = logging.getLogger("toolglot.server")
 WATCH_SECONDS = 1.0
 
 
-class Reload:
+class ConfigReloader:
     """Swaps the service's gateway for that of a new configuration. Running requests keep the one they began with."""
 
     def __init__(
         self,
         service: Service,
-        wishes: Wishes,
+        options: StartOptions,
         environ: Mapping[str, str],
         transport: Transport,
         address: tuple[str, int],
         file: Path | None,
     ) -> None:
         self._service = service
-        self._wishes = wishes
+        self._options = options
         self._environ = environ
         self._transport = transport
         self._address = address
@@ -71,7 +71,9 @@ class Reload:
     async def _load(self) -> None:
         service, port = self._service, self._address[1]
         try:
-            begun = await start(self._wishes, self._environ, self._transport, own_port=port, before=service.gateway)
+            begun = await start_gateway(
+                self._options, self._environ, self._transport, own_port=port, before=service.gateway
+            )
         except (ConfigError, UnsafeServerError) as error:
             log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
             return
@@ -88,7 +90,7 @@ class Reload:
         service.gateway = begun.gateway
         self._watch.follow(self._files(begun.gateway.config))
         log.info("the configuration was loaded again")
-        for what in _not_applied(self._begun, begun.gateway.config):
+        for what in _find_unapplied(self._begun, begun.gateway.config):
             log.warning("another %s takes a restart: until then it stays as it was", what)
 
 
@@ -107,7 +109,7 @@ def has_terminal() -> bool:
     return True
 
 
-def _not_applied(begun: Config, now: Config) -> Iterator[str]:
+def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
     """What only counts when the server starts, and is said otherwise now."""
     told = {
         f"host or port than {begun.server.host}:{begun.server.port}": (

@@ -13,17 +13,17 @@ from time import gmtime, strftime, time
 from typing import TextIO, TypeAlias
 
 from toolglot.config.schema import LogConfig
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.server.log_throttle import LogThrottle
-from toolglot.server.logs import Hidden, as_fields, as_text, is_text
-from toolglot.server.record import Record
+from toolglot.server.logs import GetSecrets, format_fields, format_text, is_text
 from toolglot.server.security import redact
 from toolglot.wire import json
 
 _QUIET_ROUTES = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz", "/metrics"})
 """Probes come every few seconds and say nothing; they are logged at level debug."""
 FLUSH_SECONDS = 0.1
-MOST_PENDING = 1000
-MOST_TEMPLATES = 256
+MAX_PENDING = 1000
+MAX_TEMPLATES = 256
 """Clients choose the names of models and their user agents."""
 
 _VARYING = frozenset(
@@ -32,7 +32,7 @@ _VARYING = frozenset(
 )
 """Fields that a simple line has besides its template: texts of ours and numbers."""
 
-_Kind: TypeAlias = tuple[str | None, ...]
+_TemplateKey: TypeAlias = tuple[str | None, ...]
 
 
 class RequestLog:
@@ -42,37 +42,39 @@ class RequestLog:
     def __init__(
         self,
         config: LogConfig,
-        hidden: Hidden = tuple,
+        hidden: GetSecrets = tuple,
         stream: TextIO | None = None,
         throttle: LogThrottle | None = None,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._hidden = hidden
+        self._get_secrets = hidden
         self._throttle = throttle
         self._is_text, self._has_colour = is_text(config, self._stream), self._stream.isatty()
         self._is_debug, self._is_quiet = config.level == "debug", config.level in ("warning", "error")
-        self._templates: dict[_Kind, str] = {}
+        self._templates: dict[_TemplateKey, str] = {}
         self._secrets: tuple[str, ...] = ()
         """What the templates were redacted for."""
         self._pending: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._second, self._second_text = 0, ""
 
-    def __call__(self, record: Record) -> None:
+    def __call__(self, record: RequestRecord) -> None:
         if (record.route in _QUIET_ROUTES and not self._is_debug) or (self._is_quiet and record.error is None):
             return
         if record.is_simple and not self._is_text:
             self._pending.append(self._simple_line(record))
-            if len(self._pending) >= MOST_PENDING:
+            if len(self._pending) >= MAX_PENDING:
                 self.flush()
             elif self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
             return
         if self._throttle is not None and not record.admitted and not self._throttle.allows(record.status):
             return
-        line = as_text(record, colour=self._has_colour) if self._is_text else json.encode_text(as_fields(record))
+        line = (
+            format_text(record, colour=self._has_colour) if self._is_text else json.encode_text(format_fields(record))
+        )
         # A client may put anything into a name or a header: also its own key, or an upstream's.
-        self._pending.append(redact(line, self._hidden()))
+        self._pending.append(redact(line, self._get_secrets()))
         self.flush()
 
     def flush(self) -> None:
@@ -90,14 +92,14 @@ class RequestLog:
 
     def _has_new_secrets(self) -> bool:
         """Configurations are loaded again, and tokens renewed."""
-        secrets = _sorted(self._hidden())
+        secrets = _sort_secrets(self._get_secrets())
         if secrets == self._secrets:
             return False
         self._secrets = secrets
         self._templates.clear()
         return True
 
-    def _simple_line(self, record: Record) -> str:
+    def _simple_line(self, record: RequestRecord) -> str:
         kind = (
             record.key,
             record.route,
@@ -130,12 +132,12 @@ class RequestLog:
         parts.append(f',"bytes_in":{record.bytes_in},"bytes_out":{record.bytes_out}}}')
         return "".join(parts)
 
-    def _new_template(self, kind: _Kind, record: Record) -> str:
+    def _new_template(self, kind: _TemplateKey, record: RequestRecord) -> str:
         if not self._secrets:
-            self._secrets = _sorted(self._hidden())
-        fields = {name: value for name, value in as_fields(record).items() if name not in _VARYING}
+            self._secrets = _sort_secrets(self._get_secrets())
+        fields = {name: value for name, value in format_fields(record).items() if name not in _VARYING}
         template = redact(json.encode_text(fields), self._secrets)[1:-1]
-        if len(self._templates) >= MOST_TEMPLATES:
+        if len(self._templates) >= MAX_TEMPLATES:
             self._templates.clear()
         self._templates[kind] = template
         return template
@@ -149,5 +151,5 @@ class RequestLog:
         return f"{self._second_text}.{int((moment - second) * 1000):03d}Z"
 
 
-def _sorted(secrets: Iterable[str]) -> tuple[str, ...]:
+def _sort_secrets(secrets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(secrets)))

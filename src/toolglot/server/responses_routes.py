@@ -13,26 +13,26 @@ from msgspec import Raw, Struct
 
 from toolglot.dialects import STORED, find
 from toolglot.errors import ApiError, DecodeError, RefusedError
-from toolglot.server.responses_items import (
-    api_refusal,
-    item_list,
-    items_of_history,
-    items_of_turn,
-    listed,
-    not_found,
-    output_items,
-    paged,
-    paging,
-    with_ids,
-)
-from toolglot.server.responses_state import (
+from toolglot.gateway.features.responses_history import (
     MAX_HISTORY_BYTES,
     MAX_HISTORY_TURNS,
-    Expanded,
+    ExpandedRequest,
     Random,
-    StreamTap,
-    mint_id,
-    unavailable,
+    StreamRewriter,
+    make_id,
+    unavailable_error,
+)
+from toolglot.gateway.features.responses_items import (
+    assign_ids,
+    encode_item_list,
+    format_item,
+    list_history_items,
+    list_turn_items,
+    not_found_error,
+    parse_paging,
+    refusal_error,
+    slice_page,
+    split_output,
 )
 from toolglot.store import Store, StoredConversation, StoredItem, StoredTurn, StoreError
 from toolglot.translate import Exchange
@@ -48,7 +48,7 @@ _JSON = "application/json"
 _TRUE = ("1", "true")
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class ResponsesRequest(Struct, frozen=True, kw_only=True):
     store: Store
     owner: str
     values: Mapping[str, str] = {}
@@ -63,16 +63,16 @@ class Ask(Struct, frozen=True, kw_only=True):
         return self.values["id"]
 
 
-class Reply(Struct, frozen=True):
+class ResponsesReply(Struct, frozen=True):
     status: int
     body: bytes
     content_type: str = _JSON
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
+Handler = Callable[[ResponsesRequest], Awaitable[ResponsesReply]]
 
 
-async def answer(method: str, path: str, ask: Ask) -> Reply:
+async def handle_request(method: str, path: str, ask: ResponsesRequest) -> ResponsesReply:
     """The reply of whatever serves this method and path (a template: `/v1/responses/{id}`).
 
     Raises:
@@ -82,10 +82,10 @@ async def answer(method: str, path: str, ask: Ask) -> Reply:
     try:
         return await HANDLERS[method, path](ask)
     except StoreError as error:
-        raise RefusedError(unavailable(error)) from None
+        raise RefusedError(unavailable_error(error)) from None
 
 
-def without_store(path: str, failure: str | None) -> ApiError:
+def no_store_error(path: str, failure: str | None) -> ApiError:
     """What is said of everything that would be stored, where nothing is: SDKs try again what has failed (all from 500
     on), and it is of no use to do so where nothing is to be stored at all."""
     if failure is not None:
@@ -93,32 +93,34 @@ def without_store(path: str, failure: str | None) -> ApiError:
         return ApiError(kind="overloaded", status=503, code="server_error", message=message)
     what = path.split("/")[2].removesuffix("s")
     message = f"There is no {what} here: this gateway stores nothing, as its configuration says"
-    return api_refusal(message, kind="not_found", code=f"{what}_not_found")
+    return refusal_error(message, kind="not_found", code=f"{what}_not_found")
 
 
-async def _turn(ask: Ask) -> StoredTurn:
+async def _require_turn(ask: ResponsesRequest) -> StoredTurn:
     turn = await ask.store.turn(ask.owner, ask.id)
     if turn is None:
-        raise RefusedError(not_found("response", ask.id))
+        raise RefusedError(not_found_error("response", ask.id))
     return turn
 
 
-async def get_response(ask: Ask) -> Reply:
-    turn = await _turn(ask)
+async def get_response(ask: ResponsesRequest) -> ResponsesReply:
+    turn = await _require_turn(ask)
     if ask.query.get("stream", "").lower() not in _TRUE:
-        return Reply(200, turn.response)
+        return ResponsesReply(200, turn.response)
     after = ask.query.get("starting_after", "-1")
     if not after.removeprefix("-").isdecimal() or len(after) > 18:
         message = f"starting_after: an integer is expected, not '{after}'"
-        raise RefusedError(api_refusal(message, code="invalid_value", param="starting_after"))
-    return Reply(200, replay(turn, int(after)), "text/event-stream; charset=utf-8")
+        raise RefusedError(refusal_error(message, code="invalid_value", param="starting_after"))
+    return ResponsesReply(200, replay_as_stream(turn, int(after)), "text/event-stream; charset=utf-8")
 
 
-def replay(turn: StoredTurn, starting_after: int = -1) -> bytes:
+def replay_as_stream(turn: StoredTurn, starting_after: int = -1) -> bytes:
     """A stored response as the stream that it could have been, from an event on."""
     stream = Exchange(STORED, STORED).stream()
-    tap = StreamTap(
-        Expanded(body=b"", id=turn.id, kept=True, store=True, previous=turn.previous, conversation=turn.conversation)
+    tap = StreamRewriter(
+        ExpandedRequest(
+            body=b"", id=turn.id, is_local=True, store=True, previous=turn.previous, conversation=turn.conversation
+        )
     )
     data = tap.feed(stream.feed(turn.response) + stream.close())
     if starting_after < 0:
@@ -130,104 +132,104 @@ def replay(turn: StoredTurn, starting_after: int = -1) -> bytes:
     )
 
 
-async def delete_response(ask: Ask) -> Reply:
+async def delete_response(ask: ResponsesRequest) -> ResponsesReply:
     if not await ask.store.delete_turn(ask.owner, ask.id):
-        raise RefusedError(not_found("response", ask.id))
-    return Reply(200, json.encode({"id": ask.id, "object": "response", "deleted": True}))
+        raise RefusedError(not_found_error("response", ask.id))
+    return ResponsesReply(200, json.encode({"id": ask.id, "object": "response", "deleted": True}))
 
 
-async def cancel_response(ask: Ask) -> Reply:
+async def cancel_response(ask: ResponsesRequest) -> ResponsesReply:
     """What is stored here has ended, and was never in the background."""
-    await _turn(ask)
+    await _require_turn(ask)
     message = "Only responses created with background set to true can be cancelled; this one was not."
-    raise RefusedError(api_refusal(message, code="invalid_value"))
+    raise RefusedError(refusal_error(message, code="invalid_value"))
 
 
-async def list_input_items(ask: Ask) -> Reply:
+async def list_input_items(ask: ResponsesRequest) -> ResponsesReply:
     """All the items that the response was made from: the history, then those of its own request."""
-    wanted = paging(ask.query)
+    wanted = parse_paging(ask.query)
     history = await ask.store.history(ask.owner, ask.id, max_bytes=MAX_HISTORY_BYTES, max_turns=MAX_HISTORY_TURNS)
     if history.missing == ask.id:
-        raise RefusedError(not_found("response", ask.id))
+        raise RefusedError(not_found_error("response", ask.id))
     if history.missing is not None or history.too_large:
         # What went before is gone: its own items are still known.
-        turns: tuple[StoredTurn, ...] = (await _turn(ask),)
-        items = items_of_turn(turns[0])
+        turns: tuple[StoredTurn, ...] = (await _require_turn(ask),)
+        items = list_turn_items(turns[0])
     else:
-        turns, items = history.turns, items_of_history(history)
-    own_output = len(output_items(turns[-1].response))
-    return Reply(200, item_list(*paged(items[: len(items) - own_output], wanted)))
+        turns, items = history.turns, list_history_items(history)
+    own_output = len(split_output(turns[-1].response))
+    return ResponsesReply(200, encode_item_list(*slice_page(items[: len(items) - own_output], wanted)))
 
 
-async def create_conversation(ask: Ask) -> Reply:
-    fields = _body(ask)
-    name = mint_id(ask.random(24), "conv")
-    conversation = StoredConversation(id=name, owner=ask.owner, created=ask.now, metadata=_metadata(fields))
-    items = with_ids(_items(fields), mint_id(ask.random(12), name)) if fields.get("items") is not None else []
+async def create_conversation(ask: ResponsesRequest) -> ResponsesReply:
+    fields = _decode_body(ask)
+    name = make_id(ask.random(24), "conv")
+    conversation = StoredConversation(id=name, owner=ask.owner, created=ask.now, metadata=_encode_metadata(fields))
+    items = assign_ids(_decode_items(fields), make_id(ask.random(12), name)) if fields.get("items") is not None else []
     await ask.store.create_conversation(conversation, items)
-    return Reply(200, _shown(conversation))
+    return ResponsesReply(200, _encode_conversation(conversation))
 
 
-async def get_conversation(ask: Ask) -> Reply:
-    return Reply(200, _shown(await _conversation(ask)))
+async def get_conversation(ask: ResponsesRequest) -> ResponsesReply:
+    return ResponsesReply(200, _encode_conversation(await _require_conversation(ask)))
 
 
-async def update_conversation(ask: Ask) -> Reply:
-    if not await ask.store.update_conversation(ask.owner, ask.id, _metadata(_body(ask))):
-        raise RefusedError(not_found("conversation", ask.id))
+async def update_conversation(ask: ResponsesRequest) -> ResponsesReply:
+    if not await ask.store.update_conversation(ask.owner, ask.id, _encode_metadata(_decode_body(ask))):
+        raise RefusedError(not_found_error("conversation", ask.id))
     return await get_conversation(ask)
 
 
-async def delete_conversation(ask: Ask) -> Reply:
+async def delete_conversation(ask: ResponsesRequest) -> ResponsesReply:
     if not await ask.store.delete_conversation(ask.owner, ask.id):
-        raise RefusedError(not_found("conversation", ask.id))
-    return Reply(200, json.encode({"id": ask.id, "object": "conversation.deleted", "deleted": True}))
+        raise RefusedError(not_found_error("conversation", ask.id))
+    return ResponsesReply(200, json.encode({"id": ask.id, "object": "conversation.deleted", "deleted": True}))
 
 
-async def list_items(ask: Ask) -> Reply:
-    wanted = paging(ask.query)
+async def list_items(ask: ResponsesRequest) -> ResponsesReply:
+    wanted = parse_paging(ask.query)
     page = await ask.store.page(ask.owner, ask.id, after=wanted.after, limit=wanted.limit, descending=wanted.descending)
     if page is None:
-        await _conversation(ask)
-        raise RefusedError(not_found("item", wanted.after or "", param="after"))
-    return Reply(200, item_list(page.items, page.more))
+        await _require_conversation(ask)
+        raise RefusedError(not_found_error("item", wanted.after or "", param="after"))
+    return ResponsesReply(200, encode_item_list(page.items, page.more))
 
 
-async def add_items(ask: Ask) -> Reply:
-    items = with_ids(_items(_body(ask)), mint_id(ask.random(12), ask.id))
+async def add_items(ask: ResponsesRequest) -> ResponsesReply:
+    items = assign_ids(_decode_items(_decode_body(ask)), make_id(ask.random(12), ask.id))
     added = await ask.store.add_items(ask.owner, ask.id, items)
     if added is None:
-        raise RefusedError(not_found("conversation", ask.id))
-    return Reply(200, item_list(added, more=False))
+        raise RefusedError(not_found_error("conversation", ask.id))
+    return ResponsesReply(200, encode_item_list(added, more=False))
 
 
-async def get_item(ask: Ask) -> Reply:
-    await _conversation(ask)
-    return Reply(200, json.encode(listed(await _item(ask))))
+async def get_item(ask: ResponsesRequest) -> ResponsesReply:
+    await _require_conversation(ask)
+    return ResponsesReply(200, json.encode(format_item(await _require_item(ask))))
 
 
-async def delete_item(ask: Ask) -> Reply:
-    conversation = await _conversation(ask)
+async def delete_item(ask: ResponsesRequest) -> ResponsesReply:
+    conversation = await _require_conversation(ask)
     if not await ask.store.delete_item(ask.owner, ask.id, ask.values["item"]):
-        raise RefusedError(not_found("item", ask.values["item"]))
-    return Reply(200, _shown(conversation))
+        raise RefusedError(not_found_error("item", ask.values["item"]))
+    return ResponsesReply(200, _encode_conversation(conversation))
 
 
-async def _conversation(ask: Ask) -> StoredConversation:
+async def _require_conversation(ask: ResponsesRequest) -> StoredConversation:
     conversation = await ask.store.conversation(ask.owner, ask.id)
     if conversation is None:
-        raise RefusedError(not_found("conversation", ask.id))
+        raise RefusedError(not_found_error("conversation", ask.id))
     return conversation
 
 
-async def _item(ask: Ask) -> StoredItem:
+async def _require_item(ask: ResponsesRequest) -> StoredItem:
     item = await ask.store.item(ask.owner, ask.id, ask.values["item"])
     if item is None:
-        raise RefusedError(not_found("item", ask.values["item"]))
+        raise RefusedError(not_found_error("item", ask.values["item"]))
     return item
 
 
-def _shown(conversation: StoredConversation) -> bytes:
+def _encode_conversation(conversation: StoredConversation) -> bytes:
     return json.encode(
         {
             "id": conversation.id,
@@ -238,7 +240,7 @@ def _shown(conversation: StoredConversation) -> bytes:
     )
 
 
-def _body(ask: Ask) -> dict[str, Any]:
+def _decode_body(ask: ResponsesRequest) -> dict[str, Any]:
     """The members of a body. None at all is the empty object: everything in it is optional."""
     value = json.decode(ask.body) if ask.body.strip() else {}
     if not isinstance(value, dict):
@@ -246,25 +248,25 @@ def _body(ask: Ask) -> dict[str, Any]:
     return value
 
 
-def _metadata(fields: Mapping[str, Any]) -> bytes:
+def _encode_metadata(fields: Mapping[str, Any]) -> bytes:
     metadata = fields.get("metadata")
     if metadata is None:
         return b"{}"
     if not isinstance(metadata, dict) or len(metadata) > MAX_PAIRS:
-        raise _wrong("metadata", f"an object of at most {MAX_PAIRS} pairs is expected")
+        raise _invalid_value("metadata", f"an object of at most {MAX_PAIRS} pairs is expected")
     for key, value in metadata.items():
         if len(key) > MAX_KEY:
-            raise _wrong("metadata", f"a key may have {MAX_KEY} characters")
+            raise _invalid_value("metadata", f"a key may have {MAX_KEY} characters")
         if not isinstance(value, str) or len(value) > MAX_VALUE:
-            raise _wrong(f"metadata.{key}", f"a string of at most {MAX_VALUE} characters is expected")
+            raise _invalid_value(f"metadata.{key}", f"a string of at most {MAX_VALUE} characters is expected")
     return json.encode(metadata)
 
 
-def _items(fields: Mapping[str, Any]) -> list[Raw]:
+def _decode_items(fields: Mapping[str, Any]) -> list[Raw]:
     """The `items` of a body, each one that a request could have as input."""
     items = fields.get("items")
     if not isinstance(items, list) or len(items) > MAX_ITEMS:
-        raise _wrong("items", f"an array of at most {MAX_ITEMS} items is expected")
+        raise _invalid_value("items", f"an array of at most {MAX_ITEMS} items is expected")
     try:
         find(STORED).decode_request(json.encode({"model": "", "input": items}))
     except DecodeError as error:
@@ -272,8 +274,8 @@ def _items(fields: Mapping[str, Any]) -> list[Raw]:
     return [Raw(json.encode(item)) for item in items]
 
 
-def _wrong(param: str, message: str) -> RefusedError:
-    return RefusedError(api_refusal(f"{param}: {message}", code="invalid_value", param=param))
+def _invalid_value(param: str, message: str) -> RefusedError:
+    return RefusedError(refusal_error(f"{param}: {message}", code="invalid_value", param=param))
 
 
 HANDLERS: Mapping[tuple[str, str], Handler] = {

@@ -18,7 +18,7 @@ from toolglot.manifest import Manifest, Route
 
 PREFIXES = {prefix: manifest.name for manifest in DIALECTS.manifests.values() for prefix in manifest.path_prefixes}
 """The first segment of a path that tells the dialect, for the paths that do not."""
-_VERSIONED = next((manifest.name for manifest in DIALECTS.manifests.values() if manifest.owns_versions), None)
+_VERSIONED_DIALECT = next((manifest.name for manifest in DIALECTS.manifests.values() if manifest.owns_versions), None)
 """The dialect whose clients alone write versions other than `v1`."""
 
 _VERSION = re.compile(r"v\d+(?:alpha|beta)?\d*")
@@ -67,7 +67,7 @@ ROUTES = (
 )
 
 
-def _tail(path: str) -> tuple[str, str | None]:
+def _split_prefix(path: str) -> tuple[str, str | None]:
     """A path without its prefix and versions, and the dialect that those tell."""
     segments = [segment for segment in path.split("/") if segment]
     dialect = PREFIXES.get(segments[0]) if segments else None
@@ -75,14 +75,14 @@ def _tail(path: str) -> tuple[str, str | None]:
         segments = segments[1:]
     while segments and _VERSION.fullmatch(segments[0]):
         if dialect is None and segments[0] != "v1":
-            dialect = _VERSIONED
+            dialect = _VERSIONED_DIALECT
         segments = segments[1:]
     return "/".join(segments), dialect
 
 
-def _pattern(path: str) -> re.Pattern[str]:
+def _compile_path(path: str) -> re.Pattern[str]:
     """A model's name may have slashes in it (`openrouter/anthropic/claude`); an id has none."""
-    template = re.escape(_tail(path)[0])
+    template = re.escape(_split_prefix(path)[0])
     template = template.replace(r"\{model\}", "(?P<model>.+)").replace(r"\{id\}", "(?P<id>[^/]+)")
     return re.compile(template.replace(r"\{item\}", "(?P<item>[^/]+)"))
 
@@ -91,64 +91,66 @@ _EXACT: dict[str, dict[str, Route]] = {}
 _PATTERNS: list[tuple[re.Pattern[str], Route]] = []
 for _route in ROUTES:
     if "{" in _route.path:
-        _PATTERNS.append((_pattern(_route.path), _route))
+        _PATTERNS.append((_compile_path(_route.path), _route))
     else:
-        _EXACT.setdefault(_tail(_route.path)[0], {})[_route.method] = _route
+        _EXACT.setdefault(_split_prefix(_route.path)[0], {})[_route.method] = _route
 
 
 def find(method: str, path: str) -> Match | NoMatch:
     """The route of a request, or the error that tells the right path or method. HEAD is answered as GET."""
-    tail, told = _tail(path)
+    tail, told = _split_prefix(path)
     wanted = "GET" if method == "HEAD" else method
     others: list[Route] = []
     if (exact := _EXACT.get(tail)) is not None:
         if wanted in exact:
-            return _match(exact[wanted], told, {})
+            return _make_match(exact[wanted], told, {})
         others += exact.values()
     for pattern, route in _PATTERNS:
         if (found := pattern.fullmatch(tail)) is not None:
             # `models/m:generateContent` is no model of that name, whatever the method: such routes stand before.
             if route.method == wanted and not (route.action == "model" and others):
-                return _match(route, told, found.groupdict())
+                return _make_match(route, told, found.groupdict())
             # `models/m:generate` is a wrong verb, not a model that is asked for in a wrong way.
             if route.action != "model" or ":" not in found["model"]:
                 others.append(route)
     # `responses/compact` is no stored response that is asked for in a wrong way.
-    is_known = bool(others) and _unserved(tail)[0] is None
+    is_known = bool(others) and _find_unserved(tail)[0] is None
     return _method_not_allowed(method, path, others, told) if is_known else _not_found(path, tail, told)
 
 
-def _match(route: Route, told: str | None, values: Mapping[str, str]) -> Match:
+def _make_match(route: Route, told: str | None, values: Mapping[str, str]) -> Match:
     return Match(route, route.dialect or told, values)
 
 
 def _method_not_allowed(method: str, path: str, others: list[Route], told: str | None) -> NoMatch:
-    allowed = dict.fromkeys(name for route in others for name in (route.method, *_IMPLIED.get(route.method, ())))
+    allowed = dict.fromkeys(
+        name for route in others for name in (route.method, *_IMPLIED_METHODS.get(route.method, ()))
+    )
     message = f"{method} {path}: this path takes {' or '.join(dict.fromkeys(route.method for route in others))}"
     error = ApiError(kind="bad_request", status=405, code="method_not_allowed", message=message)
     return NoMatch(error=error, dialect=others[0].dialect or told, allowed=tuple(allowed))
 
 
-_IMPLIED = {"GET": ("HEAD",)}
+_IMPLIED_METHODS = {"GET": ("HEAD",)}
 
 
 def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
-    known = [route for route in ROUTES if route.action in _API and (told is None or route.dialect == told)]
-    near = _nearest(tail, known)
-    what, whose = _unserved(tail)
+    known = [route for route in ROUTES if route.action in _API_ACTIONS and (told is None or route.dialect == told)]
+    near = _find_nearest(tail, known)
+    what, whose = _find_unserved(tail)
     if what is not None:
-        advice, near = f"toolglot does not serve {what}; {_answering(known)}", None
+        advice, near = f"toolglot does not serve {what}; {_list_model_paths(known)}", None
     else:
-        advice = f"did you mean {near.path}?" if near is not None else _answering(known)
+        advice = f"did you mean {near.path}?" if near is not None else _list_model_paths(known)
     error = ApiError(kind="not_found", status=404, code="unknown_path", message=f"There is nothing at {path}: {advice}")
     return NoMatch(error=error, dialect=told, nearest=near.dialect if near is not None else whose)
 
 
-def _answering(known: list[Route]) -> str:
+def _list_model_paths(known: list[Route]) -> str:
     return f"models answer at {', '.join(route.path for route in known if route.action == 'generate')}"
 
 
-_API = frozenset({"generate", "count", "stored", "models", "model"})
+_API_ACTIONS = frozenset({"generate", "count", "stored", "models", "model"})
 """What a client may have meant; nobody who asks a model means a health check."""
 
 UNSERVED: dict[str, tuple[str, str | None]] = {
@@ -162,7 +164,7 @@ UNSERVED: dict[str, tuple[str, str | None]] = {
 """Endpoints that the vendors have and this gateway has not: what they are, and whose; by how a path begins or ends."""
 
 
-def _unserved(tail: str) -> tuple[str | None, str | None]:
+def _find_unserved(tail: str) -> tuple[str | None, str | None]:
     whole = f"{tail}/"
     for place, told in UNSERVED.items():
         if tail.endswith(place) if place.startswith(":") else whole.startswith(f"{place}/"):
@@ -170,35 +172,39 @@ def _unserved(tail: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _nearest(tail: str, known: list[Route]) -> Route | None:
+def _find_nearest(tail: str, known: list[Route]) -> Route | None:
     """The route that this path was meant to be, if it is like one in every segment that both have."""
-    rated = [(rating, -len(route.path), route) for route in known if (rating := _likeness(tail, _tail(route.path)[0]))]
+    rated = [
+        (rating, -len(route.path), route)
+        for route in known
+        if (rating := _rate_likeness(tail, _split_prefix(route.path)[0]))
+    ]
     return max(rated, key=lambda entry: entry[:2])[2] if rated else None
 
 
-def _likeness(tail: str, wanted: str) -> float:
+def _rate_likeness(tail: str, wanted: str) -> float:
     """From 0, for paths of different things, to 1. One that is cut short is like the whole, a little less."""
-    mine, verb = _parts(tail)
-    theirs, their_verb = _parts(wanted)
+    mine, verb = _split_verb(tail)
+    theirs, their_verb = _split_verb(wanted)
     if bool(verb) != bool(their_verb) or not mine or len(mine) > len(theirs):
         return 0.0
     pairs = [*zip(mine, theirs, strict=False), (verb, their_verb)]
-    likeness = min(1.0 if "{" in right else _similar(left, right) for left, right in pairs)
-    return likeness if likeness >= _ALIKE else 0.0
+    likeness = min(1.0 if "{" in right else _rate_similarity(left, right) for left, right in pairs)
+    return likeness if likeness >= _MIN_LIKENESS else 0.0
 
 
-_ALIKE = 0.75
+_MIN_LIKENESS = 0.75
 
 
-def _parts(tail: str) -> tuple[list[str], str]:
+def _split_verb(tail: str) -> tuple[list[str], str]:
     """Segments, and the verb behind a colon; before one, a model's name is one segment however many slashes it has."""
     before, colon, verb = tail.rpartition(":")
     return (before.split("/", 1), verb) if colon else (tail.split("/") if tail else [], "")
 
 
-def _similar(left: str, right: str) -> float:
-    if len(left) >= _SHORTEST and right.startswith(left):
-        return max(_ALIKE, len(left) / len(right))
+def _rate_similarity(left: str, right: str) -> float:
+    if len(left) >= _MIN_PREFIX and right.startswith(left):
+        return max(_MIN_LIKENESS, len(left) / len(right))
     if not left and not right:
         return 1.0
     if len(left) >= 2 * len(right):  # nothing has to be compared to know it
@@ -208,5 +214,5 @@ def _similar(left: str, right: str) -> float:
     return SequenceMatcher(None, left, right).ratio()
 
 
-_SHORTEST = 4
+_MIN_PREFIX = 4
 """Letters of a beginning that say what was meant."""

@@ -22,21 +22,21 @@ from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
 from toolglot.gateway.admission import CallbackAdmission
+from toolglot.gateway.features.recording import start_recording
+from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
-from toolglot.server.failures import DRAINING
-from toolglot.server.gateway import Gateway
-from toolglot.server.guarded import guarded
-from toolglot.server.heads import Gates
+from toolglot.server.error_replies import DRAINING
+from toolglot.server.http_protocol import make_protocol
 from toolglot.server.metrics import Metrics
-from toolglot.server.reload import Reload
+from toolglot.server.reload import ConfigReloader
+from toolglot.server.request_head import ConnectionLimits
 from toolglot.server.request_log import RequestLog
 from toolglot.server.routes import ROUTES
 from toolglot.server.security import check_bind
-from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import Start, Wishes, configured, start
-from toolglot.server.taping import recording
+from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.startup import StartedGateway, StartOptions, load_options, start_gateway
 from toolglot.store import Store, StoreError
 from toolglot.store.sqlite import NO_STORE, SqliteStore, default_path
 from toolglot.upstream.http_client import HttpTransport
@@ -50,12 +50,12 @@ KEEP_ALIVE = 75
 """Seconds that an idle connection is kept: longer than the pools of the usual clients keep theirs."""
 
 
-SWITCH = 0.001
+SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that works on a large body makes way for the loop. Python's own 5 ms would be added to
 each chunk of every stream meanwhile."""
 
 
-DOORS = 8
+LISTENER_COPIES = 8
 """Descriptors of the listening socket. libuv takes one connection from each in a turn of the loop, and with many
 requests under way a turn takes milliseconds: a thousand clients who come at once would wait for a thousand of them."""
 
@@ -68,14 +68,14 @@ class PortInUseError(Exception):
     """Somebody else listens there already."""
 
 
-def listen(config: Config, *, shared: bool = False) -> socket.socket:
+def open_listener(config: Config, *, shared: bool = False) -> socket.socket:
     """The socket to serve on. Bound before anything else, so that a port in use is told at once and plainly."""
-    listener = bound(config, shared=shared)
+    listener = bind_listener(config, shared=shared)
     listener.listen(2048)
     return listener
 
 
-def bound(config: Config, *, shared: bool = False) -> socket.socket:
+def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
     """A socket with the address to serve on, which others may have too where it is `shared`."""
     check_bind(config.server)
     host, port = config.server.host, config.server.port
@@ -94,15 +94,15 @@ def bound(config: Config, *, shared: bool = False) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def listener_url(listener: socket.socket) -> str:
     """The URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _gates(limits: Limits) -> Gates:
-    connections = affordable_connections(limits, _open_files())
+def _connection_limits(limits: Limits) -> ConnectionLimits:
+    connections = affordable_connections(limits, _file_limit())
     if connections < limits.connections:
         log.warning(
             "limits.connections is %d, yet so many files cannot be open: %d connections are taken",
@@ -110,21 +110,21 @@ def _gates(limits: Limits) -> Gates:
             connections,
         )
     health = frozenset(route.path for route in ROUTES if route.reserved)
-    return Gates(connections=connections, write_timeout=limits.write_idle, health=health)
+    return ConnectionLimits(connections=connections, write_timeout=limits.write_idle, health=health)
 
 
-class Server(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """uvicorn, which tells the service that it is shutting down and calls back once it listens."""
 
-    def __init__(self, service: Service, on_ready: Callable[[], None], seat: WorkerSlot | None = None) -> None:
+    def __init__(self, service: Service, on_ready: Callable[[], None], slot: WorkerSlot | None = None) -> None:
         limits = service.gateway.config.limits
         self._service = service
         self._on_ready = on_ready
-        self._seat = seat
+        self._slot = slot
         super().__init__(
             uvicorn.Config(
                 App(service),
-                http=guarded(_gates(limits), CallbackAdmission(service), service.throttle),
+                http=make_protocol(_connection_limits(limits), CallbackAdmission(service), service.throttle),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -142,29 +142,29 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         limits = self._service.gateway.config.limits
-        drain = limits.drain if self._seat is None else await self._seat.leave(self, limits)
-        self._service.accepting = False
+        drain = limits.drain if self._slot is None else await self._slot.leave(self, limits)
+        self._service.is_accepting = False
         self.config.timeout_graceful_shutdown = drain  # type: ignore[assignment] # it may be half a second
         await super().shutdown(sockets)
         self._service.sweep.stop(DRAINING)
 
 
 def run(
-    wishes: Wishes,
+    options: StartOptions,
     environ: Mapping[str, str],
     *,
     log_format: str | None = None,
     quiet: bool = False,
-    on_ready: Callable[[str, Start], None] = lambda url, start: None,
-    seat: WorkerSlot | None = None,
+    on_ready: Callable[[str, StartedGateway], None] = lambda url, start: None,
+    slot: WorkerSlot | None = None,
 ) -> None:
     """Serve until a signal ends it, as one of several workers with a `seat`. Raises `ConfigError`, `UnsafeServerError`
     or `PortInUseError` before it begins."""
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_run(wishes, environ, log_format, quiet, on_ready, seat))
+    with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
+        runner.run(_run(options, environ, log_format, quiet, on_ready, slot))
 
 
-def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's where it is installed, which is everywhere but on Windows."""
     try:
         import uvloop
@@ -174,77 +174,77 @@ def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _run(
-    wishes: Wishes,
+    options: StartOptions,
     environ: Mapping[str, str],
     log_format: str | None,
     quiet: bool,
-    on_ready: Callable[[str, Start], None],
-    seat: WorkerSlot | None,
+    on_ready: Callable[[str, StartedGateway], None],
+    slot: WorkerSlot | None,
 ) -> None:
-    config, _, _ = configured(wishes, environ)
-    async with AsyncExitStack() as open_things:
-        listener = listen(config) if seat is None else seat.listener
-        open_things.callback(listener.close)
-        _allow_files(config.limits)
+    config, _, _ = load_options(options, environ)
+    async with AsyncExitStack() as resources:
+        listener = open_listener(config) if slot is None else slot.listener
+        resources.callback(listener.close)
+        _raise_file_limit(config.limits)
         transport = HttpTransport(config.limits.upstream_connections, environ)
-        open_things.push_async_callback(transport.close)
-        local = None if seat is None else seat.local
-        begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1], local=local)
-        service, request_log = _service(begun.gateway, log_format, quiet)
-        open_things.callback(request_log.flush)
-        open_things.callback(service.throttle.report)
-        if seat is not None:
-            await seat.open(service)
-            open_things.push_async_callback(seat.close)
-        _open_store(service, begun.gateway.config.store, environ)
+        resources.push_async_callback(transport.close)
+        local = None if slot is None else slot.local
+        started = await start_gateway(options, environ, transport, own_port=listener.getsockname()[1], local=local)
+        service, request_log = _make_service(started.gateway, log_format, quiet)
+        resources.callback(request_log.flush)
+        resources.callback(service.throttle.report)
+        if slot is not None:
+            await slot.open(service)
+            resources.push_async_callback(slot.close)
+        _open_store(service, started.gateway.config.store, environ)
         if service.store is not None:
-            open_things.push_async_callback(_close_store, service.store)
-        service.tapes = recording(begun.gateway.config.record, service.metrics, wishes.shares)
-        if service.tapes is not None:
-            open_things.push_async_callback(asyncio.to_thread, service.tapes.recorder.close)
-        service.host = await _host(begun, open_things)
+            resources.push_async_callback(_close_store, service.store)
+        service.recorder = start_recording(started.gateway.config.record, service.metrics, options.shares)
+        if service.recorder is not None:
+            resources.push_async_callback(asyncio.to_thread, service.recorder.recorder.close)
+        service.host = await _start_mcp_host(started, resources)
         traces = tracing.set_up(environ, lambda name: service.gateway.config.upstreams.get(name))
         if traces is not None:
             service.observers = (*service.observers, traces.observe)
-            open_things.push_async_callback(asyncio.to_thread, traces.close)
-        reload = Reload(service, wishes, environ, transport, listener.getsockname()[:2], begun.file)
+            resources.push_async_callback(asyncio.to_thread, traces.close)
+        reload = ConfigReloader(service, options, environ, transport, listener.getsockname()[:2], started.file)
         reloads = asyncio.create_task(reload.run())
-        open_things.push_async_callback(_ended, reloads)
+        resources.push_async_callback(_cancel_task, reloads)
         await asyncio.sleep(0)  # it must listen for SIGHUP, which kills otherwise, before anybody knows the address
-        server = Server(service, lambda: on_ready(address_of(listener), begun), seat)
-        if seat is None or await seat.ready(server):
-            _outlive_signals()
-            _let_the_loop_run()
+        server = GatewayServer(service, lambda: on_ready(listener_url(listener), started), slot)
+        if slot is None or await slot.ready(server):
+            _ignore_repeated_signals()
+            _shorten_loop_pauses()
             listener.setblocking(False)  # or a copy would make all of them wait, those of other workers too
-            await server.serve([listener, *(listener.dup() for _ in range(DOORS - 1))])
+            await server.serve([listener, *(listener.dup() for _ in range(LISTENER_COPIES - 1))])
 
 
-async def _host(begun: Start, open_things: AsyncExitStack) -> McpHost:
+async def _start_mcp_host(started: StartedGateway, resources: AsyncExitStack) -> McpHost:
     """The MCP servers, which start while the gateway serves."""
-    host = McpHost(begun.gateway.config.mcp.servers)
-    open_things.push_async_callback(host.close)
+    host = McpHost(started.gateway.config.mcp.servers)
+    resources.push_async_callback(host.close)
     try:
         await host.start()
     except MissingExtraError as error:
-        raise ConfigError([Problem(file=str(begun.file or "--mcp-config"), message=str(error))]) from None
+        raise ConfigError([Problem(file=str(started.file or "--mcp-config"), message=str(error))]) from None
     return host
 
 
-def _outlive_signals() -> None:
+def _ignore_repeated_signals() -> None:
     """uvicorn drains on a signal and then sends it again, which would kill the process before it has tidied up."""
     with suppress(ValueError):  # not the main thread: then uvicorn listens to no signals either
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)
 
 
-def _let_the_loop_run() -> None:
+def _shorten_loop_pauses() -> None:
     """Keep what would hold it up short: collections of garbage, and the wait for a thread with a large body."""
     gc.collect()
     gc.freeze()  # what is there now stays, and need not be gone through again
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel_task(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
 
@@ -269,16 +269,16 @@ async def _close_store(store: Store) -> None:
         log.warning("the store could not be closed: %s", error)
 
 
-def log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogConfig:
+def merge_log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogConfig:
     """As the file and the flags have it."""
     return replace(config, format=log_format or config.format, level="error" if quiet else config.level)
 
 
-def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> tuple[Service, RequestLog]:
-    config = log_config(gateway.config.log, log_format, quiet)
+def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tuple[Service, RequestLog]:
+    config = merge_log_config(gateway.config.log, log_format, quiet)
     metrics = Metrics()
     throttle = logs.make_throttle(config)
-    service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, throttle=throttle)
+    service = Service(gateway=gateway, receipts=RecentReceipts(), metrics=metrics, throttle=throttle)
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
     # A reload may bring other secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
@@ -287,7 +287,7 @@ def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> tuple[Ser
     return service, request_log
 
 
-def _allow_files(limits: Limits) -> None:
+def _raise_file_limit(limits: Limits) -> None:
     """Raise the limit of open files to what these connections take, as far as the system lets us."""
     with suppress(ImportError, ValueError, OSError):
         import resource
@@ -298,7 +298,7 @@ def _allow_files(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
-def _open_files() -> float:
+def _file_limit() -> float:
     """How many files this process may have open."""
     with suppress(ImportError, OSError):
         import resource

@@ -37,7 +37,7 @@ _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 _PORT = re.compile(r":[0-9]*$")
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,8192}")
 
-_SHOWN_KEYS = re.compile(
+_KEY_PLACES = re.compile(
     r"((?:\bbearer +|[?&]key=|\bx-(?:goog-)?api-key['\"]?\s*[:=,]\s*b?['\"]?))"
     r"(?![^\sA-Za-z0-9]*(?:\s|$))[^\s&'\",}\])]+",
     re.IGNORECASE,
@@ -50,7 +50,7 @@ class UnsafeServerError(ToolglotError):
     """The server would be open to whoever can reach it."""
 
 
-class Verdict(Struct, frozen=True):
+class AccessDecision(Struct, frozen=True):
     """`headers` belong on the answer, whatever it is. With an `error` there must be no other answer."""
 
     headers: Mapping[str, str] = {}
@@ -64,7 +64,7 @@ class Caller(Struct, frozen=True):
     owner: str
 
 
-def owner_of(key: str) -> str:
+def derive_owner(key: str) -> str:
     """The same for the same key, wherever it stands among others and however often the server starts; no other key has
     it. It is stored beside conversations, which is no risk: a key cannot be told from its hash unless it can be
     guessed, and `generate_key` makes none that can. The prefix makes it another hash than those that keys are
@@ -77,7 +77,7 @@ def generate_key() -> str:
     return f"tg-{secrets.token_urlsafe(32)}"
 
 
-def _bare(host: str) -> str:
+def _normalize_host(host: str) -> str:
     """A host in lower case, without port, brackets and final dot."""
     host = host.strip().lower()
     if host.startswith("["):
@@ -87,7 +87,7 @@ def _bare(host: str) -> str:
     return host.removesuffix(".")
 
 
-def _address(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(host)
     except ValueError:
@@ -114,18 +114,18 @@ class Guard:
 
     def __init__(self, server: ServerConfig) -> None:
         check_bind(server)
-        bound = _address(_bare(server.host))
+        bound = _parse_address(_normalize_host(server.host))
         # An address cannot be rebound: only whoever has it can be called by it.
-        self._any_address = not _bare(server.host) or (bound is not None and bound.is_unspecified)
-        self._hosts = frozenset(_bare(host) for host in (server.host, *server.hosts))
+        self._any_address = not _normalize_host(server.host) or (bound is not None and bound.is_unspecified)
+        self._hosts = frozenset(_normalize_host(host) for host in (server.host, *server.hosts))
         self._domains = tuple(host[1:] for host in self._hosts if host.startswith("*."))
         self._origins = frozenset(origin.lower().removesuffix("/") for origin in server.origins)
         self._callers = [
-            (sha256(key.strip().encode()).digest(), Caller(f"key-{number}", owner_of(key)))
+            (sha256(key.strip().encode()).digest(), Caller(f"key-{number}", derive_owner(key)))
             for number, key in enumerate(server.keys, 1)
         ]
 
-    def check(self, method: str, headers: Mapping[str, str]) -> Verdict:
+    def check(self, method: str, headers: Mapping[str, str]) -> AccessDecision:
         """Whether this server was meant and this web page may ask. An `OPTIONS` request that gets no error is
         answered with the verdict's headers alone."""
         host = headers.get("host", "")
@@ -135,20 +135,22 @@ class Guard:
                 "This server does not go by the name in the Host header: call it by its address (localhost or "
                 "127.0.0.1 on the same machine), add the name to server.hosts in its configuration, or show a key"
             )
-            return Verdict({}, ApiError(kind="permission", status=421, code="unknown_host", message=message))
+            return AccessDecision({}, ApiError(kind="permission", status=421, code="unknown_host", message=message))
         origin = headers.get("origin")
         if origin is None or origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower()):
-            return Verdict()
+            return AccessDecision()
         if not self.allows_origin(origin):
             message = "Web pages of this origin may not call this server: add it to server.origins to let them"
-            return Verdict({"vary": "origin"}, ApiError(kind="permission", code="unknown_origin", message=message))
-        return Verdict(_permission(method, origin, headers))
+            return AccessDecision(
+                {"vary": "origin"}, ApiError(kind="permission", code="unknown_origin", message=message)
+            )
+        return AccessDecision(_cors_headers(method, origin, headers))
 
     def knows_host(self, host: str) -> bool:
-        name = _bare(host)
+        name = _normalize_host(host)
         if name in self._hosts or "*" in self._hosts or is_loopback(name):
             return True
-        return (self._any_address and _address(name) is not None) or name.endswith(self._domains)
+        return (self._any_address and _parse_address(name) is not None) or name.endswith(self._domains)
 
     def allows_origin(self, origin: str) -> bool:
         return origin.lower() in self._origins or "*" in self._origins
@@ -158,7 +160,7 @@ class Guard:
         if not self._callers:
             return None, None
         found = None
-        for shown in _shown_keys(headers, query):
+        for shown in _find_keys(headers, query):
             digest = sha256(shown.encode("utf-8", "surrogateescape")).digest()
             for known, caller in self._callers:
                 if hmac.compare_digest(digest, known):
@@ -171,7 +173,7 @@ class Guard:
         return None, ApiError(kind="authentication", code="invalid_api_key", message=message)
 
 
-def _permission(method: str, origin: str, headers: Mapping[str, str]) -> dict[str, str]:
+def _cors_headers(method: str, origin: str, headers: Mapping[str, str]) -> dict[str, str]:
     """What lets a web page read the answer and, before that, ask the question. No cookies: keys are in headers."""
     allowed = {"access-control-allow-origin": origin, "access-control-expose-headers": "*", "vary": "origin"}
     if method != "OPTIONS" or "access-control-request-method" not in headers:
@@ -190,7 +192,7 @@ def _permission(method: str, origin: str, headers: Mapping[str, str]) -> dict[st
     return allowed
 
 
-def _shown_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
+def _find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
     """Gemini's clients may show theirs in the query."""
     shown = [headers[name] for name in _KEY_HEADERS if name in headers]
     if (bearer := _BEARER.fullmatch(headers.get("authorization", ""))) is not None:
@@ -200,7 +202,7 @@ def _shown_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[st
 
 def redact(text: str, hidden: Iterable[str]) -> str:
     """The text without these secrets, in whatever form, and without whatever stands where keys stand."""
-    return replace_secrets(_SHOWN_KEYS.sub(rf"\1{REDACTED}", text), hidden, REDACTED)
+    return replace_secrets(_KEY_PLACES.sub(rf"\1{REDACTED}", text), hidden, REDACTED)
 
 
 class SecretFilter(logging.Filter):
@@ -212,27 +214,27 @@ class SecretFilter(logging.Filter):
 
     def __init__(self, hidden: Callable[[], Iterable[str]]) -> None:
         super().__init__()
-        self._hidden = hidden
+        self._get_secrets = hidden
 
     def filter(self, record: logging.LogRecord) -> bool:
-        hidden = tuple(self._hidden())
+        hidden = tuple(self._get_secrets())
         record.msg, record.args = record.getMessage(), None
         if record.exc_info and not record.exc_text:
             # Formatters print this text rather than the exception itself.
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         for name, value in vars(record).items():
             if name != "exc_info":
-                vars(record)[name] = _clean(value, hidden)
+                vars(record)[name] = _redact_value(value, hidden)
         return True
 
 
-def _clean(value: Any, hidden: tuple[str, ...]) -> Any:
+def _redact_value(value: Any, hidden: tuple[str, ...]) -> Any:
     match value:
         case str():
             return redact(value, hidden)
         case dict():
-            return {key: _clean(each, hidden) for key, each in value.items()}
+            return {key: _redact_value(each, hidden) for key, each in value.items()}
         case list() | tuple():
-            return [_clean(each, hidden) for each in value]
+            return [_redact_value(each, hidden) for each in value]
         case _:
             return value

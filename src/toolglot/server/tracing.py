@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from toolglot.config.addresses import DEMO_URL, is_replay
 from toolglot.config.schema import UpstreamConfig
-from toolglot.server.record import Record
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.server.routes import ROUTES
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Tracing:
         self._upstream = upstream
         self._now = now
 
-    def observe(self, record: Record) -> None:
+    def observe(self, record: RequestRecord) -> None:
         """The span of a request that is over."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -93,7 +93,7 @@ class Tracing:
             f"{operation} {record.model}",
             context=self._propagator.extract(parent),
             kind=SpanKind.CLIENT,
-            attributes=attributes(record, operation, upstream),
+            attributes=build_attributes(record, operation, upstream),
             start_time=start,
         )
         if "error.type" in (told := error_attributes(record)):
@@ -105,17 +105,17 @@ class Tracing:
         self._provider.shutdown()
 
 
-def attributes(record: Record, operation: str, upstream: UpstreamConfig | None) -> Attributes:
+def build_attributes(record: RequestRecord, operation: str, upstream: UpstreamConfig | None) -> Attributes:
     """What the conventions want to know, and under `toolglot.` what only a translator knows."""
     told: dict[str, Any] = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": _provider_name(record, upstream),
         "gen_ai.request.model": record.model,
         "gen_ai.request.stream": record.stream,
-        "gen_ai.response.model": record.upstream_model if _answered(record) else None,
+        "gen_ai.response.model": record.upstream_model if _has_answer(record) else None,
         "gen_ai.response.finish_reasons": None if record.stop is None else [_finish_reason(record.stop)],
-        **_server(upstream),
-        **_usage(record),
+        **_server_attributes(upstream),
+        **_usage_attributes(record),
         "http.response.status_code": record.status or None,
         "toolglot.request.id": record.id,
         "toolglot.client.dialect": record.client,
@@ -132,17 +132,17 @@ def attributes(record: Record, operation: str, upstream: UpstreamConfig | None) 
     return {name: value for name, value in told.items() if value is not None}
 
 
-def error_attributes(record: Record) -> Attributes:
+def error_attributes(record: RequestRecord) -> Attributes:
     """`error.type` when the request failed: the kind that the client was told, or that the client went away."""
     kind = "cancelled" if record.cancelled else record.error
     return {} if kind is None else {"error.type": kind}
 
 
-def _answered(record: Record) -> bool:
+def _has_answer(record: RequestRecord) -> bool:
     return record.error is None and record.status == 200
 
 
-def _provider_name(record: Record, upstream: UpstreamConfig | None) -> str:
+def _provider_name(record: RequestRecord, upstream: UpstreamConfig | None) -> str:
     vendor = upstream.vendor if upstream is not None else None
     return PROVIDERS.get(vendor, vendor) if vendor else record.upstream or "unknown"
 
@@ -151,7 +151,7 @@ def _finish_reason(reason: str) -> str:
     return FINISH_REASONS.get(reason, reason)
 
 
-def _server(upstream: UpstreamConfig | None) -> Attributes:
+def _server_attributes(upstream: UpstreamConfig | None) -> Attributes:
     if upstream is None or upstream.base_url is None or upstream.base_url == DEMO_URL or is_replay(upstream.base_url):
         return {}
     parts = urlsplit(upstream.base_url)
@@ -159,7 +159,7 @@ def _server(upstream: UpstreamConfig | None) -> Attributes:
     return {"server.address": parts.hostname or "", **({"server.port": port} if port else {})}
 
 
-def _usage(record: Record) -> Attributes:
+def _usage_attributes(record: RequestRecord) -> Attributes:
     usage = record.usage
     if usage is None:
         return {}
@@ -177,7 +177,7 @@ def _usage(record: Record) -> Attributes:
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def wanted(environ: Mapping[str, str]) -> str | None:
+def find_exporter(environ: Mapping[str, str]) -> str | None:
     """The exporter that the environment asks for: `otlp` or `console`; None when it wants no spans."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
@@ -189,7 +189,7 @@ def wanted(environ: Mapping[str, str]) -> str | None:
 
 def set_up(environ: Mapping[str, str], upstream: Callable[[str], UpstreamConfig | None]) -> Tracing | None:
     """The tracing that the environment asks for; None, with a warning in the log, when it cannot be had."""
-    exporter = wanted(environ)
+    exporter = find_exporter(environ)
     if exporter is None:
         return None
     if exporter not in _EXPORTERS:
@@ -200,10 +200,10 @@ def set_up(environ: Mapping[str, str], upstream: Callable[[str], UpstreamConfig 
         return None
     if environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http").startswith("grpc"):
         log.warning("traces go out as http/protobuf: OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not followed")
-    return Tracing(_provider(_EXPORTERS[exporter](), environ), upstream)
+    return Tracing(_make_provider(_EXPORTERS[exporter](), environ), upstream)
 
 
-def _provider(exporter: SpanExporter, environ: Mapping[str, str]) -> TracerProvider:
+def _make_provider(exporter: SpanExporter, environ: Mapping[str, str]) -> TracerProvider:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -215,13 +215,13 @@ def _provider(exporter: SpanExporter, environ: Mapping[str, str]) -> TracerProvi
     return provider
 
 
-def _otlp() -> SpanExporter:
+def _make_otlp_exporter() -> SpanExporter:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()
 
 
-def _console() -> SpanExporter:
+def _make_console_exporter() -> SpanExporter:
     import sys
 
     from opentelemetry.sdk.trace.export import ConsoleSpanExporter
@@ -229,4 +229,4 @@ def _console() -> SpanExporter:
     return ConsoleSpanExporter(out=sys.stderr)
 
 
-_EXPORTERS: Mapping[str, Callable[[], SpanExporter]] = {"otlp": _otlp, "console": _console}
+_EXPORTERS: Mapping[str, Callable[[], SpanExporter]] = {"otlp": _make_otlp_exporter, "console": _make_console_exporter}

@@ -14,11 +14,11 @@ from toolglot.dialects import DEFAULT, find
 from toolglot.errors import DecodeError, LossError, MissingExtraError, RefusedError, StreamError, UpstreamError
 from toolglot.events import Close, Delta, Event, Finish, Fold, Open
 from toolglot.gateway.errors import FailedError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.gateway_model import GatewayModel
+from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Message, Refusal, Request, Response, Stop, Text, Usage
 from toolglot.routing import UnknownModelError
-from toolglot.server.gateway import Gateway
-from toolglot.server.model import GatewayModel
-from toolglot.server.record import Record
 from toolglot.server.security import redact
 from toolglot.tool_server import arguments as forms
 from toolglot.tool_server.arguments import AskModel, CallError
@@ -44,7 +44,7 @@ class ModelAsker:
     """Questions to the models of one gateway. `observe` is called with each when it is over."""
 
     def __init__(
-        self, gateway: Gateway, timeout: float, observe: Callable[[Record], None] = lambda record: None
+        self, gateway: Gateway, timeout: float, observe: Callable[[RequestRecord], None] = lambda record: None
     ) -> None:
         self._gateway = gateway
         self._timeout = timeout
@@ -66,7 +66,7 @@ class ModelAsker:
         call = forms.read_arguments(arguments, AskModel)
         request = _request(call)
         loop = asyncio.get_running_loop()
-        record = Record(id=f"req_{token_hex(12)}", method="MCP", path=NAME, route=NAME, started=loop.time())
+        record = RequestRecord(id=f"req_{token_hex(12)}", method="MCP", path=NAME, route=NAME, started=loop.time())
         record.model, record.stream, record.client = call.model, True, CLIENT
         try:
             async with asyncio.timeout(self._timeout), self._places:
@@ -88,13 +88,13 @@ class ModelAsker:
             record.ended = loop.time()
             self._observe(record)
 
-    def _failed(self, record: Record, kind: str, message: str) -> CallError:
+    def _failed(self, record: RequestRecord, kind: str, message: str) -> CallError:
         """Return what went wrong, without a secret that may have been repeated."""
         message = shorten(redact(message, self._gateway.secrets))
         record.error, record.message = kind, message
         return CallError(message)
 
-    async def _answer(self, request: Request, record: Record, progress: Progress) -> ToolOutput:
+    async def _answer(self, request: Request, record: RequestRecord, progress: Progress) -> ToolOutput:
         model = GatewayModel(self._gateway, find(CLIENT), record)
         heard = AnswerCollector()
         loop = asyncio.get_running_loop()

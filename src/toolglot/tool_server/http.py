@@ -14,11 +14,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolglot.config.schema import Limits, ServerConfig
 from toolglot.errors import ApiError, ToolglotError, error_status
-from toolglot.server.guarded import guarded
-from toolglot.server.heads import Gates
-from toolglot.server.incoming import Receive, Scope, Send
-from toolglot.server.ingress import ClientGone, IngressError, headers_of, read_body
-from toolglot.server.run import address_of
+from toolglot.server.asgi_request import Receive, Scope, Send
+from toolglot.server.http_protocol import make_protocol
+from toolglot.server.request_body import BodyError, ClientGone, headers_of, read_body
+from toolglot.server.request_head import ConnectionLimits
+from toolglot.server.run import listener_url
 from toolglot.server.security import Guard
 from toolglot.tool_server.stdio import MAX_MESSAGE
 from toolglot.wire import json
@@ -56,7 +56,7 @@ class McpEndpoint:
             body = await read_body(scope, receive, self._limits) if scope["method"] == "POST" else None
         except ClientGone:
             return
-        except IngressError as refused:
+        except BodyError as refused:
             await _refuse(send, refused.error)
             return
         await self._sessions.handle_request(_plain(scope), _replayed(body, receive), send)
@@ -98,7 +98,7 @@ class _Uvicorn(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=guarded(Gates(connections=MAX_CONNECTIONS, health=frozenset())),
+                http=make_protocol(ConnectionLimits(connections=MAX_CONNECTIONS, health=frozenset())),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -133,7 +133,7 @@ async def serve_http(
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=MAX_MESSAGE, max_sessions=MAX_SESSIONS)
 
     def ready() -> None:
-        on_ready(f"{address_of(listener)}{PATH}")
+        on_ready(f"{listener_url(listener)}{PATH}")
 
     async with sessions.run():
         _outlive_signals()

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack
 from msgspec import Struct
 
 from toolglot.config.schema import LogConfig, ServerConfig
+from toolglot.gateway.gateway import Gateway
 from toolglot.server import logs
-from toolglot.server.gateway import Gateway
 from toolglot.server.request_log import RequestLog
 from toolglot.server.security import check_bind
-from toolglot.server.starting import Wishes, configured, start
+from toolglot.server.startup import StartOptions, load_options, start_gateway
 from toolglot.tool_server.ask_model import ModelAsker
 from toolglot.tool_server.http import listen, serve_http
 from toolglot.tool_server.server import make_server
@@ -30,7 +30,7 @@ class ToolServerOptions(Struct, frozen=True, kw_only=True):
     """The HTTP address; None serves standard input and output."""
     keys: tuple[str, ...] = ()
     """Keys that HTTP clients must present."""
-    asks: Wishes | None = None
+    asks: StartOptions | None = None
     """The gateway whose models may be asked, if any."""
     ask_timeout: float = 300.0
 
@@ -65,12 +65,12 @@ async def _run(options: ToolServerOptions, environ: Mapping[str, str], on_ready:
             await serve_http(tools, listener, server, on_ready)
 
 
-async def _gateway(wishes: Wishes, environ: Mapping[str, str], open_things: AsyncExitStack) -> Gateway:
+async def _gateway(options: StartOptions, environ: Mapping[str, str], open_things: AsyncExitStack) -> Gateway:
     """Return the gateway that `toolglot serve` would run here, without listening."""
-    config, _, _ = configured(wishes, environ)
+    config, _, _ = load_options(options, environ)
     transport = HttpTransport(config.limits.upstream_connections, environ)
     open_things.push_async_callback(transport.close)
-    return (await start(wishes, environ, transport)).gateway
+    return (await start_gateway(options, environ, transport)).gateway
 
 
 def _listener(options: ToolServerOptions) -> tuple[socket.socket | None, ServerConfig]:

@@ -11,15 +11,15 @@ from toolglot.config.addresses import address_problem, leads_to
 from toolglot.config.assemble import assemble
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, RecordConfig, UpstreamConfig
-from toolglot.server.gateway import Gateway
-from toolglot.server.starting import Start, Wishes, build, configured, start
+from toolglot.gateway.gateway import Gateway
+from toolglot.server.startup import StartedGateway, StartOptions, build_gateway, load_options, start_gateway
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.replay.transport import ReplayTransport
 
 
 def built(config: UpstreamConfig, name: str = "recorded", before: Gateway | None = None) -> Gateway:
     whole = Config(upstreams={name: config}, discover=False, record=RecordConfig(redact=("canary-[0-9]+",)))
-    return build(assemble(whole, {}).config, HttpTransport(environment={}), before=before)
+    return build_gateway(assemble(whole, {}).config, HttpTransport(environment={}), before=before)
 
 
 @pytest.mark.parametrize("url", ["replay:./recordings", "replay:/var/with spaces", "replay:~/r", "replay:one.jsonl"])
@@ -34,22 +34,22 @@ def test_replay_without_a_place_is_none(url: str) -> None:
 
 
 def test_the_command_line_takes_it_with_its_speed() -> None:
-    wishes = Wishes(upstreams=("openai_chat=replay:./a folder",), replay_speed="real")
-    config, _, _ = configured(wishes, {})
+    start_options = StartOptions(upstreams=("openai_chat=replay:./a folder",), replay_speed="real")
+    config, _, _ = load_options(start_options, {})
     upstream = config.upstreams["openai_chat"]
     assert (upstream.base_url, upstream.replay_speed) == ("replay:./a folder", "real")
     with pytest.raises(ConfigError, match="folder"):
-        configured(Wishes(upstreams=("openai_chat=replay:",)), {})
+        load_options(StartOptions(upstreams=("openai_chat=replay:",)), {})
 
 
 def test_a_file_takes_it_with_its_speed(tmp_path: Path) -> None:
     file = tmp_path / "toolglot.toml"
     file.write_text('[upstreams.r]\nbase_url = "replay:x"\ndialect = "gemini"\nreplay_speed = "real"\n')
-    config, _, _ = configured(Wishes(file=file), {})
+    config, _, _ = load_options(StartOptions(file=file), {})
     assert config.upstreams["r"].replay_speed == "real"
     file.write_text('[upstreams.r]\nbase_url = "replay:x"\ndialect = "gemini"\nreplay_speed = "fast"\n')
     with pytest.raises(ConfigError, match="replay_speed"):
-        configured(Wishes(file=file), {})
+        load_options(StartOptions(file=file), {})
 
 
 def test_nobody_waits_between_tries_unless_the_speed_is_real() -> None:
@@ -78,9 +78,9 @@ def test_a_reload_goes_on_where_it_was() -> None:
 
 
 def test_recordings_that_are_not_there_are_refused_at_the_start(tmp_path: Path) -> None:
-    async def begin(place: Path) -> Start:
-        wishes = Wishes(upstreams=(f"openai_chat=replay:{place}",), discover=False)
-        return await start(wishes, {}, HttpTransport(environment={}))
+    async def begin(place: Path) -> StartedGateway:
+        start_options = StartOptions(upstreams=(f"openai_chat=replay:{place}",), discover=False)
+        return await start_gateway(start_options, {}, HttpTransport(environment={}))
 
     with pytest.raises(ConfigError, match="nothere, and there is no such file or folder"):
         asyncio.run(begin(tmp_path / "nothere"))

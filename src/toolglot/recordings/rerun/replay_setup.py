@@ -16,6 +16,9 @@ from toolglot.config.assemble import assemble, make_router
 from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.dialects import STORED
+from toolglot.gateway.features.mcp_approvals import PendingApprovals
+from toolglot.gateway.features.responses_history import UNSTORED_REASON
+from toolglot.gateway.gateway import Gateway
 from toolglot.passes.digest import digest
 from toolglot.recordings.answer_label import first_start, recorded_start
 from toolglot.recordings.comparison import RerunOutcome, SentRequest
@@ -26,12 +29,9 @@ from toolglot.recordings.redact import split_address
 from toolglot.recordings.rerun.recorded_store import RecordedStore
 from toolglot.recordings.rerun.servers import RecordedHost, available_servers, mcp_config
 from toolglot.server.app import App
-from toolglot.server.approvals import PendingApprovals
-from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
-from toolglot.server.responses_state import UNSTORED
-from toolglot.server.service import Receipts, Service
-from toolglot.server.starting import build
+from toolglot.server.service import RecentReceipts, Service
+from toolglot.server.startup import build_gateway
 from toolglot.upstream.replay.reply import RecordedReply
 from toolglot.upstream.replay.transport import replay_attempt
 from toolglot.upstream.transport import TransportError, UpstreamCall
@@ -132,7 +132,7 @@ async def replay_question(recording: Recording, question: ReplayQuestion, settin
     store = RecordedStore(recording) if _had_store(recording) else None
     service = Service(
         gateway=_make_gateway(tape, settings),
-        receipts=Receipts(),
+        receipts=RecentReceipts(),
         metrics=Metrics(),
         store=store,
         host=RecordedHost(recording, left.set) if recording.at_hand is not None else None,
@@ -168,7 +168,7 @@ def _had_store(recording: Recording) -> bool:
         return True
     if recording.head.client == STORED and recorded_start(recording) is None:
         # No answer would show it: the receipt says if nothing is stored.
-        return not any(line.get("why") == UNSTORED for line in recording.receipt)
+        return not any(line.get("why") == UNSTORED_REASON for line in recording.receipt)
     return recording.at_hand is not None and recording.at_hand.keeps
 
 
@@ -209,7 +209,7 @@ def _make_gateway(tape: _RecordedAnswers, settings: ReplaySettings) -> Gateway:
         mcp=mcp_config(recording, settings.rounds),
     )
     config = assemble(config, {}).config
-    made = build(config, UnusedTransport())
+    made = build_gateway(config, UnusedTransport())
     behind = {
         name: replace(
             upstream, transport=RecordedUpstream(tape, name, upstream.dialect), **_recorded_fields(recording, name)

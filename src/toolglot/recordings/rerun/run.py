@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from toolglot.dialects import DIALECTS, STORED, find
 from toolglot.errors import DecodeError, LossError, RefusedError, ToolglotError, UnknownDialectError
+from toolglot.gateway.features.responses_history import expand
 from toolglot.recordings.comparison import Comparison, RerunOutcome, compare_rerun
 from toolglot.recordings.read import Recording
 from toolglot.recordings.recorded_settings import missing_content
 from toolglot.recordings.rerun.recorded_store import RecordedStore
 from toolglot.recordings.rerun.replay_setup import ReplayQuestion, ReplaySettings, call_rounds, replay_question
 from toolglot.recordings.summaries import decode_request
-from toolglot.server.responses_state import expand
 from toolglot.textcalls import FORMATS
 from toolglot.translate import Exchange
 from toolglot.upstream.replay.matching import request_document

@@ -18,7 +18,7 @@ from toolglot.config.worker_checks import store_problem
 from toolglot.server import logs
 from toolglot.server import run as server
 from toolglot.server.security import UnsafeServerError
-from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.server.startup import StartedGateway, StartOptions, load_options, start_gateway
 from toolglot.server.workers.supervisor import WRONG_STATUS, WorkerSupervisor
 from toolglot.server.workers.worker_slot import WorkerSlot
 from toolglot.upstream.discovery import Discovery, probe_local
@@ -30,36 +30,38 @@ log = logging.getLogger("toolglot.server")
 class WorkerPlan(Struct, frozen=True):
     """What new workers are started with."""
 
-    start: Start
+    start: StartedGateway
     local: Discovery | None
 
 
 def supervise(
     config: Config,
-    wishes: Wishes,
+    options: StartOptions,
     environ: Mapping[str, str],
     log_format: str | None,
     quiet: bool,
-    on_ready: Callable[[str, Start], None],
+    on_ready: Callable[[str, StartedGateway], None],
 ) -> None:
     """Serve with the workers of this configuration until a signal ends it."""
     workers = config.server.workers
     _refuse_unshareable(config, workers)
-    WorkerParent(replace(wishes, shares=workers), environ, log_format, quiet).run(listen(config, workers), on_ready)
+    WorkerParent(replace(options, shares=workers), environ, log_format, quiet).run(listen(config, workers), on_ready)
 
 
 class WorkerParent:
-    def __init__(self, wishes: Wishes, environ: Mapping[str, str], log_format: str | None, quiet: bool) -> None:
-        self._wishes = wishes
+    def __init__(self, options: StartOptions, environ: Mapping[str, str], log_format: str | None, quiet: bool) -> None:
+        self._options = options
         self._environ = environ
         self._log_format = log_format
         self._quiet = quiet
 
-    def run(self, listeners: list[socket.socket], on_ready: Callable[[str, Start], None]) -> None:
-        url, self._port = server.address_of(listeners[0]), listeners[0].getsockname()[1]
+    def run(self, listeners: list[socket.socket], on_ready: Callable[[str, StartedGateway], None]) -> None:
+        url, self._port = server.listener_url(listeners[0]), listeners[0].getsockname()[1]
         plan = self._plan = asyncio.run(self._dry_run())
         config = plan.start.gateway.config
-        logs.set_up(server.log_config(config.log, self._log_format, self._quiet), lambda: plan.start.gateway.secrets)
+        logs.set_up(
+            server.merge_log_config(config.log, self._log_format, self._quiet), lambda: plan.start.gateway.secrets
+        )
         supervisor = WorkerSupervisor(
             listeners,
             self._run_worker,
@@ -77,22 +79,22 @@ class WorkerParent:
     async def _dry_run(self) -> WorkerPlan:
         """Do what each worker will do, except discovery: problems are reported before there are workers, and all of
         them find the same local servers."""
-        config, _, _ = configured(self._wishes, self._environ)
+        config, _, _ = load_options(self._options, self._environ)
         local = await probe_local(self._environ, own_port=self._port) if config.discover else None
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
         try:
-            begun = await start(self._wishes, self._environ, transport, own_port=self._port, local=local)
+            started = await start_gateway(self._options, self._environ, transport, own_port=self._port, local=local)
         finally:
             await transport.close()
-        server.event_loop()  # loaded here, for the workers to share
-        return WorkerPlan(begun, local)
+        server.find_loop_factory()  # loaded here, for the workers to share
+        return WorkerPlan(started, local)
 
     def _prepare(self) -> bool:
         """Read everything again for new workers; False if it is invalid."""
         before = self._plan.start.gateway.config
         try:
             plan = asyncio.run(self._dry_run())
-            _refuse_unshareable(plan.start.gateway.config, self._wishes.shares)
+            _refuse_unshareable(plan.start.gateway.config, self._options.shares)
         except (ConfigError, UnsafeServerError) as error:
             log.error("the configuration is wrong, and the workers stay as they are:\n%s", error)
             return False
@@ -108,9 +110,9 @@ class WorkerParent:
 
     def _run_worker(self, listener: socket.socket, line: socket.socket) -> int:
         """Runs in a separate process."""
-        seat = WorkerSlot(listener, line, self._plan.local)
+        slot = WorkerSlot(listener, line, self._plan.local)
         try:
-            server.run(self._wishes, self._environ, log_format=self._log_format, quiet=self._quiet, seat=seat)
+            server.run(self._options, self._environ, log_format=self._log_format, quiet=self._quiet, slot=slot)
         except (ConfigError, UnsafeServerError) as error:
             log.error("the configuration is wrong:\n%s", error)
             return WRONG_STATUS
@@ -121,12 +123,12 @@ def listen(config: Config, workers: int) -> list[socket.socket]:
     """Open a socket for each worker, all at one address. Linux distributes connections among them; other kernels do
     not, and there all workers share one socket."""
     if sys.platform != "linux":
-        return [server.listen(config)] * workers
+        return [server.open_listener(config)] * workers
     # If another process listens there with port sharing, we would join it: without this check, silently.
-    server.bound(config).close()
-    first = server.listen(config, shared=True)
+    server.bind_listener(config).close()
+    first = server.open_listener(config, shared=True)
     same = replace(config, server=replace(config.server, port=first.getsockname()[1]))
-    return [first, *(server.listen(same, shared=True) for _ in range(workers - 1))]
+    return [first, *(server.open_listener(same, shared=True) for _ in range(workers - 1))]
 
 
 def _refuse_unshareable(config: Config, workers: int) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from toolglot.config.schema import Limits
 from toolglot.server.metrics import Snapshot
-from toolglot.server.service import Dated, Service
+from toolglot.server.service import DatedReceipt, Service
 from toolglot.server.workers.ipc import (
     LENGTH_BYTES,
     AskOthers,
@@ -39,8 +39,8 @@ from toolglot.server.workers.ipc import (
 from toolglot.upstream.discovery import Discovery
 
 if TYPE_CHECKING:
-    from toolglot.server.guarded import GuardedProtocol
-    from toolglot.server.run import Server
+    from toolglot.server.http_protocol import HttpServerProtocol
+    from toolglot.server.run import GatewayServer
 
 log = logging.getLogger("toolglot.server")
 
@@ -55,7 +55,7 @@ _POLL_INTERVAL = 0.05
 """Seconds between two checks for remaining connections."""
 
 _snapshots = msgspec.msgpack.Decoder(Snapshot)
-_receipts = msgspec.msgpack.Decoder(list[Dated])
+_receipts = msgspec.msgpack.Decoder(list[DatedReceipt])
 _wanted_receipt = msgspec.msgpack.Decoder(tuple[str, str])
 _wanted_receipts = msgspec.msgpack.Decoder(tuple[str, int])
 _wanted_approval = msgspec.msgpack.Decoder(tuple[str, str])
@@ -75,7 +75,7 @@ class WorkerSlot:
         self.listener = listener
         self.local = local
         self._line = line
-        self._server: Server | None = None
+        self._server: GatewayServer | None = None
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[list[bytes]]] = {}
         self._told = asyncio.Event()
@@ -98,14 +98,14 @@ class WorkerSlot:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    async def ready(self, server: Server) -> bool:
+    async def ready(self, server: GatewayServer) -> bool:
         """Wait until this worker may serve; False if it must not any more."""
         self._server = server
         self._send(WorkerReady())
         await self._told.wait()
         return not self._leaves
 
-    async def leave(self, server: Server, limits: Limits) -> float:
+    async def leave(self, server: GatewayServer, limits: Limits) -> float:
         """Begin to leave. Returns the seconds that running requests still have."""
         # A signal to this worker alone is not for the parent, which starts a successor.
         self._has_successor = self._has_successor or not self._leaves
@@ -117,11 +117,11 @@ class WorkerSlot:
         left = await self._drain_connections(server, limits.retire)
         return left if self._has_successor else limits.drain
 
-    async def _drain_connections(self, server: Server, seconds: float) -> float:
+    async def _drain_connections(self, server: GatewayServer, seconds: float) -> float:
         """Wait until all clients have left, the time is over, or all workers end. Returns the seconds left."""
         now = asyncio.get_running_loop().time
         end = now() + seconds
-        idle: dict[GuardedProtocol, float] = {}
+        idle: dict[HttpServerProtocol, float] = {}
         while _connections(server) and self._has_successor and not server.force_exit and now() < end:
             idle = {each: idle.get(each, now()) for each in _connections(server) if not _is_busy(each)}
             for connection, since in idle.items():
@@ -137,7 +137,7 @@ class WorkerSlot:
         found = await self._receipts("receipt", _encode((owner, request_id)))
         return next((told for _, told in found), None)
 
-    async def receipts(self, owner: str, count: int) -> list[Dated]:
+    async def receipts(self, owner: str, count: int) -> list[DatedReceipt]:
         return await self._receipts("receipts", _encode((owner, count)))
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
@@ -147,7 +147,7 @@ class WorkerSlot:
             return False
         return any(map(_taken.decode, bodies))
 
-    async def _receipts(self, subject: QuestionSubject, body: bytes) -> list[Dated]:
+    async def _receipts(self, subject: QuestionSubject, body: bytes) -> list[DatedReceipt]:
         try:
             bodies = await self._ask(subject, body)
         except TimeoutError:
@@ -202,24 +202,24 @@ class WorkerSlot:
         return _encode(_ANSWERS[question.subject](self._service, question.body))
 
 
-def _find_receipt(service: Service, body: bytes) -> list[Dated]:
+def _find_receipt(service: Service, body: bytes) -> list[DatedReceipt]:
     kept = service.receipts.find(*_wanted_receipt.decode(body))
     return [] if kept is None else [(0.0, kept)]
 
 
-_ANSWERS: dict[QuestionSubject, Callable[[Service, bytes], Snapshot | list[Dated] | bool]] = {
+_ANSWERS: dict[QuestionSubject, Callable[[Service, bytes], Snapshot | list[DatedReceipt] | bool]] = {
     "approval": lambda service, body: service.approvals.take(*_wanted_approval.decode(body)),
     "metrics": lambda service, body: service.snapshot(asyncio.get_running_loop().time()),
     "receipt": _find_receipt,
-    "receipts": lambda service, body: service.receipts.dated(*_wanted_receipts.decode(body)),
+    "receipts": lambda service, body: service.receipts.latest_dated(*_wanted_receipts.decode(body)),
 }
 
 
-def _connections(server: Server) -> set[GuardedProtocol]:
+def _connections(server: GatewayServer) -> set[HttpServerProtocol]:
     return server.server_state.connections  # type: ignore[return-value] # the server makes no other ones
 
 
-def _stop_accepting(server: Server) -> None:
+def _stop_accepting(server: GatewayServer) -> None:
     """Accept no connection, and at most one more request on existing ones. A client whose answer has begun does not
     know, and may send another request."""
     for each in server.servers:
@@ -232,5 +232,5 @@ def _stop_accepting(server: Server) -> None:
             cycle.keep_alive = False
 
 
-def _is_busy(connection: GuardedProtocol) -> bool:
+def _is_busy(connection: HttpServerProtocol) -> bool:
     return connection.receiving or (connection.cycle is not None and not connection.cycle.response_complete)

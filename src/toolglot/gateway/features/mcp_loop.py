@@ -1,0 +1,342 @@
+"""Answers with MCP tools that the gateway runs itself: a loop of rounds with the model, told to the client as one
+answer in its own words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+
+from toolglot.agent.host import McpHost
+from toolglot.agent.loop import LoopReporting, ToolLoop
+from toolglot.agent.reasoning_report import ReasoningReport
+from toolglot.agent.runner import CallOutcome, ToolRunner
+from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
+from toolglot.config.schema import McpConfig
+from toolglot.errors import ApiError, LossError, UpstreamError
+from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
+from toolglot.gateway.commands import Await, BeginStream, Flow, Steps, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
+from toolglot.gateway.features.mcp_rounds import McpRounds
+from toolglot.gateway.features.mcp_servers import (
+    RequestedServers,
+    attach_servers,
+    find_requested_servers,
+    why_unavailable,
+)
+from toolglot.gateway.features.reasoning_state import ReasoningState
+from toolglot.gateway.features.recorded_tools import ToolRecorder
+from toolglot.gateway.features.recording import record_store_reads
+from toolglot.gateway.flow import FlowContext, wait_for
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.gateway_model import GatewayModel
+from toolglot.gateway.received import ReceivedRequest, start_of_failure
+from toolglot.gateway.tool_mode import ToolModes
+from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
+from toolglot.missing_usage import characters_at_start, finish_with_usage, with_usage
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server.logs import printable
+from toolglot.server.service import Service
+from toolglot.tools.served import RestoredHistory, ServedCall, ServedForms
+from toolglot.translate import Exchange
+
+log = logging.getLogger("toolglot.server")
+
+
+async def start_mcp_answer(
+    service: Service,
+    gateway: Gateway,
+    received: ReceivedRequest,
+    context: FlowContext,
+    target: Target,
+    tool_modes: ToolModes,
+    replays: ConversationReplay,
+    states: ReasoningState,
+) -> McpAnswer | None:
+    """The answer to a request for which tools are run here; None where there are none.
+
+    Raises:
+        FailedError, DecodeError: it wants a server that is not there, or says so in a way that makes no sense.
+    """
+    record = context.record
+    requested = find_requested_servers(gateway, received, target, record.key)
+    if not requested.wanted or service.host is None:
+        return None
+    receipt = Receipt()
+    attached = await attach_servers(service.host, gateway.config.mcp, requested.wanted, receipt)
+    toolbox = _pack_toolbox(received, requested, attached, receipt)
+    model = GatewayModel(
+        gateway,
+        received.client,
+        record,
+        tool_modes=tool_modes,
+        replays=replays,
+        states=states,
+        received=received,
+        serves=toolbox.has,
+    )
+    store = record_store_reads(service.store, received.recording)
+    kept, approvals = McpRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
+    limits = gateway.config.mcp
+    return McpAnswer(
+        received, context, requested, attached, toolbox, model, service.host, limits, kept, approvals, receipt
+    )
+
+
+async def add_served_tools(
+    service: Service, gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
+) -> Request:
+    """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
+    requested = find_requested_servers(gateway, received, target, key)
+    if not requested.wanted or service.host is None:
+        return received.request
+    receipt = Receipt()
+    attached = await attach_servers(service.host, gateway.config.mcp, requested.wanted, receipt)
+    toolbox = _pack_toolbox(received, requested, attached, receipt)
+    return replace(requested.request, tools=(*requested.request.tools, *toolbox.tools))
+
+
+def _pack_toolbox(
+    received: ReceivedRequest, requested: RequestedServers, attached: Sequence[AttachedServer], receipt: Receipt
+) -> Toolbox:
+    taken = {tool.name for tool in requested.request.tools if isinstance(tool, Tool)}
+    return make_toolbox(attached, taken, receipt, can_ask=lambda each: _can_ask_approval(received.client.served, each))
+
+
+def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
+    """The client named the server itself, in words that have a question for it."""
+    return forms is not None and forms.approval is not None and attached.asked is not None
+
+
+class McpAnswer:
+    """Such an answer."""
+
+    def __init__(
+        self,
+        received: ReceivedRequest,
+        context: FlowContext,
+        requested: RequestedServers,
+        attached: Sequence[AttachedServer],
+        toolbox: Toolbox,
+        model: GatewayModel,
+        host: McpHost,
+        limits: McpConfig,
+        kept: McpRounds,
+        approvals: Approvals,
+        receipt: Receipt,
+    ) -> None:
+        self._received = received
+        self.context = context
+        self._request = requested.request
+        self._chosen = requested.chosen
+        self._attached = attached
+        self._toolbox = toolbox
+        self._forms = forms = received.client.served
+        self._show = limits.show
+        self._model = model
+        self._rounds = kept
+        self._approvals = approvals
+        self._record = context.record
+        self._receipt = receipt
+        teller = ReasoningReport if forms is None else forms.teller
+        approval = None if forms is None else forms.approval
+        words = LoopReporting(
+            teller=teller if limits.show else None, approval=approval, on_approval_request=self._issue_approval
+        )
+        self._tool_recorder = None if received.recording is None else ToolRecorder(received.recording)
+        if self._tool_recorder is not None:
+            why_not = [why_unavailable(host, each.server) for each in attached]
+            self._tool_recorder.record_servers(attached, why_not, limits, keeps=kept.has_store)
+        runner = ToolRunner(host, limits, watch=self._tool_recorder, pace=host.pace.progress)
+        self._loop = ToolLoop(model, toolbox, limits, runner, words)
+        self._encoder = received.client.stream_encoder(received.request, receipt)
+        context.encode_fault = self._encode_error
+        keepalive = self._encoder.keepalive()  # the same before and after the answer has begun
+        context.encode_keepalive = lambda: keepalive
+        self._characters = 0
+        self._begun = False
+        self._cuts = received.can_cut and received.client.stream.broken == "cut"
+        self._is_cut = False
+        self._events = self._run_loop()
+        self.flow = self._answer_stream() if received.request.stream else self._answer_whole()
+
+    @property
+    def exchange(self) -> Exchange | None:
+        return self._model.exchange
+
+    def _answer_stream(self) -> Flow:
+        while (events := (yield from self._next_events())) is not None:
+            is_broken = self._cuts and self._model.is_broken
+            self._is_cut = is_broken and any(isinstance(event, Fault) for event in events)
+            data = b"".join([self._encode(event) for event in events if not self._is_left_out(event)])
+            if not self.context.begun:
+                self.context.begun = True
+                yield BeginStream(self._model.upstream_headers or {})
+            if data:
+                yield Write(data)
+        return StreamEnd(b"", self._is_cut)
+
+    def _next_events(self) -> Steps[Sequence[Event] | None]:
+        """The next events for the client; None at the end. No keep-alives are written while a retry waits."""
+        next_events = Await(partial(anext, self._events, None))
+        events: Sequence[Event] | None
+        events = yield from wait_for(self.context, next_events, is_quiet=lambda: self._model.is_waiting)
+        return events
+
+    def _encode(self, event: Event) -> bytes:
+        match event:
+            case Delta(text=text):
+                self._characters += len(text)
+            case Open(block=block):
+                self._characters += characters_at_start(block)
+            case Finish():
+                event = finish_with_usage(event, self._characters, self._request, self._received.client, self._receipt)
+            case Start():
+                self._begun = True
+            case Fault():
+                return self._encode_failure(self._hide_secrets(event))
+            case _:
+                pass
+        return self._encoder.feed(event)
+
+    def _is_left_out(self, event: Event) -> bool:
+        return self._is_cut and (isinstance(event, Fault) or (isinstance(event, Close) and not event.complete))
+
+    def _answer_whole(self) -> Flow:
+        accumulator, received = Fold(), self._received
+        while (events := (yield from self._next_events())) is not None:
+            for event in events:
+                accumulator.add(self._hide_secrets(event))
+        if accumulator.fault is not None:
+            raise UpstreamError(accumulator.fault)
+        response = with_usage(accumulator.response(), received.request, received.client, self._receipt)
+        written = received.client.encode_response(response, received.request, self._receipt)
+        if received.strict and self._receipt.losses:
+            raise LossError(self._receipt)
+        return WholeAnswer(written, self._model.upstream_headers or {})
+
+    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        if self._model.exchange is not None and upstream_headers is not None:
+            self._model.exchange.receipt.add(self._receipt)
+        return self._model.client_headers(upstream_headers)
+
+    def _encode_error(self, context: FlowContext, error: ApiError) -> bytes:
+        return self._encode_failure(Fault(error))
+
+    def _encode_failure(self, fault: Event) -> bytes:
+        """The error, behind the beginning of an answer where the client needs one and has none yet."""
+        start = b""
+        if not self._begun and self._received.client.stream.early_failures:
+            self._begun = True
+            start = self._encoder.feed(start_of_failure(self._received, self._record, self.exchange))
+        return start + self._encoder.feed(fault)
+
+    async def close(self) -> None:
+        await self._events.aclose()
+
+    def note(self) -> None:
+        self._record.usage = self._loop.usage
+        for call in self._loop.left_out:
+            self._receipt.note("mcp", f"call to {call.name} not run", "the answer ended before its turn")
+        if self._model.exchange is not None:
+            self._model.exchange.receipt.add(self._receipt)
+
+    async def _run_loop(self) -> AsyncGenerator[Sequence[Event], None]:
+        restored = await self._restore_history()
+        first = self._list_tools(restored)
+        told = 0
+        approved, unapproved = await self._redeem_approvals(restored.approved)
+        async with aclosing(self._loop.run(restored.request, approved, first, unapproved)) as answer:
+            async for events in answer:
+                for outcome in self._loop.outcomes[told:]:
+                    self._report_call(outcome)
+                told = len(self._loop.outcomes)
+                for event in events:
+                    if isinstance(event, Finish):
+                        self._record.stop = event.stop.reason
+                        await self._store_rounds()  # before the client can go on from it
+                yield events
+
+    async def _issue_approval(self, call: ServedCall, question: Block) -> None:
+        request_id = question.value.get("id") if isinstance(question, Opaque) else ""
+        await self._approvals.issue(self._fingerprint(call, str(request_id)))
+
+    async def _redeem_approvals(self, calls: Sequence[ServedCall]) -> tuple[list[ServedCall], list[ServedCall]]:
+        """The calls that the client has approved, and those for which it only says so."""
+        valid: list[ServedCall] = []
+        others: list[ServedCall] = []
+        for call in calls:
+            if await self._approvals.redeem(self._fingerprint(call, call.approval or "")):
+                valid.append(call)
+                continue
+            others.append(call)
+            why = "no open request of this gateway to this key has its id, tool and arguments; the call was not run"
+            self._receipt.note(f"mcp.{call.server}", f"approval of {call.name}", why)
+        return valid, others
+
+    def _fingerprint(self, call: ServedCall, request_id: str) -> str:
+        """A label is the client's own word: the server that it stands for counts."""
+        servers = {each.label: each.server for each in self._attached}
+        return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
+
+    async def _restore_history(self) -> RestoredHistory:
+        """The request as the model is asked: with what the client has not seen, or has seen in its own words."""
+        request = await self._rounds.restore(self._request)
+        restored = RestoredHistory(request=request)
+        if self._forms is not None:
+            restored = self._forms.restored(request, self._toolbox.offered_name)
+            if request is not self._request:  # what is kept does not have what the client was told beside it
+                listed = self._forms.restored(self._request, self._toolbox.offered_name).listed
+                restored = replace(restored, listed=listed)
+        return replace(restored, request=self._with_choice(restored.request))
+
+    def _with_choice(self, request: Request) -> Request:
+        """The request's choice with the served tools that it names, in the model's words."""
+        if not self._chosen:
+            return request
+        choice = request.tool_choice or ToolChoice(mode="required")
+        names = [
+            each.name
+            for label, tool in self._chosen
+            for each in self._toolbox.offered
+            if each.label == label and tool in (None, each.tool.name)
+        ]
+        return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
+
+    def _list_tools(self, restored: RestoredHistory) -> list[Block]:
+        """The servers' tools, for clients that named the servers and have not been told yet."""
+        if self._forms is None or not self._show:
+            return []
+        blocks: list[Block] = []
+        for each in self._attached:
+            if each.asked is not None and each.label not in restored.listed:
+                tools = [offered.tool.tool for offered in self._toolbox.offered if offered.label == each.label]
+                if (block := self._forms.listed(each.label, tools)) is not None:
+                    blocks.append(block)
+        return blocks
+
+    def _report_call(self, outcome: CallOutcome) -> None:
+        """What was run is in the receipt, the log and the metrics; of what it said there is nothing there."""
+        tool, label = outcome.served.offered.tool, outcome.served.offered.label
+        how = "was not run" if not outcome.ran else "failed" if outcome.result.is_error else "ran"
+        self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")
+        if outcome.ran:
+            self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
+        if self._tool_recorder is not None:
+            self._tool_recorder.record_call(outcome)
+        words = (self._record.id, printable(tool.name[:100]), tool.server, how, outcome.seconds)
+        log.info("request %s: the tool %s of %s %s, %.3f s", *words)
+
+    async def _store_rounds(self) -> None:
+        if not self._loop.rounds or self._loop.asks:
+            return
+        if not await self._rounds.store(self._request.messages, self._loop.seen, self._loop.rounds):
+            why = "there is no store to keep them in: in the next turn the model knows what the client sends back"
+            self._receipt.note("mcp", "calls and results", why)
+
+    def _hide_secrets(self, event: Event) -> Event:
+        exchange = self._model.exchange
+        return Fault(exchange.hide(event.error)) if isinstance(event, Fault) and exchange is not None else event

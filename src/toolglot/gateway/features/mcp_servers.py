@@ -1,0 +1,182 @@
+"""Which MCP servers are at hand for a request: those of the model's alias, of a header, and those that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from toolglot.agent.host import McpHost
+from toolglot.agent.toolbox import AttachedServer
+from toolglot.config.schema import McpConfig
+from toolglot.errors import ApiError
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.received import ReceivedRequest
+from toolglot.ir import Request, replace
+from toolglot.receipt import Loss, Receipt
+from toolglot.routing import Target
+from toolglot.server.headers import MCP_SERVERS
+from toolglot.tools.served import AskedServer, ServedRequest
+
+HEADER = MCP_SERVERS
+
+
+class RequestedServer(Struct, frozen=True, kw_only=True):
+    """A server that a request wants, by the client's name of it and ours."""
+
+    label: str
+    server: str
+    asked: AskedServer | None = None
+
+
+class RequestedServers(Struct, frozen=True, kw_only=True):
+    """The servers that a request wants, and the request without naming them. `chosen` is what its choice of tools says
+    of them."""
+
+    request: Request
+    wanted: tuple[RequestedServer, ...] = ()
+    chosen: tuple[tuple[str, str | None], ...] = ()
+
+
+def find_requested_servers(
+    gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
+) -> RequestedServers:
+    """What the request wants. Servers are only ever those of the configuration that this key may use: one that the
+    request names is known by its address.
+
+    Raises:
+        FailedError: it wants a server that is not there.
+        DecodeError: it names one in a way that makes no sense.
+    """
+    config = filter_servers(gateway.config.mcp, key)
+    alias = [name for name in target.mcp if name in config.servers]
+    wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_read_header(config, received))]
+    is_its_own = gateway.upstreams[target.upstream].dialect.name == received.client.name
+    named = _read_named_servers(received, is_its_own=is_its_own and not config.servers)
+    found = [(each, _find_by_address(config, each)) for each in named.servers]
+    if is_its_own and all(server is None for _, server in found):
+        # An upstream of the client's own dialect may know servers that we do not: then they are left to it.
+        return RequestedServers(request=received.request, wanted=tuple(_deduplicate(wanted)))
+    wanted += [_resolve_named(config, each, server) for each, server in found]
+    return RequestedServers(request=named.request, wanted=tuple(_deduplicate(wanted)), chosen=named.chosen)
+
+
+def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
+    """The configuration as the owner of this key sees it: without servers that it may not use."""
+    if not any(server.keys for server in config.servers.values()):
+        return config
+    servers = {name: server for name, server in config.servers.items() if not server.keys or key in server.keys}
+    return replace(config, servers=servers)
+
+
+def note_withheld_servers(config: McpConfig, target: Target, key: str | None) -> tuple[Loss, ...]:
+    """What the receipt says of servers that the model's alias has and this key may not use."""
+    servers = filter_servers(config, key).servers
+    why = "this key may not use it"
+    return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
+
+
+def _read_named_servers(received: ReceivedRequest, *, is_its_own: bool) -> ServedRequest:
+    """The servers that the request names, in an API that has words for it and no upstream that understands them."""
+    forms = received.client.served
+    return ServedRequest(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
+
+
+def _read_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
+    names = [name for part in received.headers.get(HEADER, "").split(",") if (name := part.strip())]
+    for name in names:
+        if name not in config.servers or not config.servers[name].by_header:
+            raise FailedError(
+                _unknown_server_error(config, f"The header {HEADER} names the MCP server {name[:100]!r}", HEADER)
+            )
+    return names
+
+
+def _find_by_address(config: McpConfig, asked: AskedServer) -> str | None:
+    """Our name of a server that a request names by its address, if clients may attach it themselves."""
+    if asked.url is None:
+        return None
+    where = _split_address(asked.url)
+    return next(
+        (
+            name
+            for name, server in config.servers.items()
+            if server.by_header and server.url and _split_address(server.url) == where
+        ),
+        None,
+    )
+
+
+def _resolve_named(config: McpConfig, asked: AskedServer, server: str | None) -> RequestedServer:
+    if server is None:
+        # Not as the client wrote it: there may be a credential in it.
+        scheme, host, *_ = _split_address(asked.url or "")
+        address = f"{scheme}://{host}"[:200] if scheme else "without an address"
+        named = f"{asked.where} names the MCP server {asked.label[:100]!r} ({address})"
+        raise FailedError(_unknown_server_error(config, named, asked.where))
+    return RequestedServer(label=asked.label, server=server, asked=asked)
+
+
+def _unknown_server_error(config: McpConfig, what: str, where: str) -> ApiError:
+    by = "of that name" if where == HEADER else "at that address"
+    known = [name for name, server in config.servers.items() if server.by_header]
+    there = f"it has {', '.join(known)}" if known else "it has none"
+    message = f"{what}: this gateway's configuration has none {by} that clients may attach; {there}"
+    return ApiError(kind="bad_request", code="unknown_mcp_server", message=message, param=where)
+
+
+def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())
+    except ValueError:
+        return ("", url, None, "", "")
+    return parts.scheme.lower(), (parts.hostname or "").lower(), port, parts.path.rstrip("/"), parts.query
+
+
+def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
+    """Each server once; what a request says of one counts more than an alias that has it anyway.
+
+    Raises:
+        FailedError: the request calls a server by the name of another one, whose tools would be mistaken for its.
+    """
+    labels: dict[str, str] = {}
+    for each in {each.server: each for each in wanted}.values():
+        if labels.setdefault(each.label, each.server) != each.server:
+            message = (
+                f"There are two MCP servers with the name {each.label[:100]!r}: call the one of this request otherwise"
+            )
+            where = each.asked.where if each.asked is not None else HEADER
+            raise FailedError(ApiError(kind="bad_request", message=message, param=where))
+        yield each
+
+
+def why_unavailable(host: McpHost, server: str) -> str | None:
+    """Why a server is not there at the moment."""
+    try:
+        state = host.state(server)
+    except KeyError:  # the configuration was loaded again
+        return "it is not configured any more"
+    return None if state.state == "ready" else state.why or state.state
+
+
+async def attach_servers(
+    host: McpHost, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt
+) -> list[AttachedServer]:
+    """The servers with their tools of this moment. What is not available is told in the receipt."""
+    await host.ready([each.server for each in wanted])
+    attached: list[AttachedServer] = []
+    for each in wanted:
+        if (why := why_unavailable(host, each.server)) is not None:
+            receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {why}")
+        if each.asked is not None and each.asked.credentials:
+            why = "a server is reached with the credentials of the gateway's own configuration"
+            receipt.loss(each.asked.where, "credentials", why)
+        tools = host.tools(each.server)
+        settings = config.servers[each.server]
+        attached.append(
+            AttachedServer(label=each.label, server=each.server, config=settings, tools=tools, asked=each.asked)
+        )
+    return attached

@@ -1,0 +1,53 @@
+"""What one configuration makes: routes, upstreams and their breakers. A reload makes a new one and swaps it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from toolglot.config.schema import Config
+from toolglot.config.secrets import header_secrets, mcp_secrets
+from toolglot.gateway.model_catalog import ModelCatalog
+from toolglot.gateway.prefix_reuse import PrefixReuse
+from toolglot.gateway.recent_prefixes import RecentPrefixes
+from toolglot.routing import Router
+from toolglot.server.security import Guard
+from toolglot.upstream.breaker import Breaker
+from toolglot.upstream.exchange import KnownExchangeSettings
+from toolglot.upstream.upstream import Upstream
+
+
+class Gateway:
+    """`before` is the gateway whose place this one takes: what it learnt of its upstreams stays known."""
+
+    def __init__(
+        self, config: Config, upstreams: Mapping[str, Upstream], router: Router, before: Gateway | None = None
+    ) -> None:
+        self.config = config
+        self.upstreams = upstreams
+        self.router = router
+        self.guard = Guard(config.server)
+        self.catalog = ModelCatalog(upstreams, router)
+        self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
+        self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
+        self.exchanges = KnownExchangeSettings()
+        self._breakers = {name: _make_breaker(upstream, before) for name, upstream in upstreams.items()}
+
+    def breaker(self, upstream: Upstream) -> Breaker:
+        return self._breakers[upstream.name]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no log may say."""
+        of_upstreams: list[Iterable[str]] = [
+            (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
+        ]
+        of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
+        of_upstreams.append(mcp_secrets(self.config))
+        return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
+
+
+def _make_breaker(upstream: Upstream, before: Gateway | None) -> Breaker:
+    known = before.upstreams.get(upstream.name) if before is not None else None
+    if before is None or known is None or (known.base_url, known.breaker) != (upstream.base_url, upstream.breaker):
+        return Breaker(upstream.breaker.failures, upstream.breaker.rest)
+    return before.breaker(known)

@@ -1,0 +1,160 @@
+"""A configured model, for whoever in this process wants its answers as events: the loop that runs tools, a chat."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+from toolglot.dialect import Dialect
+from toolglot.errors import ApiError
+from toolglot.events import Event, unfold
+from toolglot.gateway.commands import BeginStream, StreamEnd
+from toolglot.gateway.context import new_context
+from toolglot.gateway.driver import FlowDriver
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.conversation_replay import ConversationReplay
+from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
+from toolglot.gateway.flow import FlowContext, answer
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.received import ReceivedRequest
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.gateway.targets import RequestTargets
+from toolglot.gateway.tool_mode import ToolModes
+from toolglot.ir import Request, replace
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server import headers
+from toolglot.streaming import StreamTranslation
+from toolglot.translate import Exchange
+
+
+class EventCollector:
+    """Stands where a client's encoder would, and keeps the events. It answers each with a byte, so that whoever waits
+    for the first bytes of an answer learns that there is something."""
+
+    text_around = None
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def feed(self, event: Event) -> bytes:
+        self._events.append(event)
+        return b"."
+
+    def keepalive(self) -> bytes:
+        return b""
+
+    def take(self) -> Sequence[Event]:
+        taken, self._events = self._events, []
+        return taken
+
+
+class GatewayModel:
+    """Answers requests one after the other, with the retries, the mending and the fallbacks that every client gets.
+
+    `serves` knows the tools that are run here: a broken call to one of them is marked, and does not end the answer.
+
+    A conversation stays with the upstream that has answered before, and falls back only if that fails.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        client: Dialect,
+        record: RequestRecord,
+        *,
+        tool_modes: ToolModes | None = None,
+        replays: ConversationReplay | None = None,
+        states: ReasoningState | None = None,
+        received: ReceivedRequest | None = None,
+        serves: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._record = record
+        self._tool_modes = tool_modes
+        self._replays = replays
+        self._states = states
+        received = received or ReceivedRequest(client=client, request=Request(model=""), body=b"")
+        self._received = replace(received, serves=serves)
+        self._remaining: tuple[Target, ...] = ()
+        self._driver: FlowDriver | None = None
+        self._targets: RequestTargets | None = None
+        self._context: FlowContext | None = None
+        self.upstream_headers: Mapping[str, str] | None = None
+        """Those of the last answer that has begun."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """No upstream is at work: the time until the next attempt is running."""
+        return self._driver is not None and self._driver.is_backing_off
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The last exchange, also of an answer that failed."""
+        return None if self._context is None else self._context.exchange
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt() if self.exchange is None else self.exchange.receipt
+
+    @property
+    def is_broken(self) -> bool:
+        """The upstream broke off in the middle of the last answer."""
+        stream = None if self._context is None else self._context.stream
+        return isinstance(stream, StreamTranslation) and stream.broken
+
+    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        """The headers of the last answer; those of its receipt alone while no upstream has answered."""
+        if self._targets is None or self._context is None:
+            return headers.describe_receipt(Receipt())
+        return self._targets.client_headers(self._context, upstream_headers)
+
+    async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
+        """One answer in the client's words, as it comes. Raises `FailedError` where no target answers, and what
+        `Exchange.request_of` raises."""
+        heard: list[EventCollector] = []
+
+        def encoder() -> EventCollector:
+            heard.append(EventCollector())
+            return heard[-1]
+
+        # The receipt is about all rounds: what was lost in one before is in that of the next.
+        lines = (*self._received.lines, *self.receipt)
+        # A stream that breaks off is told as an event too: whoever gets the events knows what the client is told.
+        received = replace(self._received, request=request, encoder=encoder, lines=lines, can_cut=False)
+        self._record.rounds += bool(self._remaining)
+        routed = self._remaining or self._gateway.router.resolve(request.model)
+        context = new_context(self._record, is_streaming=request.stream)
+        targets = RequestTargets.of(self._gateway, received, self._tool_modes, self._replays, self._states)
+        flow = answer(context, targets.build(routed))
+        if self._states is not None:
+            flow = with_reasoning_state(flow, context, self._states)
+        self._targets, self._context = targets, context
+        self._driver = driver = FlowDriver(flow, context)
+        try:
+            while (command := await driver.next_command()) is not None:
+                if type(command) is BeginStream:
+                    self._begin(routed, command.upstream_headers)
+                elif events := heard[-1].take():
+                    yield events
+            result = driver.result
+            if isinstance(result, ApiError):
+                raise FailedError(result, context.exchange)
+            if not isinstance(result, StreamEnd):
+                assert result is not None
+                assert context.exchange is not None
+                assert context.exchange.restored is not None
+                self._begin(routed, result.upstream_headers)
+                yield tuple(unfold(context.exchange.restored))
+                return
+            if result.upstream_headers is not None:
+                self._begin(routed, result.upstream_headers)
+            if events := heard[-1].take():
+                yield events
+            await driver.drain()
+        finally:
+            driver.close()
+            targets.close()
+
+    def _begin(self, routed: tuple[Target, ...], upstream_headers: Mapping[str, str] | None) -> None:
+        self.upstream_headers = upstream_headers
+        self._remaining = routed[self._record.fallbacks :]

@@ -1,0 +1,105 @@
+"""The models that clients can ask for: those that the configuration names, and those that upstreams list themselves.
+
+An upstream whose configuration names its models is not asked. The others are, when a client wants the list and not
+before; what they say is remembered for a while. An upstream that does not answer soon has no list this time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from toolglot.errors import DecodeError
+from toolglot.ir import replace
+from toolglot.models import ModelInfo
+from toolglot.routing import DEMO, Router
+from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
+from toolglot.upstream.transport import Timeouts, TransportError
+from toolglot.upstream.upstream import Upstream
+
+UPSTREAM_TIMEOUT = 5.0
+"""Seconds that an upstream has for its list."""
+LIST_LIFETIME = 300.0
+"""Seconds for which a list is good; one that could not be had is asked for again after `RETRY`."""
+RETRY_SECONDS = 30.0
+
+
+class ModelCatalog:
+    def __init__(self, upstreams: Mapping[str, Upstream], router: Router) -> None:
+        self._upstreams = [upstream for upstream in upstreams.values() if not upstream.models and upstream.name != DEMO]
+        self._router = router
+        self._lists: dict[str, tuple[float, list[ModelInfo]]] = {}
+        self._locks = {upstream.name: asyncio.Lock() for upstream in self._upstreams}
+
+    async def models(self) -> list[ModelInfo]:
+        """Every model by a name that reaches it: the configured ones first."""
+        found = {name: self._configured(name) for name in self._router.names()}
+        lists = await asyncio.gather(*(self._list(upstream) for upstream in self._upstreams))
+        for upstream, models in zip(self._upstreams, lists, strict=True):
+            for model in models:
+                name = self._name(upstream, model.name)
+                found.setdefault(name, replace(model, name=name, owner=upstream.name))
+        return list(found.values())
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of one model without asking anybody. Raises `UnknownModelError`."""
+        known, target = self._configured(name), self._router.resolve(name)[0]
+        _, models = self._lists.get(target.upstream, (0.0, []))
+        told = next((model for model in models if model.name == target.model), None)
+        if told is None:
+            return known
+        return replace(
+            told,
+            name=name,
+            owner=known.owner,
+            context_window=known.context_window or told.context_window,
+            max_output_tokens=known.max_output_tokens or told.max_output_tokens,
+            inputs=known.inputs or told.inputs,
+            thinking=told.thinking if known.thinking is None else known.thinking,
+        )
+
+    def _configured(self, name: str) -> ModelInfo:
+        """What a model reads and whether it reasons is told where the configuration says so: a dialect's wire has a
+        place for images, but that is no promise of a model behind it."""
+        target = self._router.resolve(name)[0]
+        reads = target.quirks.get("media_in_user")
+        return ModelInfo(
+            name=name,
+            owner=target.upstream,
+            context_window=target.context_window,
+            max_output_tokens=target.max_output_tokens,
+            inputs=frozenset() if reads is None else frozenset({"text", *reads}),
+            thinking=bool(target.quirks["efforts"]) if "efforts" in target.quirks else None,
+        )
+
+    def _name(self, upstream: Upstream, model: str) -> str:
+        """The model's own name where that leads to this upstream and to this model, else with the upstream's."""
+        target = self._router.claim(model)
+        leads_there = target is not None and (target.upstream, target.model) == (upstream.name, model)
+        return model if leads_there else f"{upstream.name}/{model}"
+
+    async def _list(self, upstream: Upstream) -> list[ModelInfo]:
+        if upstream.listed:
+            return [ModelInfo(name=name) for name in upstream.listed]
+        async with self._locks[upstream.name]:
+            now = asyncio.get_running_loop().time()
+            until, models = self._lists.get(upstream.name, (now, []))
+            if until <= now:
+                told = await _fetch_models(upstream)
+                until, models = (now + RETRY_SECONDS, models) if told is None else (now + LIST_LIFETIME, told)
+                self._lists[upstream.name] = until, models
+            return models
+
+
+async def _fetch_models(upstream: Upstream) -> list[ModelInfo] | None:
+    """The upstream's own list; None when it has none, or none that can be read."""
+    call = upstream.call(upstream.dialect.listing.path, headers={"accept": "application/json"}, method="GET")
+    call = replace(
+        call, timeouts=Timeouts(connect=UPSTREAM_TIMEOUT, first_byte=UPSTREAM_TIMEOUT, idle=UPSTREAM_TIMEOUT)
+    )
+    try:
+        async with asyncio.timeout(UPSTREAM_TIMEOUT):
+            answer = await fetch(upstream.transport, call, MAX_LIST_BYTES)
+        return upstream.dialect.listing.decode_models(answer.body) if answer.status == 200 else None
+    except (TransportError, TimeoutError, DecodeError):
+        return None

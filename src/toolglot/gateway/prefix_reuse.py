@@ -1,0 +1,284 @@
+"""How much of what an upstream is sent it was sent before, in the same conversation: what its prompt cache can live on.
+
+Nothing is kept of a conversation but hashes: one for each message as it stands in the serialised request, over all that
+comes before it too, the model, the tools and the system text first. Where two turns have the same hash they begin with
+the same bytes up to there. A conversation is known by the words that it began with, as its client tells them; a few of
+its last turns are kept in mind, because agents have several that begin alike.
+
+A cache breakpoint is no part of a prompt: clients move it with every turn, and it is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.dialect import Dialect
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.ir import Message
+from toolglot.translate import Exchange
+from toolglot.upstream.offload import LARGE, offload
+from toolglot.upstream.upstream import Upstream
+from toolglot.wire.incremental_json import PIECE, IncrementalReader, IrregularJsonError, clear_list, contains, is_large
+
+MAX_CONVERSATIONS = 2000
+SAMPLED_PER_SECOND = 100
+"""Requests that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as much."""
+SAMPLED_ONE_IN = 16
+MAX_PER_SECOND = 200
+"""Of these too: one conversation may be most of what there is."""
+MAX_TURNS = 4
+"""Turns of one conversation that are kept in mind."""
+MAX_HASHES = 400_000
+"""Hashes in all, of eight bytes each."""
+MAX_MESSAGES = 10_000
+"""Messages of a conversation that are looked at; what comes after them is not told apart."""
+
+_ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
+"""A message of one text in the form that a breakpoint needs; without one it is a string."""
+_MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
+_BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
+
+
+class PrefixHashes(Struct, frozen=True):
+    """The hashes of one request, behind each of its messages, and how many bytes there are up to there."""
+
+    hashes: array[int]
+    ends: array[int]
+
+
+HashedTurn: TypeAlias = tuple[bytes, PrefixHashes]
+"""What a conversation is known by, and the hashes of a turn."""
+
+
+class PrefixReuse:
+    """The last turns of the last conversations."""
+
+    def __init__(self, conversations: int = MAX_CONVERSATIONS, hashes: int = MAX_HASHES) -> None:
+        self._conversations = conversations
+        self._hashes_left = hashes
+        self._turns: OrderedDict[bytes, deque[PrefixHashes]] = OrderedDict()
+        self._second, self._noted = 0, 0
+
+    def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
+        """Whether this request, whose user began with these words, is looked at."""
+        second = int(record.started)
+        if second != self._second:
+            self._second, self._noted = second, 0
+        if self._noted >= SAMPLED_PER_SECOND:
+            first = said[0] if said else ""
+            if self._noted >= MAX_PER_SECOND or hash(first) % SAMPLED_ONE_IN:
+                return False
+        self._noted += 1
+        return True
+
+    def record_reuse(self, record: RequestRecord, upstream: str, found: HashedTurn | None) -> None:
+        """An upstream has answered the request with these hashes: record how much of it a turn before had too.
+
+        A request that was refused or failed is not written: another one may have been sent in its place, and a prompt
+        cache holds what was answered.
+        """
+        if found is not None and (ratio := self.measure_reuse(*found)) is not None:
+            record.prefix_reuse = (*record.prefix_reuse, (upstream, ratio))
+
+    def measure_reuse(self, conversation: bytes, prefix: PrefixHashes) -> float | None:
+        """The share of the history that a turn before had too, from 0 to 1; None in a conversation's first turn. The
+        turn is kept in mind."""
+        turns = self._turns.pop(conversation, None)
+        known = turns if turns is not None else deque[PrefixHashes]()
+        common = 0
+        for turn in known:
+            common = max(common, _count_common(prefix.hashes, turn.hashes))
+        if len(known) == MAX_TURNS:
+            self._hashes_left += len(known.popleft().hashes)
+        known.append(prefix)
+        self._hashes_left -= len(prefix.hashes)
+        self._turns[conversation] = known
+        while len(self._turns) > self._conversations or (self._hashes_left < 0 and len(self._turns) > 1):
+            _, oldest = self._turns.popitem(last=False)
+            self._hashes_left += sum(len(turn.hashes) for turn in oldest)
+        if turns is None:
+            return None
+        return prefix.ends[common - 1] / prefix.ends[-1] if common else 0.0
+
+
+class PrefixHashing(msgspec.Struct, eq=False):
+    """Hashes the request that is being sent: a large one in a thread, a small one when `found` is asked for first,
+    which is best done while the upstream is at work."""
+
+    _prefixes: PrefixReuse
+    _task: asyncio.Task[HashedTurn | None] | None = None
+    _work: Callable[[], HashedTurn | None] | None = None
+    _found: HashedTurn | None = None
+
+    def begin(self, record: RequestRecord, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
+        """Hash this request; one that was begun before was not answered, and is forgotten."""
+        self.cancel()
+        asked, sent = exchange.asked, exchange.sent
+        if asked is None or sent is None:
+            return
+        said = _first_words(asked.messages)
+        if not self._prefixes.should_sample(record, said):
+            return
+        work = partial(_hash_turn, record.owner, upstream, said, sent.model, body)
+        if len(body) > LARGE:
+            self._task = asyncio.create_task(offload(len(body), work))
+        else:
+            self._work = work
+
+    @property
+    def found(self) -> HashedTurn | None:
+        """The hashes of a small request."""
+        if self._work is not None:
+            work, self._work = self._work, None
+            self._found = work()
+        return self._found
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._task = self._work = self._found = None
+
+    async def result(self) -> HashedTurn | None:
+        """The hashes, once they are there."""
+        return self.found if self._task is None else await self._task
+
+
+def _count_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many hashes are the same from the beginning: once they differ, all that follow do."""
+    low, high = 0, min(len(one), len(other))
+    if high and one[high - 1] == other[high - 1]:  # as in most conversations, to which something is added
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[middle - 1] == other[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _hash_turn(owner: str, upstream: Upstream, said: Sequence[str], model: str, body: bytes) -> HashedTurn | None:
+    prefix = hash_messages(upstream.dialect, model, body)
+    return None if prefix is None else (_conversation_key(owner, upstream.name, said), prefix)
+
+
+_NOTHING = msgspec.Raw(b"")
+_decode_raw_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+@cache
+def _leading_members(system_key: str | None) -> list[str]:
+    """What a prompt begins with."""
+    return [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
+
+
+@cache
+def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Decoder[Any]:
+    """Reads of a request what its prompt begins with, and the messages, each as its bytes stand there."""
+    fields: list[Any] = [("history", list[msgspec.Raw])]
+    fields += [(f"first_{number}", msgspec.Raw, _NOTHING) for number, _ in enumerate(_leading_members(system_key))]
+    names = {f"first_{number}": name for number, name in enumerate(_leading_members(system_key))}
+    return msgspec.json.Decoder(msgspec.defstruct("Body", fields, rename={"history": history_key, **names}))
+
+
+def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+    """The messages of a request, and what its prompt begins with."""
+    if not is_large(body):
+        history, *first = msgspec.structs.astuple(
+            _make_decoder(dialect.request.history_key, dialect.request.system_key).decode(body)
+        )
+        return history, first
+    found: list[msgspec.Raw] = []
+    others = IncrementalReader(body).read_members(dialect.request.history_key, found, _decode_raw_list, msgspec.Raw)
+    return found, [others.get(name, _NOTHING) for name in _leading_members(dialect.request.system_key)]
+
+
+def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | None:
+    """The hashes of a serialised request; None where it has no history that could be told apart."""
+    try:
+        history, first = _split_request(dialect, body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IrregularJsonError):
+        return None
+    # Python's own hash is the fastest there is, and no other process ever sees it.
+    marked = _has_breakpoints(body)
+    current, end = hash(model), 0
+    for part in first:
+        current, _ = _hash_part(current, part, marked)
+    hashes, ends = [], []
+    for item in history[:MAX_MESSAGES]:
+        current, size = _hash_part(current, item, marked)
+        end += size
+        hashes.append(current)
+        ends.append(end)
+    clear_list(history)
+    return PrefixHashes(array("q", hashes), array("q", ends)) if hashes else None
+
+
+def _has_breakpoints(body: bytes) -> bool:
+    """Are there breakpoints in it?"""
+    if len(body) > PIECE:
+        return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
+    return _MARKS[0] in body or _MARKS[1] in body
+
+
+def _hash_part(current: int, part: msgspec.Raw, marked: bool) -> tuple[int, int]:
+    """The hash with one part more, and how many bytes it is without its breakpoints."""
+    if len(part) <= PIECE:
+        raw = _without_breakpoints(bytes(part)) if marked else bytes(part)
+        return hash((current, raw)), len(raw)
+    # A picture has megabytes, and others wait for the interpreter meanwhile.
+    whole = memoryview(part)
+    start = size = 0
+    for found in _BREAKPOINT.finditer(whole) if marked else ():
+        current, size = _hash_pieces(current, whole[start : _end_before(whole, found)], size)
+        start = found.end()
+    return _hash_pieces(current, whole[start:], size)
+
+
+def _hash_pieces(current: int, raw: memoryview, size: int) -> tuple[int, int]:
+    for start in range(0, raw.nbytes, PIECE):
+        current = hash((current, bytes(raw[start : start + PIECE])))
+    return current, size + raw.nbytes
+
+
+def _without_breakpoints(raw: bytes) -> bytes:
+    kept, start = [], 0
+    for found in _BREAKPOINT.finditer(raw):
+        kept.append(raw[start : _end_before(raw, found)])
+        start = found.end()
+    return _ONE_TEXT.sub(rb"\1", b"".join([*kept, raw[start:]])) if kept else raw
+
+
+def _end_before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
+    """Where that ends which stands before a breakpoint and its comma. The expression has no comma: one that begins with
+    a quote is found many times faster."""
+    before = bytes(raw[max(found.start() - 2, 0) : found.start()])
+    return found.start() - (2 if before == b", " else before.endswith(b","))
+
+
+def _first_words(messages: Sequence[Message]) -> list[str]:
+    """The first words of the user, as a conversation is known by them."""
+    for message in messages:
+        if message.role == "user":
+            return [getattr(block, "text", "") for block in message.content]
+    return []
+
+
+def _conversation_key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
+    """What a conversation is known by: whose it is, who answers, and the first words of its user."""
+    told = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
+    return blake2b(told, digest_size=16).digest()

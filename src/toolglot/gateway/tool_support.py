@@ -1,0 +1,79 @@
+"""What was found out about models, near at hand: the store has it for good, this has it for the next request.
+
+A store that cannot be read or written is no failure: what is found out is then known until the gateway ends. What
+another process writes (`toolglot doctor`) is seen within a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from time import time
+
+from toolglot.store import Store, StoreError, ToolVerdict
+from toolglot.upstream.tool_mode import REFUSAL_TTL, KnownToolMode
+from toolglot.upstream.upstream import Upstream
+
+log = logging.getLogger("toolglot.server")
+
+MAX_AGE = 60.0
+"""Seconds after which the store is asked again."""
+STORE_TIMEOUT = 0.5
+"""Seconds that a request waits for the store."""
+MAX_MODELS = 1000
+
+
+class ToolSupport:
+    """By the upstream's address and its name of the model."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], tuple[float, ToolVerdict | None]] = OrderedDict()
+
+    async def look_up(self, upstream: Upstream, model: str, store: Store | None) -> KnownToolMode | None:
+        """What is known of this model, here or in the store; None when nothing is."""
+        if store is not None and self.is_outdated(upstream, model):
+            key, now = (upstream.base_url, model), time()
+            _, verdict = self._known.get(key, (0.0, None))
+            self._remember(key, now, await self._read(store, upstream, model) or verdict)
+        return self.get_known(upstream, model)
+
+    def is_outdated(self, upstream: Upstream, model: str) -> bool:
+        """Whether the store may know more of this model than is known here."""
+        # Of a vendor whose models all take tools nothing is written down but what was refused here.
+        if upstream.native_tools:
+            return False
+        known = self._known.get((upstream.base_url, model))
+        return known is None or time() - known[0] >= MAX_AGE
+
+    def get_known(self, upstream: Upstream, model: str) -> KnownToolMode | None:
+        """What is known of this model without asking the store."""
+        _, verdict = self._known.get((upstream.base_url, model), (0.0, None))
+        return None if verdict is None or verdict.until <= time() else verdict.tools
+
+    async def store_refusal(self, upstream: Upstream, model: str, store: Store | None) -> None:
+        """This model did not take tools."""
+        now = time()
+        verdict = ToolVerdict(upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSAL_TTL)
+        self._remember((upstream.base_url, model), now, verdict)
+        if store is None:
+            return
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT):
+                await store.remember(verdict)
+        except (StoreError, TimeoutError) as error:
+            log.warning("that %s takes no tools could not be stored: %s", upstream.name, error or "no answer in time")
+
+    async def _read(self, store: Store, upstream: Upstream, model: str) -> ToolVerdict | None:
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT):
+                return await store.verdict(upstream.base_url, model)
+        except (StoreError, TimeoutError) as error:
+            log.debug("what is known of the models of %s could not be read: %s", upstream.name, error)
+            return None
+
+    def _remember(self, key: tuple[str, str], now: float, verdict: ToolVerdict | None) -> None:
+        self._known[key] = (now, verdict)
+        self._known.move_to_end(key)
+        while len(self._known) > MAX_MODELS:
+            self._known.popitem(last=False)

@@ -1,0 +1,179 @@
+"""One request on its way in, and its answer on its way out: what ASGI gives, in our own words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from toolglot.config.schema import Limits
+from toolglot.dialects import DEFAULT, DIALECTS
+from toolglot.errors import ApiError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.request_record import RequestRecord
+from toolglot.server.body_budget import BodyHold
+from toolglot.server.credentials import find_credentials, hide, hide_in_error
+from toolglot.server.json_array import JsonArray
+from toolglot.server.request_body import headers_of, read_body
+from toolglot.server.response_cycle import CUT
+from toolglot.server.routes import Match, NoMatch
+
+if TYPE_CHECKING:
+    from toolglot.gateway.features.recording import ExchangeRecording
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Scope: TypeAlias = MutableMapping[str, Any]
+
+
+OUR_HEADERS = "x-toolglot-"
+"""How the headers begin that tell of the exchange, in words that a client may have chosen."""
+
+
+class ClientLeftError(Exception):
+    """Nobody reads what is written: the client is gone, or has stopped reading."""
+
+
+class AsgiRequest:
+    """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end.
+
+    `gateway` is the one of the moment the request came: a reload in between does not concern it.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, record: RequestRecord, gateway: Gateway) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.record = record
+        self.gateway = gateway
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = headers_of(scope)
+        self.query = parse_query(scope["query_string"])
+        self.begun = False
+        self.finished = False
+        self.writing = False
+        self.written_at = record.started
+        self.extra_headers: dict[str, str] = {}
+        """Sent with whatever the answer is: the request's id, permission for web pages."""
+        self.framing: JsonArray | None = None
+        """What a streamed answer is written as, when that is not server-sent events."""
+        self.stream_headers: Mapping[str, str] = {}
+        """The headers of a stream in the client's framing."""
+        self.recording: ExchangeRecording | None = None
+        """What the exchange is recorded on, if it is."""
+        self.hold: BodyHold | None = None
+        """What the request's body takes of the budget."""
+        self._send = send
+        self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
+        self._loop = asyncio.get_running_loop()
+
+    @cached_property
+    def credentials(self) -> tuple[str, ...]:
+        """The credentials that the client has shown with this request."""
+        return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
+
+    def hide_in_error(self, error: ApiError) -> ApiError:
+        """The error without any credential: the client's own, or one of the configuration."""
+        return hide_in_error(error, (*self.gateway.secrets, *self.credentials))
+
+    async def body(self) -> bytes:
+        """The whole body, inflated. Raises one of the `BodyError`s."""
+        return await read_body(self.scope, self.receive, self.limits, self.hold)
+
+    @property
+    def limits(self) -> Limits:
+        return self.gateway.config.limits
+
+    async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """A whole answer. A HEAD request gets its head alone."""
+        length = {} if status == 204 else {"content-length": str(len(body))}  # RFC 9110, section 8.6
+        await self._begin(status, {**headers, **length})
+        await self._write(b"" if self.method == "HEAD" else body, more=False)
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        """The head of a streamed answer."""
+        framing = self.stream_headers if self.framing is None else self.framing.headers
+        await self._begin(200, {**headers, **framing})
+
+    async def write(self, data: bytes) -> None:
+        """A piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""
+        await self._write(data if self.framing is None else self.framing.feed(data), more=True)
+
+    async def end(self) -> None:
+        await self._write(b"" if self.framing is None else self.framing.close(), more=False)
+
+    async def cut(self) -> None:
+        """Break the connection behind what was written: an answer whose end never comes."""
+        self.finished = self.record.cut = True
+        self.record.ended = self._loop.time()
+        if self.recording is not None:
+            self.recording.data(b"", more=False)
+        if (cut := self.scope.get(CUT)) is not None:  # another server than ours cuts what is left without an end
+            async with self._sending:
+                cut()
+
+    async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self.begun = True
+        self.record.status = status
+        told = {**headers, **self.extra_headers}
+        if self.credentials:
+            told |= {
+                name: hide(value, self.credentials) for name, value in told.items() if name.startswith(OUR_HEADERS)
+            }
+        if self.recording is not None:
+            self.recording.head(status, told)
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+        await self._send_message({"type": "http.response.start", "status": status, "headers": raw})
+
+    async def _write(self, data: bytes, *, more: bool) -> None:
+        now = self._loop.time()
+        if self.record.first_byte is None and data:
+            self.record.first_byte = now
+        self.record.bytes_out += len(data)
+        self.written_at = now
+        if self.recording is not None:
+            self.recording.data(data, more=more)
+        if not more:
+            self.finished = True
+            self.record.ended = now
+        await self._send_message({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _send_message(self, message: Message) -> None:
+        async with self._sending:
+            self.writing = True
+            try:
+                await self._send(message)
+            except OSError:  # what ASGI servers raise when there is no connection any more
+                raise ClientLeftError from None
+            finally:
+                self.writing = False
+
+
+def hide_in_record(record: RequestRecord, shown: Sequence[str]) -> None:
+    """What others read of a request has none of these credentials of its client in it."""
+    if shown:
+        record.path = hide(record.path, shown)
+        record.model, record.upstream_model, record.message, record.user_agent = (
+            text and hide(text, shown)
+            for text in (record.model, record.upstream_model, record.message, record.user_agent)
+        )
+
+
+def parse_query(raw: bytes) -> dict[str, str]:
+    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
+
+
+_DIALECT_HEADERS = {
+    header: manifest.name for manifest in DIALECTS.manifests.values() for header in manifest.client_headers
+}
+
+
+def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
+    """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
+    if match.dialect is not None:
+        return match.dialect
+    guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT
+    return next((dialect for header, dialect in _DIALECT_HEADERS.items() if header in incoming.headers), guess)

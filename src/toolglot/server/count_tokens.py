@@ -1,0 +1,94 @@
+"""Counting a request's tokens: the upstream's own count where it has one, else an estimate. Never a 404."""
+
+from __future__ import annotations
+
+import asyncio
+
+from toolglot.dialects import find
+from toolglot.errors import ApiError, DecodeError
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.features.mcp_loop import add_served_tools
+from toolglot.gateway.features.responses_turn import ResponsesTurn
+from toolglot.gateway.received import ReceivedRequest, require_model
+from toolglot.gateway.tool_mode import ToolModes
+from toolglot.ir import Request, replace
+from toolglot.routing import MAX_NAME
+from toolglot.server import headers
+from toolglot.server.asgi_request import AsgiRequest
+from toolglot.server.routes import Match
+from toolglot.server.service import Service
+from toolglot.tokens import estimate
+from toolglot.translate import Exchange
+from toolglot.upstream.exchange import make_exchange
+from toolglot.upstream.fetch import fetch
+from toolglot.upstream.offload import offload
+from toolglot.upstream.transport import TransportError
+from toolglot.upstream.upstream import Upstream
+
+UPSTREAM_TIMEOUT = 10.0
+"""Seconds that an upstream has for its count. An agent asks often, and an estimate is better than waiting."""
+MAX_REPLY_BYTES = 1024 * 1024
+"""Bytes of an upstream's answer, which is one number."""
+
+
+async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    """The header `x-toolglot-count` tells who counted."""
+    client = find(match.dialect or "")
+    if client.counting is None:
+        raise FailedError(
+            ApiError(
+                kind="not_found", code="unknown_path", message=f"{client.title} has no endpoint that counts tokens"
+            )
+        )
+    body = await incoming.body()
+    incoming.record.bytes_in = len(body)
+    request = await offload(len(body), client.counting.decode_request, body)
+    if client.request.model_in_path:
+        request = replace(request, model=match.values["model"])
+    require_model(request, required=client.counting.needs_model)
+    incoming.record.model = request.model[:MAX_NAME]
+    target = incoming.gateway.router.resolve(request.model)[0]
+    upstream = incoming.gateway.upstreams[target.upstream]
+    owner = incoming.record.owner
+    _, whole = await ResponsesTurn.begin(
+        client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state
+    )
+    if whole is not body:
+        request = await offload(len(whole), client.counting.decode_request, whole)
+    received = ReceivedRequest(client=client, request=request, body=whole, headers=incoming.headers)
+    request = await add_served_tools(service, incoming.gateway, received, target, incoming.record.key)
+    calls = await ToolModes(service.tool_support, service.store).find_text_calls(upstream, target, request)
+    exchange = make_exchange(client, upstream, target, text_calls=calls)
+    incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
+    tokens = await _count_upstream(upstream, exchange, request, len(whole), incoming)
+    told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
+    if tokens is None:
+        if calls is not None and not calls.rescue:
+            # What a text model gets is the prompt that the tools are told in.
+            request = await offload(len(whole), exchange.rewrite, request)
+        tokens = await _estimate(upstream, request, len(whole))
+    answer = client.counting.encode_count(tokens)
+    await incoming.reply(200, {"content-type": "application/json", **told}, answer)
+
+
+async def _estimate(upstream: Upstream, request: Request, size: int) -> int:
+    return await offload(size, estimate, request, image_tokens=upstream.dialect.request.image_tokens)
+
+
+async def _count_upstream(
+    upstream: Upstream, exchange: Exchange, request: Request, size: int, incoming: AsgiRequest
+) -> int | None:
+    """The upstream's own count; None when it has none, or none that can be read."""
+    counting = upstream.dialect.counting
+    if counting is None:
+        return None
+    sent = await offload(size, exchange.rewrite, request)
+    body = await offload(size, counting.encode_request, sent, exchange.receipt)
+    path = headers.add_query(counting.path(sent), exchange.client, upstream.dialect, incoming.query)
+    passed = headers.select_for_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
+    try:
+        async with asyncio.timeout(UPSTREAM_TIMEOUT):
+            answer = await fetch(upstream.transport, upstream.call(path, body, passed), MAX_REPLY_BYTES)
+        return counting.decode_count(answer.body) if answer.status == 200 else None
+    except (TransportError, TimeoutError, DecodeError):
+        return None

@@ -1,0 +1,418 @@
+"""uvicorn's HTTP protocol behind a gate: what is not plainly one request is refused before anything is routed.
+
+Each connection carries one request at a time and each request gets at most one answer:
+
+- A head over `head_bytes` or `head_fields`: 431. One that takes longer than `head_timeout` from its first byte: 408.
+  A connection that never says anything is closed after the same time.
+- A head that two servers could read in two ways (Host missing in HTTP/1.1, twice or not a host; a target that is not
+  a plain path; a transfer coding other than `chunked`): 400. llhttp itself refuses folded header lines, bare LF, a
+  space before the colon, and Content-Length twice or beside Transfer-Encoding.
+- Pipelined requests are not served: the first is answered and the connection closed (RFC 9112, section 9.3.2, lets
+  the client send the others again), so that nothing smuggled behind a request is ever answered.
+- An offer to upgrade is ignored and the request served as it is. llhttp would drop its body, which every POST of the
+  JDK's HttpClient runs into (Kludex/uvicorn#2722).
+- Beyond `connections` a few `spare` ones are read, for a short time, and only health paths are answered there; other
+  requests get a 503. A new connection takes the place of the spare one that has waited longest without a request, so
+  that a probe is answered however many silent connections there are.
+- A client that half-closes its connection after its request is answered (`half_close.py`).
+
+After an answer to a request that is still being sent the connection is half closed and read on for `linger` seconds:
+closed at once, the kernel would reset it and the client might never see the answer (RFC 9112, section 9.6). The answer
+says so, or waits for the end of a small body (`response_cycle.py`, which also frames answers to HTTP/1.0).
+
+How long anything is waited for is in `connection_timeouts.py`; bodies are bounded in `request_body.py`.
+
+A client's requests have the same head, but for the length. One whose bytes are those of the last, and which came in one
+piece, is not read again: it has been through all of this (`gateway/known_heads.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ApiError, kind_of_status
+from toolglot.gateway.admission import CallbackAdmission
+from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest
+from toolglot.server import routes
+from toolglot.server.connection_timeouts import TimeoutProtocol
+from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
+from toolglot.server.log_throttle import LogThrottle
+from toolglot.server.request_head import (
+    ConnectionLimits,
+    RefusedRequest,
+    encode_refusal,
+    encode_refusal_body,
+    encode_response_start,
+    find_head_problem,
+    remove_upgrade,
+)
+from toolglot.server.response_cycle import CUT, ResponseCycle, ResponseTransport
+
+_BODY_SECONDS = 1.0
+_NO_PIPELINE: deque[Any] = deque()
+"""Pipelined requests are not served: all connections have the same empty queue of them."""
+_CLOSE = (b"connection", b"close")
+_FULL_MESSAGE = "The server has as many connections as it takes"
+
+
+class HttpServerProtocol(TimeoutProtocol):
+    """Pass `guarded(gates)` to uvicorn as `http=`.
+
+    `in_head`: no head is complete yet, of the request being received or of the next one.
+    """
+
+    __slots__ = ("_fields", "_known_head", "_pending", "_probe", "_size", "_unparsed", "in_head")
+
+    admission: CallbackAdmission | None = None
+    throttle: LogThrottle
+    spares: dict[HttpServerProtocol, None]
+    """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.url = b""
+        self.pipeline = _NO_PIPELINE
+        self._pending: PendingRequest | None = None
+        self._known_head: KnownRequestHead | None = None  # as which the head of the last request would be known again
+        self._probe: DisconnectProbe | None = None
+        self.in_head = True
+        self._size = 0
+        self._fields = 0
+        # Bytes given to the parser that no callback has told of: a header field without end is one.
+        self._unparsed = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        # uvicorn asks for the addresses of both ends besides, which nobody wants to know, and for what the general way
+        # has when it begins.
+        self.connections.add(self)
+        self.transport = transport
+        self.scheme = "http"
+        self.spare = len(self.connections) > self.limits.connections
+        if self.spare:
+            self._take_spare_place()
+        if not self.finished:
+            self._expect_head()
+
+    def _take_spare_place(self) -> None:
+        """In the place of the oldest, if all are taken: a probe sends its request at once, and an attacker may not."""
+        spares = self.spares
+        spares[self] = None
+        if len(spares) > self.limits.spare:
+            oldest = next(iter(spares))
+            del spares[oldest]
+            oldest.refuse(503, _FULL_MESSAGE)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends nothing more. True keeps the connection, for an answer that is under way."""
+        if self.finished or self.receiving or not self._is_answering():
+            return False
+        self.cycle.keep_alive = False
+        if self._probe is None:
+            self._outbox.flush()
+            self._probe = DisconnectProbe(self.loop, self.transport, self._next_probe, self._is_answering)
+        return True
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _next_probe(self) -> bytes:
+        cycle = self.cycle
+        self._outbox.flush()
+        if isinstance(cycle, CallbackDriver):
+            return ZERO if cycle.response_started else CONTINUE
+        if not cycle.response_started:
+            return CONTINUE if cycle.scope["http_version"] == "1.1" else b""
+        return ZERO if cycle.chunked_encoding else b""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pending = None
+        self.spares.pop(self, None)
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+        if isinstance(self.cycle, CallbackDriver):
+            self.cycle.left()
+            self.cycle = None  # type: ignore[assignment]
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.finished:
+            return
+        begins = not self.receiving
+        if begins:
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.keep_alive = False
+                return
+            known_head, admission = self._known_head, self.admission
+            if known_head is not None and admission is not None and not self.full and not self.spare:
+                # Its head is the last one's, and need not be read.
+                driver = admission.known_driver(self, known_head, data)
+                if driver is not None:
+                    self._start_driver(driver)
+                    return
+            self.receiving = self.in_head = True
+            self._clear_deadline()
+        self._unparsed += len(data)
+        self._parse(data)
+        if self.receiving and self._deadline is None and not self.finished:
+            # Most requests come in one piece, and need no watching.
+            if self.in_head:
+                self._expect_head()
+            elif self._pending is not None:
+                # A body that is long in coming is the general way's, which knows how long it waits.
+                self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
+        elif begins and not self.receiving and self.admission is not None and isinstance(self.cycle, CallbackDriver):
+            self._known_head = self.admission.known_head(data, self.url, self.headers)
+        if self._unparsed > self.limits.head_bytes and not self.finished:
+            self._refuse_size()
+
+    def _start_driver(self, driver: CallbackDriver) -> None:
+        self.cycle = driver  # type: ignore[assignment]
+        if _CLOSE in self.server_state.default_headers:  # a worker that is to retire
+            driver.keep_alive = False
+        driver.start()
+
+    def _parse(self, data: bytes) -> None:
+        self.parser = self.parser or httptools.HttpRequestParser(self)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._parse(self._plain_head() + data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            if not self.receiving:
+                # Something stands behind a whole request, which is answered all the same.
+                self.cycle.keep_alive = False
+            elif isinstance(error.__context__, RefusedRequest):
+                self.refuse(error.__context__.status, error.__context__.message)
+            else:
+                reason = "" if isinstance(error, httptools.HttpParserCallbackError) else f": {error}"
+                self.refuse(400, f"This is not a valid HTTP request{reason}")
+
+    def _plain_head(self) -> bytes:
+        """The head of the request once more for a new parser, without the offer to upgrade."""
+        before, self.parser = self.parser, httptools.HttpRequestParser(self)
+        return remove_upgrade(before.get_method(), self.url, before.get_http_version(), self.headers)
+
+    def on_message_begin(self) -> None:
+        if not self.receiving:
+            raise RefusedRequest(400, "Requests are not taken before the one before them is answered")
+        self._size = self._fields = 0
+        self._known_head = None
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        self._size += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._size += len(name) + len(value) + 4
+        self._fields += 1
+        if self._size > self.limits.head_bytes or self._fields > self.limits.head_fields:
+            raise self._too_large()
+        # Trailers come here too. They may be dropped (RFC 9110, section 6.5.1) and must not pass for headers.
+        if self.in_head:
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._size > self.limits.head_bytes:
+            raise self._too_large()
+        if self.parser.get_method() == b"CONNECT":
+            raise RefusedRequest(400, "This server is no proxy")
+        if self.parser.should_upgrade():
+            return
+        problem = find_head_problem(self.parser.get_http_version(), self.url, self.headers)
+        if problem is not None:
+            raise RefusedRequest(400, problem)
+        if self.spare:
+            self.spares.pop(self, None)
+        full = self.spare and len(self.connections) > self.limits.connections
+        if full and self.url.partition(b"?")[0].decode("latin-1") not in self.limits.health:
+            raise RefusedRequest(503, _FULL_MESSAGE)
+        self._clear_deadline()
+        self._unparsed = 0
+        self.in_head = False
+        self.spare = full
+        if not full and self._may_run_on_callbacks():
+            return
+        self._start()
+
+    def _may_run_on_callbacks(self) -> bool:
+        """Hold the request back until all of it is there, if the callback driver may take it."""
+        admission, parser = self.admission, self.parser
+        # Where a client has not taken its last answer yet the general way waits until it has.
+        if admission is None or self.full or parser.get_method() != b"POST":
+            return False
+        if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
+            return False
+        self._pending = admission.admit(self.url, self.headers)
+        return self._pending is not None
+
+    def _start(self) -> None:
+        """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
+        self._outbox.flush()
+        url, headers = self.url, self.headers
+        self.flow = self.flow or FlowControl(self.transport)
+        if self.full:
+            self.flow.pause_writing()
+        super().on_message_begin()
+        self.url = url
+        self.headers += headers  # which the scope has too
+        self.expect_100_continue = any(
+            name == b"expect" and value.lower() == b"100-continue" for name, value in headers
+        )
+        self.scope[CUT] = self.cut  # type: ignore[literal-required]
+        super().on_headers_complete()
+        self.cycle.transport = ResponseTransport(self)
+        ResponseCycle.adopt(self.cycle, self)
+        if self.spare:
+            self.cycle.keep_alive = False
+
+    def _release(self, pending: PendingRequest) -> None:
+        """Let a request go the general way, with what has come of its body."""
+        self._pending = None
+        self.cycle = None  # type: ignore[assignment]
+        self._start()
+        for piece in pending.pieces:
+            super().on_body(piece)
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed = 0
+        pending = self._pending
+        if pending is None:
+            super().on_body(body)
+        elif not pending.add(body):
+            self._release(pending)
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._unparsed = 0
+        self.receiving = False
+        pending, admission = self._pending, self.admission
+        if pending is not None and admission is not None:
+            self._clear_deadline()
+            driver = admission.driver(self, pending.head, pending.body())
+            if driver is not None:
+                self._pending = None
+                self._start_driver(driver)
+                return
+            self._release(pending)
+        super().on_message_complete()
+
+    # What a callback driver asks for
+
+    def put(self, data: bytes) -> None:
+        if not self.finished:
+            busy = self.admission is not None and self.admission.service.in_flight > 1
+            self._outbox.put(self.loop, self.transport, data, busy)
+
+    def greeting(self, status: int = 200) -> bytes:
+        fields = self.server_state.default_headers
+        if not self.cycle.keep_alive and _CLOSE not in fields:
+            fields = [*fields, _CLOSE]
+        return encode_response_start(status, fields)
+
+    def shutdown(self) -> None:
+        self._outbox.flush()
+        super().shutdown()
+
+    def begun(self) -> None:
+        self.headers = []
+        self.parser = None  # type: ignore[assignment] # the next request has its own: this answer may take long
+
+    def answered(self, now: float) -> None:
+        self.server_state.total_requests += 1
+        if not self.cycle.keep_alive or self.receiving:
+            self.finish()
+        else:
+            self._expect_request(now)
+
+    def on_response_complete(self) -> None:
+        self._answered = self.loop.time()
+        if self.receiving:
+            # The answer came before the whole request: reading the rest could take for ever.
+            self.finish()
+        super().on_response_complete()
+        if self.finished:
+            self._unset_keepalive_if_required()
+
+    def refuse(self, status: int, message: str) -> None:
+        """Answer the request that is being received with an error, in the app's place, and end the connection."""
+        self.throttle.log_refusal(status, message)
+        answered = False
+        if self._pending is not None:
+            self._pending = None  # nobody has begun with it
+        elif not self.in_head:
+            answered = self.cycle.response_started
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._outbox.flush()
+        if not answered:
+            body = self._encode_refusal(status, message)
+            self.transport.write(encode_refusal(status, body, self.server_state.default_headers))
+        self.finish()
+
+    def _encode_refusal(self, status: int, message: str) -> bytes:
+        """The error in the dialect of the path, where the request line was read and its path is one of ours."""
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        dialect = routes.find("POST", path).dialect if path.startswith("/") else None
+        if dialect is None:
+            return encode_refusal_body(status, message)
+        error = ApiError(kind=kind_of_status(status), status=status, message=message)
+        return DIALECTS[dialect].encode_error(error).body
+
+    def cut(self) -> None:
+        """Break the connection in the middle of an answer, behind what was written of it: its end never comes."""
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        self.finish()
+
+    def pause_writing(self) -> None:
+        self.full = True
+        if self.flow is not None:
+            super().pause_writing()
+        if isinstance(self.cycle, CallbackDriver):
+            self.cycle.pause()
+        self._watch_writing()
+
+    def resume_writing(self) -> None:
+        self.full = False
+        if self.flow is not None:
+            super().resume_writing()
+        if isinstance(self.cycle, CallbackDriver):
+            self.cycle.resume()
+
+    def _release_late(self) -> None:
+        self._deadline = None
+        if self._pending is not None:
+            self._release(self._pending)
+
+    def _too_large(self) -> RefusedRequest:
+        size, fields = self.limits.head_bytes, self.limits.head_fields
+        return RefusedRequest(431, f"The head of a request may have {size} bytes and {fields} header fields")
+
+    def _refuse_size(self) -> None:
+        refused = self._too_large()
+        self.refuse(refused.status, refused.message)
+
+
+def make_protocol(
+    limits: ConnectionLimits, admission: CallbackAdmission | None = None, throttle: LogThrottle | None = None
+) -> type[HttpServerProtocol]:
+    """The protocol class with these gates, for uvicorn's `http=`."""
+    shared: dict[str, Any] = {
+        "gates": limits,
+        "admission": admission,
+        "throttle": throttle or LogThrottle(),
+        "spares": {},
+    }
+    return type("HttpServerProtocol", (HttpServerProtocol,), shared)

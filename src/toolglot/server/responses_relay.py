@@ -1,0 +1,62 @@
+"""Responses that an upstream has stored itself: who asks for one by its id gets that upstream's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote, urlencode
+
+from toolglot.errors import header_value
+from toolglot.gateway.errors import FailedError
+from toolglot.gateway.gateway import Gateway
+from toolglot.gateway.upstream_errors import resting_error, transport_error
+from toolglot.ir import replace
+from toolglot.server import headers
+from toolglot.server.asgi_request import AsgiRequest
+from toolglot.server.routes import Match
+from toolglot.upstream.fetch import FetchedAnswer, fetch
+from toolglot.upstream.transport import TransportError, UpstreamCall
+from toolglot.upstream.upstream import Upstream
+
+_GATEWAY_PARAMETERS = ("key",)
+"""Query parameters that are for the gateway."""
+
+
+def find_storing_upstream(gateway: Gateway, match: Match) -> Upstream | None:
+    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one."""
+    keepers = [upstream for upstream in gateway.upstreams.values() if upstream.keeps_state]
+    return keepers[0] if len(keepers) == 1 and match.route.path.startswith("/v1/responses/") else None
+
+
+async def relay_request(gateway: Gateway, upstream: Upstream, incoming: AsgiRequest, match: Match, body: bytes) -> None:
+    """The same question to the upstream, and its answer as it is. Raises `FailedError`."""
+    path = match.route.path.format(**{name: quote(value, safe="") for name, value in match.values.items()})
+    query = {name: value for name, value in incoming.query.items() if name not in _GATEWAY_PARAMETERS}
+    passed = headers.select_for_upstream(upstream.dialect, upstream.dialect, incoming.headers, stream=False)
+    call = upstream.call(f"{path}?{urlencode(query)}" if query else path, body, passed, match.route.method)
+    incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
+    answer = await _call_upstream(gateway, upstream, call)
+    told = headers.select_for_client(upstream.dialect, upstream.dialect, answer.headers)
+    kind = header_value(answer.headers.get("content-type")) or "application/json"
+    await incoming.reply(answer.status, {"content-type": kind, **told}, answer.body)
+
+
+async def _call_upstream(gateway: Gateway, upstream: Upstream, call: UpstreamCall) -> FetchedAnswer:
+    """The upstream's answer, if its breaker lets the call through. Raises `FailedError`."""
+    loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
+    ticket = breaker.enter(loop.time())
+    if ticket is None:
+        raise FailedError(resting_error(upstream.name, breaker.wait(loop.time())))
+    try:
+        answer = await fetch(upstream.transport, call, gateway.config.limits.response)
+    except TransportError as failure:
+        breaker.settle(ticket, failure, loop.time())
+        raise FailedError(transport_error(upstream.name, failure)) from None
+    except BaseException:
+        breaker.leave(ticket)
+        raise
+    error = None
+    if answer.status >= 300:
+        answer = replace(answer, body=upstream.redact_body(answer.body))
+        error = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
+    breaker.settle(ticket, error, loop.time())
+    return answer
