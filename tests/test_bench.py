@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench.agents import main as agents
 from bench.core import IN_JSON, main
+from bench.gateway_cost import main as gateway_cost
 from bench.hostile_text import main as hostile_text
 from bench.prefixes import main as prefixes
 from bench.textcalls import main as textcalls
@@ -33,6 +34,17 @@ def test_the_benchmark_of_agents_measures_each_captured_request_for_every_upstre
     measured = [line.split() for line in written[1:]]
     assert [(line[0], line[1]) for line in measured] == [("asked-1", name) for name in IN_JSON]
     assert all(float(cell) > 0 for line in measured for cell in line[2:])
+
+
+def test_the_gateways_cost_is_measured_for_every_pair_and_each_captured_request(tmp_path: Path) -> None:
+    body = '{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hello"}]}'
+    (tmp_path / "asked-1.json").write_text(f'{{"path":"/v1/messages","body":{body}}}')
+    for how in ("--calls", "--runs=1"):
+        written: list[str] = []
+        gateway_cost([str(tmp_path), "asked", how], written.append)
+        measured = [line.split() for line in written[1:]]
+        assert [line[0] for line in measured] == [*IN_JSON, "asked-1"]
+        assert all(len(line) == 2 + len(IN_JSON) and float(cell) > 0 for line in measured for cell in line[2:])
 
 
 def test_the_benchmark_of_text_calls_runs_in_quick_mode() -> None:

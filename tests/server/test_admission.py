@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.socketless import Socketless, without_sockets
 
-from tests.server.socketless import Socketless, without_sockets
 from toolglot.store.sqlite import SqliteStore
 
 TURNS = [{"role": "user", "content": "Hello"}]

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from bench.socketless import Socketless, without_sockets
 from msgspec.structs import replace
 
 from tests.server.gateway import Running, at, gateway
-from tests.server.socketless import ANSWER, Socketless, asked, without_sockets
+from tests.server.socketless import ANSWER, asked
 from tests.server.test_callback_requests import STRANGE, answer, body
 from tests.upstream.bad_server import BadServer, Gate, Step, expect, head, pause, reply, send
 from toolglot.config.schema import BreakerConfig

@@ -9,22 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
-from tests.server.socketless import (
-    STREAM_END,
-    STREAM_HEAD,
-    WHOLE,
-    Socketless,
-    arguments,
-    asked,
-    chunk,
-    framed,
-    without_sockets,
-)
+from bench.gateway_cost import count_calls
+from bench.socketless import Socketless, without_sockets
+
+from tests.server.socketless import STREAM_END, STREAM_HEAD, WHOLE, arguments, asked, chunk, framed
 
 FIFTH = 1.2
 REQUEST_CALLS = 643
@@ -33,24 +24,6 @@ TEXT_CALLS_ALONE = 26
 ARGUMENT_CALLS = 1
 ARGUMENT_CALLS_ALONE = 29
 BYTES_OF_A_STREAM = 14_300
-
-
-def _calls(work: Callable[[], None]) -> int:
-    """How many functions were called, those of C included."""
-    count = 0
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    gc.disable()
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
 
 
 def test_a_plain_request_takes_few_calls() -> None:
@@ -67,7 +40,7 @@ def test_a_plain_request_takes_few_calls() -> None:
         for _ in range(5):
             once()
         assert b"It is empty." in seen.taken()
-        return _calls(once)
+        return count_calls(once)
 
     assert without_sockets(work) <= REQUEST_CALLS * FIFTH
 
@@ -87,7 +60,7 @@ def _stream(pieces: list[bytes]) -> int:
             for piece in pieces:
                 upstream.data_received(piece)
 
-        return _calls(rest)
+        return count_calls(rest)
 
     return without_sockets(work)
 

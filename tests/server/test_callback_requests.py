@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.socketless import Socketless, without_sockets
 from msgspec.structs import replace
 
 from tests.server.gateway import LIMITS, at, gateway
-from tests.server.socketless import ANSWER, TALK, TOOL, Socketless, asked, chunk, compact, without_sockets
+from tests.server.socketless import ANSWER, TALK, TOOL, asked, chunk, compact
 from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
 from toolglot.config.schema import Retries
 from toolglot.dialects import DIALECTS

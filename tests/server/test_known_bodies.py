@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 import pytest
+from bench.socketless import Socketless, without_sockets
 
-from tests.server.socketless import ANSWER, WHOLE, Socketless, asked, chunk, without_sockets
+from tests.server.socketless import ANSWER, WHOLE, asked, chunk
 from toolglot.gateway.callback_driver import CallbackDriver
 
 LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 
 import httptools
 import pytest
+from bench.socketless import Socketless, without_sockets
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.gateway import Running, at, gateway
-from tests.server.socketless import ANSWER, TALK, TOOL, WHOLE, Socketless, asked, compact, without_sockets
+from tests.server.socketless import ANSWER, TALK, TOOL, WHOLE, asked, compact
 from tests.upstream.bad_server import BadServer, Step, expect, head, reply, send
 from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
+from bench.socketless import Socketless, without_sockets
 
 from tests.server.gateway import at, gateway
-from tests.server.socketless import Socketless, without_sockets
 from tests.server.test_logs import record
 from toolglot.dialects import DIALECTS
 from toolglot.gateway.prefix_reuse import (

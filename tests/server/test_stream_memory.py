@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.server.socketless import STREAM_END, STREAM_HEAD, WHOLE, Socketless, asked, chunk, framed, without_sockets
+from bench.socketless import Socketless, without_sockets
+
+from tests.server.socketless import STREAM_END, STREAM_HEAD, WHOLE, asked, chunk, framed
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.client_request import ClientRequest
 

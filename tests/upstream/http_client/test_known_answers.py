@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from bench.socketless import KeepingTransport
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.socketless import Remembering
 from tests.upstream.http_client.receivers import Kept
 from toolglot.upstream.http_client.connection import Connection
 from toolglot.upstream.http_client.destination import Destination
@@ -44,7 +44,7 @@ def told(answers: KnownAnswers, *pieces: bytes, bodiless: bool = False) -> tuple
         pool, destination = ConnectionPool(1, loop), Destination(host="up", port=1, name="up", answers=answers)
         connection = Connection(pool, destination, loop)
         await pool.acquire()
-        connection.connection_made(Remembering())
+        connection.connection_made(KeepingTransport())
         connection.send(b"POST / HTTP/1.1\r\n", b"{}", Timeouts(), receiver, loop.time(), bodiless)
         for piece in pieces:
             connection.data_received(piece)

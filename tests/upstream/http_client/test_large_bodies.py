@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.server.socketless import Remembering
+from bench.socketless import KeepingTransport
+
 from tests.upstream.http_client.receivers import Kept
 from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.http_client.connection import PIECES_PER_TURN, WRITE_PIECE, Connection
@@ -19,7 +20,7 @@ def test_a_large_body_is_written_in_turns_and_a_pause_changes_nothing() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
         connection = Connection(ConnectionPool(1, loop), HttpTransport(1, {}).destination("http://up.test/v1"), loop)
-        connection.transport = transport = Remembering()
+        connection.transport = transport = KeepingTransport()
         connection.send(b"POST / HTTP/1.1\r\n", BODY, Timeouts(), Kept(), loop.time())
         head, *first = transport.written
         assert len(first) == PIECES_PER_TURN

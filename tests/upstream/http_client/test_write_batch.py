@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.server.socketless import Remembering
+from bench.socketless import KeepingTransport
+
 from toolglot.upstream.http_client.write_batch import MAX_BATCH, SMALL_BATCH, UNBATCHED_WRITES, write_batch_for
 
 
-class Written(Remembering):
+class Written(KeepingTransport):
     """A transport whose writes are told in one list with those of others."""
 
     def __init__(self, told: list[bytes], *, closing: bool = False) -> None:
@@ -24,7 +25,7 @@ class Written(Remembering):
         return self.closing
 
 
-class Broken(Remembering):
+class Broken(KeepingTransport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         raise RuntimeError
 
