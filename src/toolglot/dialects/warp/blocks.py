@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.warp.declared import ARGS, UNREADABLE
+from toolglot.dialects.warp.client_tools import ARGS, UNREADABLE
 from toolglot.dialects.warp.descriptors import Struct, parse, serialize
-from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.fields import ReadFields, from_base64, make_native, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.results import BUILTIN, dictionary
+from toolglot.dialects.warp.results import BUILTIN, to_dict
 from toolglot.dialects.warp.values import arguments_of, is_exact, unreadable_arguments, write_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import (
@@ -27,14 +27,14 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
 
-TEXT: Taken = {"agent_output": {"text": None}}
-REASONING: Taken = {"agent_reasoning": {"reasoning": None}}
-CALL: Taken = {"tool_call": {"tool_call_id": None, "call_mcp_tool": {"name": None, "args": None}}}
+TEXT: ReadFields = {"agent_output": {"text": None}}
+REASONING: ReadFields = {"agent_reasoning": {"reasoning": None}}
+CALL: ReadFields = {"tool_call": {"tool_call_id": None, "call_mcp_tool": {"name": None, "args": None}}}
 MESSAGE = "$message"
 """The note that a block came from a message: what is not on it was not there."""
 INTERNAL = frozenset({"server", "subagent"})
 """Calls that Warp's server answers itself."""
-UNSEEN = "placeholder"
+PLACEHOLDER = "placeholder"
 """What a message is called in which nothing that is known is set."""
 
 
@@ -45,16 +45,16 @@ def decode_block(message: Any) -> Block:
     """A message of the assistant's. What nobody but Warp understands is opaque, whole."""
     match message.WhichOneof("message"):
         case "agent_output":
-            return Text(text=message.agent_output.text, native=_noted(message, TEXT))
+            return Text(text=message.agent_output.text, native=_make_native(message, TEXT))
         case "agent_reasoning":
-            return Thinking(text=message.agent_reasoning.reasoning, native=_noted(message, REASONING))
+            return Thinking(text=message.agent_reasoning.reasoning, native=_make_native(message, REASONING))
         case "tool_call" if is_call(message):
             return decode_call(message)
     return decode_opaque(message)
 
 
-def _noted(message: Any, taken: Taken, **notes: Any) -> Any:
-    return noted({**kept(message, taken), MESSAGE: True, **notes})
+def _make_native(message: Any, taken: ReadFields, **notes: Any) -> Any:
+    return make_native({**remaining_fields(message, taken), MESSAGE: True, **notes})
 
 
 def is_call(message: Any) -> bool:
@@ -69,17 +69,19 @@ def decode_call(message: Any) -> ToolCall:
     tool = call.WhichOneof("tool")
     if tool != "call_mcp_tool":
         body = getattr(call, tool)
-        native = _noted(message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _body(tool, body)})
-        said = None if _is_unreadable(body) else dictionary(body)
+        native = _make_native(
+            message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _original_body(tool, body)}
+        )
+        said = None if _is_unreadable(body) else to_dict(body)
         arguments = unreadable_arguments(body.ByteSize()) if said is None else json.encode_text(said)
-        return _call(call.tool_call_id, tool, arguments, native)
+        return _make_call(call.tool_call_id, tool, arguments, native)
     mcp = call.call_mcp_tool
     arguments = arguments_of(mcp.args)
-    notes = {} if is_exact(arguments, mcp.args) else {ARGS: [arguments, text_of(serialize(mcp.args))]}
-    return _call(call.tool_call_id, mcp.name, arguments, _noted(message, CALL, **notes))
+    notes = {} if is_exact(arguments, mcp.args) else {ARGS: [arguments, to_base64(serialize(mcp.args))]}
+    return _make_call(call.tool_call_id, mcp.name, arguments, _make_native(message, CALL, **notes))
 
 
-def _call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
+def _make_call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
     """A call. One whose arguments JSON cannot say is not complete, so that nobody runs it."""
     call = ToolCall(id=call_id, name=name, arguments=arguments, native=native)
     if json.object_of(arguments) is not None:
@@ -92,13 +94,13 @@ def _is_unreadable(body: Any) -> bool:
     return not body.DESCRIPTOR.fields and bool(body.ByteSize())
 
 
-def _body(tool: str, body: Any) -> list[str]:
-    return [tool, text_of(serialize(body))]
+def _original_body(tool: str, body: Any) -> list[str]:
+    return [tool, to_base64(serialize(body))]
 
 
 def decode_opaque(message: Any) -> Opaque:
-    kind = message.WhichOneof("message") or UNSEEN
-    return Opaque(NAME, {"type": kind, "message": text_of(serialize(message))})
+    kind = message.WhichOneof("message") or PLACEHOLDER
+    return Opaque(NAME, {"type": kind, "message": to_base64(serialize(message))})
 
 
 # Writing
@@ -123,7 +125,7 @@ def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bo
         case ToolCall():
             encode_call(block, message, where, receipt)
         case Opaque(dialect=dialect, value={"message": str(data)}) if dialect == NAME:
-            message.CopyFrom(parse("Message", bytes_of(data, where), where))
+            message.CopyFrom(parse("Message", from_base64(data, where), where))
         case _:
             receipt.loss(where, describe_block(block), "an assistant of Warp's cannot say it")
             return False
@@ -135,7 +137,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
     """A call of `call_mcp_tool`, which is how Warp calls every tool that is not its own."""
     own = native_of(call, NAME)
     message.tool_call.tool_call_id = call.id
-    if BUILTIN in own and has_own_bytes(call):
+    if BUILTIN in own and has_original_bytes(call):
         tool, data = own[BUILTIN]
         restore(message.tool_call, {tool: data})
         return
@@ -143,10 +145,10 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         receipt.loss(where, f"namespace {call.namespace}", "Warp has no namespaces")
     mcp = message.tool_call.call_mcp_tool
     mcp.name = call.name
-    if ARGS in own and has_own_bytes(call):
-        mcp.args.CopyFrom(Struct.FromString(bytes_of(own[ARGS][1], where)))
+    if ARGS in own and has_original_bytes(call):
+        mcp.args.CopyFrom(Struct.FromString(from_base64(own[ARGS][1], where)))
         return
-    value = parsed(call.arguments)
+    value = parse_arguments(call.arguments)
     if value is None:
         _write_raw(call, mcp.args, describe_bad_arguments(call.arguments), where, receipt)
         return
@@ -159,7 +161,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         _write_raw(call, mcp.args, error.what, where, receipt)
 
 
-def has_own_bytes(call: ToolCall) -> bool:
+def has_original_bytes(call: ToolCall) -> bool:
     """Is what the call is to be given written from the bytes in which it came?"""
     own = native_of(call, NAME)
     if BUILTIN in own:
@@ -174,7 +176,7 @@ def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Recei
     write_struct({"_raw": call.arguments}, struct, where)
 
 
-def parsed(arguments: str) -> dict[str, Any] | None:
+def parse_arguments(arguments: str) -> dict[str, Any] | None:
     """Arguments as an object; None when they are not one."""
     raw = json.object_of(arguments)
     value: dict[str, Any] | None = None if raw is None else json.decode_frame(bytes(raw))

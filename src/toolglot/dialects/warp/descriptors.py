@@ -8,7 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, field
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from toolglot.dialects.warp.numbers import LONG_NUMBER, refuse_cut
+from toolglot.dialects.warp.number_range import LONG_NUMBER, check_number_range
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
 from toolglot.errors import DecodeError
 
@@ -66,7 +66,7 @@ def _add_field(message: Any, entry: str, oneofs: dict[str, int]) -> None:
         field.oneof_index = oneofs[oneof]
 
 
-def _file() -> Any:
+def _build_file() -> Any:
     """The edition decides presence (explicit) and what an unknown enum value is (a number like any other)."""
     file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=PACKAGE, syntax="editions")
     file.edition = descriptor_pb2.EDITION_2023
@@ -86,7 +86,7 @@ def _file() -> Any:
 
 
 _POOL = descriptor_pool.Default()
-_POOL.Add(_file())
+_POOL.Add(_build_file())
 _CLASSES: dict[str, Any] = {
     name: GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in MESSAGES
 }
@@ -112,7 +112,7 @@ def parse(name: str, data: bytes, where: str = "$") -> Any:
         what = TOO_DEEP if "MaxDepth" in str(error) else f"this is no {name} in protobuf: {error}"
         raise DecodeError(where, what) from None
     if LONG_NUMBER.search(data) and message.SerializeToString() != data:
-        refuse_cut(message, data)
+        check_number_range(message, data)
     return message
 
 

@@ -16,7 +16,7 @@ from toolglot.errors import DecodeError
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-def payload(data: bytes) -> bytes:
+def decode_frame_data(data: bytes) -> bytes:
     """The bytes that a frame's data stands for.
 
     Raises:
@@ -31,7 +31,7 @@ def payload(data: bytes) -> bytes:
 
 def read_event(data: bytes) -> Any:
     """The `ResponseEvent` in a frame's data."""
-    return parse("ResponseEvent", payload(data))
+    return parse("ResponseEvent", decode_frame_data(data))
 
 
 def write_event(event: Any) -> bytes:

@@ -15,23 +15,23 @@ LARGEST = 1 << 63
 _BRANCHES = ("oneOf", "anyOf", "allOf")
 
 
-def whole_numbers(value: Any, schema: Any = None) -> Any:
+def restore_integers(value: Any, schema: Any = None) -> Any:
     """The value with integers for whole floats, as far as the schema wants or allows it.
 
     Walks properties, items, additionalProperties and the branches of oneOf, anyOf and allOf; references are not
     followed, and what they lead to counts as silent.
     """
     if isinstance(value, float):
-        return _whole(value, _types(schema, 0))
+        return _to_integer(value, _allowed_types(schema, 0))
     if isinstance(value, dict):
-        return {key: whole_numbers(item, _member(schema, key)) for key, item in value.items()}
+        return {key: restore_integers(item, _member_schema(schema, key)) for key, item in value.items()}
     if isinstance(value, list):
-        items = _keyword(schema, "items")
-        return [whole_numbers(item, items) for item in value]
+        items = _find_keyword(schema, "items")
+        return [restore_integers(item, items) for item in value]
     return value
 
 
-def _whole(value: float, types: frozenset[str]) -> int | float:
+def _to_integer(value: float, types: frozenset[str]) -> int | float:
     if not value.is_integer() or ("number" in types and "integer" not in types):
         return value
     return int(value) if "integer" in types or abs(value) <= LARGEST else value
@@ -46,13 +46,13 @@ def _branches(schema: Any) -> list[Any]:
     return [branch for branch in found if isinstance(branch, Mapping)]
 
 
-def _types(schema: Any, depth: int) -> frozenset[str]:
+def _allowed_types(schema: Any, depth: int) -> frozenset[str]:
     if not isinstance(schema, Mapping) or depth > 8:
         return frozenset()
     types: frozenset[str] = frozenset()
     for branch in _branches(schema):
         if branch is not schema:
-            types |= _types(branch, depth + 1)
+            types |= _allowed_types(branch, depth + 1)
             continue
         said = branch.get("type")
         several = said if isinstance(said, list) else [said]
@@ -60,18 +60,18 @@ def _types(schema: Any, depth: int) -> frozenset[str]:
     return types
 
 
-def _keyword(schema: Any, keyword: str) -> Any:
+def _find_keyword(schema: Any, keyword: str) -> Any:
     """What a keyword says, in the schema itself or else in the first branch that has it."""
     if not isinstance(schema, Mapping):
         return None
     return next((branch[keyword] for branch in _branches(schema) if keyword in branch), None)
 
 
-def _member(schema: Any, key: str) -> Any:
+def _member_schema(schema: Any, key: str) -> Any:
     if not isinstance(schema, Mapping):
         return None
     for branch in _branches(schema):
         properties = branch.get("properties")
         if isinstance(properties, Mapping) and key in properties:
             return properties[key]
-    return _keyword(schema, "additionalProperties")
+    return _find_keyword(schema, "additionalProperties")

@@ -21,7 +21,7 @@ def decode_models(data: bytes) -> list[ModelInfo]:
     Raises:
         DecodeError: this is no list of models.
     """
-    features = _find(json.decode(data), "featureModelChoice")
+    features = _find_key(json.decode(data), "featureModelChoice")
     if features is None:
         return openai_models.decode_models(data)
     if not isinstance(features, dict):
@@ -32,11 +32,11 @@ def decode_models(data: bytes) -> list[ModelInfo]:
         choices = offered.get("choices") if isinstance(offered, dict) else None
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(choice.get("id"), str) and not choice.get("disableReason"):
-                found.setdefault(choice["id"], _decode(choice))
+                found.setdefault(choice["id"], _decode_entry(choice))
     return list(found.values())
 
 
-def _find(value: Any, key: str) -> Any:
+def _find_key(value: Any, key: str) -> Any:
     """The first value of this key, at any depth: where it stands differs between versions."""
     pending = [value]
     for item in pending:
@@ -49,7 +49,7 @@ def _find(value: Any, key: str) -> Any:
     return None
 
 
-def _decode(choice: dict[str, Any]) -> ModelInfo:
+def _decode_entry(choice: dict[str, Any]) -> ModelInfo:
     title, owner = choice.get("displayName"), choice.get("provider")
     return ModelInfo(
         name=choice["id"],

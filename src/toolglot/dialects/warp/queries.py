@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.warp.fields import Taken, kept, noted, restore
+from toolglot.dialects.warp.fields import ReadFields, make_native, remaining_fields, restore
 from toolglot.dialects.warp.media import decode_media, encode_media
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Block, Media, Message, Refusal, Text, Thinking, ToolCall, ToolResult, native_of, replace
@@ -21,34 +21,34 @@ TASK = "$task"
 """The note on a message that it stood in a task, and not in the input."""
 ATTACHED = "$attached"
 """The note on a system message that an attachment elsewhere says it, which is kept where it is."""
-_QUERY: Taken = {"query": None}
-_QUERY_IN_TASK: Taken = {"query": None, "context": {"images": None}}
+_QUERY: ReadFields = {"query": None}
+_QUERY_IN_TASK: ReadFields = {"query": None, "context": {"images": None}}
 
 
 def decode_query(outer: Any, *, in_task: bool) -> Message:
     """A user's message, its attachments kept on it."""
     query = outer.user_query
-    rest = kept(outer, {"user_query": _QUERY_IN_TASK if in_task else _QUERY})
+    rest = remaining_fields(outer, {"user_query": _QUERY_IN_TASK if in_task else _QUERY})
     content: list[Block] = [Text(text=query.query)] if query.query else []
     if in_task:
         rest[TASK] = True
         content += map(decode_media, query.context.images)
-    return Message(role="user", content=tuple(content), native=noted(rest))
+    return Message(role="user", content=tuple(content), native=make_native(rest))
 
 
-def system_on(outer: Any) -> str | None:
+def find_system_prompt(outer: Any) -> str | None:
     """The system prompt on a query, if it is nothing but text."""
     query = outer.user_query
     if SYSTEM_PROMPT not in query.referenced_attachments:
         return None
     attachment = query.referenced_attachments[SYSTEM_PROMPT]
-    if attachment.WhichOneof("value") != "plain_text" or kept(attachment, {"plain_text": None}):
+    if attachment.WhichOneof("value") != "plain_text" or remaining_fields(attachment, {"plain_text": None}):
         return None
     text: str = attachment.plain_text
     return text
 
 
-def without_system(message: Message) -> Message:
+def remove_system_prompt(message: Message) -> Message:
     """The message of a query whose system prompt has been taken."""
     own = dict(native_of(message, NAME))
     query = dict(own["user_query"])
@@ -59,7 +59,7 @@ def without_system(message: Message) -> Message:
     own["user_query"] = query
     if not query:
         del own["user_query"]
-    return replace(message, native=noted(own))
+    return replace(message, native=make_native(own))
 
 
 def encode_query(message: Message, outer: Any, images: Any, where: str, receipt: Receipt) -> None:
@@ -79,7 +79,7 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
             case ToolResult():
                 pass
             case _:
-                receipt.loss(place, _name(block), "a user's query of Warp's cannot hold it")
+                receipt.loss(place, _describe(block), "a user's query of Warp's cannot hold it")
     if len(texts) > 1:
         receipt.note(where, f"{len(texts)} texts", "a query is one text: they are joined by an empty line")
     outer.user_query.query = "\n\n".join(texts)
@@ -101,11 +101,11 @@ def system_text(message: Message, where: str, receipt: Receipt) -> str:
         if isinstance(block, (Text, Refusal, Thinking)):
             texts.append(block.text)
         else:
-            receipt.loss(f"{where}.content[{index}]", _name(block), "a system prompt of Warp's is text alone")
+            receipt.loss(f"{where}.content[{index}]", _describe(block), "a system prompt of Warp's is text alone")
     return "\n\n".join(texts)
 
 
-def _name(block: Block) -> str:
+def _describe(block: Block) -> str:
     match block:
         case ToolCall(name=name):
             return f"call of {name}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new, parse, serialize
-from toolglot.dialects.warp.fields import Taken, kept, noted, restore, text_of
+from toolglot.dialects.warp.fields import ReadFields, make_native, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, write_history
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.tools import TOOL_SERVER, address, decode_tools, encode_tools, server_ids
-from toolglot.dialects.warp.transcript import Reader
+from toolglot.dialects.warp.tools import TOOL_SERVER, decode_tools, encode_tools, server_ids, set_server_id
+from toolglot.dialects.warp.transcript import TranscriptReader
 from toolglot.dialects.warp.unknown_fields import UnknownFields
 from toolglot.errors import DecodeError
 from toolglot.ir import Request, native_of
@@ -26,7 +26,7 @@ WIRE = "$wire"
 OTHERS = "other_conversations"
 CALL_MCP_TOOL = 9
 """The one kind of tool that a client of another API can run. With an empty list the server may use any."""
-_SETTINGS: Taken = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
+_SETTINGS: ReadFields = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
 _DEPRECATED = ("user_query", "tool_call_result")
 
 
@@ -41,9 +41,9 @@ def decode_request(data: bytes) -> Request:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise DecodeError("$", f"the document has {len(data)} bytes, more than the limit of {MAX_DOCUMENT_BYTES}")
     wire = parse("Request", data)
-    reader = Reader()
+    reader = TranscriptReader()
     tasks, root = _read_tasks(wire, reader)
-    rest = kept(
+    rest = remaining_fields(
         wire,
         {
             "task_context": {"tasks": None},
@@ -73,24 +73,24 @@ def decode_request(data: bytes) -> Request:
         tools=tools,
         parallel_tool_calls=parallel,
         stream=True,
-        native=noted({**rest, **notes}),
+        native=make_native({**rest, **notes}),
     )
 
 
-def _read_tasks(wire: Any, reader: Reader) -> tuple[list[str], int]:
+def _read_tasks(wire: Any, reader: TranscriptReader) -> tuple[list[str], int]:
     """Reads the conversation, and returns all tasks without its messages, and which one it is (-1: none)."""
     root = -1
     tasks: list[str] = []
     for index, task in enumerate(wire.task_context.tasks):
         if root < 0 and not task.dependencies.parent_task_id:
             root = index
-            reader.task(task.messages)
+            reader.read_task(task.messages)
             shell = new("Task")
             shell.CopyFrom(task)
             shell.ClearField("messages")
-            tasks.append(text_of(serialize(shell)))
+            tasks.append(to_base64(serialize(shell)))
         else:
-            tasks.append(text_of(serialize(task)))
+            tasks.append(to_base64(serialize(task)))
     return tasks, root
 
 
@@ -103,16 +103,16 @@ def _other_conversations(wire: Any, root: int) -> list[str]:
     ]
 
 
-def _read_input(wire: Any, reader: Reader) -> Taken:
+def _read_input(wire: Any, reader: TranscriptReader) -> ReadFields:
     """Reads what is asked now, and returns what has been taken of it."""
     kind = wire.input.WhichOneof("type")
     images = wire.input.context.images
     if kind in _DEPRECATED:
         item = new("UserInput")
         getattr(item, kind).CopyFrom(getattr(wire.input, kind))
-        reader.inputs([item], images)
+        reader.read_inputs([item], images)
         return {"context": {"images": None}, kind: None}
-    reader.inputs(wire.input.user_inputs.inputs, images)
+    reader.read_inputs(wire.input.user_inputs.inputs, images)
     return {"context": {"images": None}, "user_inputs": {"inputs": None}}
 
 
@@ -124,7 +124,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     request = write_history(request, wire, receipt)
     own = native_of(request, NAME)
     if "$input" in own:
-        _deprecate(wire, own["$input"])
+        _use_deprecated_input(wire, own["$input"])
     _encode_settings(request, wire.settings)
     if request.tools or "mcp_context" in own:
         wire.mcp_context.SetInParent()
@@ -133,13 +133,13 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         servers = server_ids(request)
         for task in wire.task_context.tasks:
             for message in task.messages:
-                address(message, servers)
-    _report(request, receipt)
+                set_server_id(message, servers)
+    _report_unsupported(request, receipt)
     restore(wire, {key: value for key, value in own.items() if key != "mcp_context"})
     return serialize(wire)
 
 
-def _deprecate(wire: Any, kind: str) -> None:
+def _use_deprecated_input(wire: Any, kind: str) -> None:
     """The one input in the place where older clients have it."""
     inputs = wire.input.user_inputs.inputs
     if len(inputs) == 1 and inputs[0].WhichOneof("input") == kind:
@@ -166,7 +166,7 @@ def _encode_settings(request: Request, settings: Any) -> None:
         settings.supports_reasoning_message = True
 
 
-_UNHEARD = (
+_UNSUPPORTED = (
     "tool_choice",
     "max_output_tokens",
     "temperature",
@@ -188,8 +188,8 @@ _UNHEARD = (
 """The optional fields of a request for which Warp has no place."""
 
 
-def _report(request: Request, receipt: Receipt) -> None:
-    for name in _UNHEARD:
+def _report_unsupported(request: Request, receipt: Receipt) -> None:
+    for name in _UNSUPPORTED:
         value = getattr(request, name)
         if value is None or value == ():
             continue

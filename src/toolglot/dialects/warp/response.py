@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialects.warp.errors import read_error
-from toolglot.dialects.warp.sent import Sent
+from toolglot.dialects.warp.request_tasks import RequestTasks
 from toolglot.dialects.warp.stream_decoder import WarpStreamDecoder
 from toolglot.dialects.warp.stream_encoder import WarpStreamEncoder
 from toolglot.errors import DecodeError, UpstreamError
@@ -13,7 +13,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 
 
-def decode_response(data: bytes, sent: Sent | None = None) -> Response:
+def decode_response(data: bytes, request_tasks: RequestTasks | None = None) -> Response:
     """The response that a whole stream adds up to; updates and rollbacks have had their way.
 
     `sent`: what the server was told of before.
@@ -26,7 +26,7 @@ def decode_response(data: bytes, sent: Sent | None = None) -> Response:
         raise UpstreamError(read_error(json.decode_frame(data), 0, {}))
     if b"data:" not in data:
         raise DecodeError("$", "a stream of events is expected, and there is none")
-    decoder = WarpStreamDecoder(Receipt(), whole=True, sent=sent)
+    decoder = WarpStreamDecoder(Receipt(), whole=True, request_tasks=request_tasks)
     folded = Fold()
     for event in (*decoder.feed(data), *decoder.close()):
         folded.add(event)

@@ -7,16 +7,16 @@ from typing import Any
 
 from toolglot.dialects.warp.blocks import REASONING, TEXT, decode_block, is_call
 from toolglot.dialects.warp.descriptors import new, serialize
-from toolglot.dialects.warp.fields import Taken, kept, text_of
-from toolglot.dialects.warp.masks import holds, overlap, restorer, set_text, text_at, update
-from toolglot.dialects.warp.said import Said
+from toolglot.dialects.warp.emitted_text import EmittedText
+from toolglot.dialects.warp.fields import ReadFields, remaining_fields, to_base64
+from toolglot.dialects.warp.masks import can_hold, make_restorer, paths_overlap, set_text, text_at, update_field
 from toolglot.errors import DecodeError
 from toolglot.ir import Block
 
-SPOKEN: dict[str, str] = {"agent_output": "agent_output.text", "agent_reasoning": "agent_reasoning.reasoning"}
+TEXT_PATHS: dict[str, str] = {"agent_output": "agent_output.text", "agent_reasoning": "agent_reasoning.reasoning"}
 """Messages whose text is passed on as it comes, and where it stands in them."""
-_TAKEN: dict[str, Taken] = {"agent_output": TEXT, "agent_reasoning": REASONING}
-SHOWN = frozenset(
+_READ_FIELDS: dict[str, ReadFields] = {"agent_output": TEXT, "agent_reasoning": REASONING}
+WARP_ONLY = frozenset(
     {
         "update_todos",
         "web_search",
@@ -39,30 +39,30 @@ BEFORE = "$before"
 EVENT = "event"
 AROUND = "$around"
 """The unknown fields of an event beside `init` or `finished`, as base64."""
-QUIET = frozenset({"placeholder", "aside"})
+SILENT_KINDS = frozenset({"placeholder", "aside"})
 """Kinds of messages that say nothing in the answer."""
 
 
 _DEPTHS = {"begin_transaction": 1, "commit_transaction": -1, "rollback_transaction": -1}
 
 
-class Aside:
+class SideAction:
     """An action that is no part of the answer; or a whole event that is no action, or holds none."""
 
-    __slots__ = ("data", "depth", "is_event", "told", "transaction")
+    __slots__ = ("data", "depth", "is_event", "report", "transaction")
 
-    def __init__(self, message: Any, transaction: int, told: str = "") -> None:
+    def __init__(self, message: Any, transaction: int, report: str = "") -> None:
         self.data = serialize(message)
         self.is_event = message.DESCRIPTOR.name == "ResponseEvent"
         self.depth = 0 if self.is_event else _DEPTHS.get(message.WhichOneof("action"), 0)
         """How many transactions more are open behind it."""
         self.transaction = transaction
-        self.told = told
+        self.report = report
         """The name of what only Warp's clients see of it: others are told that there was such a thing."""
 
     def note(self) -> Any:
         """What `BEFORE` has of it."""
-        return {EVENT: text_of(self.data)} if self.is_event else text_of(self.data)
+        return {EVENT: to_base64(self.data)} if self.is_event else to_base64(self.data)
 
 
 _CONTENT = frozenset(field.name for field in new("Message").DESCRIPTOR.oneofs_by_name["message"].fields)
@@ -76,7 +76,7 @@ def is_content(path: str) -> bool:
 def is_visible(path: str) -> bool:
     """Does it name what a client would see?"""
     name = path.partition(".")[0]
-    return name in SPOKEN or name in SHOWN or name == "tool_call"
+    return name in TEXT_PATHS or name in WARP_ONLY or name == "tool_call"
 
 
 def kind_of(message: Any) -> str:
@@ -84,19 +84,20 @@ def kind_of(message: Any) -> str:
     kind = message.WhichOneof("message")
     if kind is None:
         return "placeholder"
-    if kind in SPOKEN:
+    if kind in TEXT_PATHS:
         return str(kind)
     if kind == "tool_call":
         return "call" if is_call(message) else "aside"
-    return "shown" if kind in SHOWN else "aside"
+    return "shown" if kind in WARP_ONLY else "aside"
 
 
-class Entry:
+class AnswerEntry:
     """`pieces` are what the message's texts have grown by: a text is not written anew for each piece."""
 
     __slots__ = (
         "changed_in",
         "done",
+        "emitted",
         "how",
         "index",
         "kind",
@@ -106,8 +107,7 @@ class Entry:
         "order",
         "pieces",
         "replaced",
-        "said",
-        "sent",
+        "sent_count",
         "task_id",
         "transaction",
     )
@@ -126,53 +126,53 @@ class Entry:
         """It waits no longer: all of it has been passed on, or put aside."""
         self.moved = False
         """It went to another task before anything of it was passed on."""
-        self.said = Said()
+        self.emitted = EmittedText()
         """What was passed on of its text before others followed it."""
         self.order = -1
         """Its place among the messages of the stream."""
-        self.sent = 0
+        self.sent_count = 0
         """How many pieces of the spoken text have been passed on."""
         self.index = -1
         self.opened: dict[str, Any] = {}
         """What it said besides the spoken text when it was opened; of more text for a message, when that came."""
         self.replaced: str | None = None
-        self._spoken()
-        if how == "$more" and self.speaks:
-            self.opened = self.rest()
+        self._extract_text()
+        if how == "$more" and self.has_text:
+            self.opened = self.other_fields()
 
-    def _spoken(self) -> None:
+    def _extract_text(self) -> None:
         """Moves the spoken text out of the message, so that it can grow in pieces."""
-        path = SPOKEN.get(self.kind)
+        path = TEXT_PATHS.get(self.kind)
         if path is not None and path not in self.pieces:
             text = text_at(self.message, path) or ""
             self.pieces[path] = [text] if text else []
             if text:
                 set_text(self.message, path, "")
 
-    def before(self, paths: Sequence[str]) -> tuple[Callable[[], None], int]:
+    def snapshot(self, paths: Sequence[str]) -> tuple[Callable[[], None], int]:
         """What undoes a change under these paths; and how many bytes are kept for it.
 
         Pieces are only ever added to a list, or the list is left.
         """
-        kept = [restorer(self.message, path) for path in (*paths, *self._touched(paths))]
-        kind, moved, sent = self.kind, self.moved, self.sent
+        remaining_fields = [make_restorer(self.message, path) for path in (*paths, *self._affected_texts(paths))]
+        kind, moved, sent_count = self.kind, self.moved, self.sent_count
         replaced, changed_in = self.replaced, self.changed_in
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
 
         def undo() -> None:
-            for restore, _ in reversed(kept):
+            for restore, _ in reversed(remaining_fields):
                 restore()
-            self.kind, self.moved, self.sent = kind, moved, sent
+            self.kind, self.moved, self.sent_count = kind, moved, sent_count
             self.replaced, self.changed_in = replaced, changed_in
             self.pieces = {path: texts for path, (texts, _) in pieces.items()}
             for texts, length in pieces.values():
                 del texts[length:]
 
-        return undo, sum(size for _, size in kept)
+        return undo, sum(size for _, size in remaining_fields)
 
-    def length(self) -> Callable[[], None]:
+    def snapshot_text(self) -> Callable[[], None]:
         """What takes back the text that is spoken from now on."""
-        texts, changed_in = self.pieces[self.spoken], self.changed_in
+        texts, changed_in = self.pieces[self.text_path], self.changed_in
         length = len(texts)
 
         def undo() -> None:
@@ -184,25 +184,27 @@ class Entry:
     def finish(self) -> None:
         """Nothing of it waits any longer."""
         self.done = True
-        if self.speaks and self.index >= 0:
+        if self.has_text and self.index >= 0:
             if self.replaced is not None:
-                self.said.forget()
-            self.said.add(self.pieces[self.spoken])
+                self.emitted.clear()
+            self.emitted.add(self.pieces[self.text_path])
 
     @property
-    def speaks(self) -> bool:
+    def has_text(self) -> bool:
         """Is it text? An empty one says nothing yet."""
-        return self.kind in SPOKEN and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.spoken)))
+        return self.kind in TEXT_PATHS and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.text_path)))
 
     @property
     def is_silent(self) -> bool:
         """Does it say nothing in the answer, so far?"""
-        return self.kind in QUIET or (self.kind in SPOKEN and self.index < 0 and not self.pieces.get(self.spoken))
+        return self.kind in SILENT_KINDS or (
+            self.kind in TEXT_PATHS and self.index < 0 and not self.pieces.get(self.text_path)
+        )
 
     @property
-    def spoken(self) -> str:
+    def text_path(self) -> str:
         """Where the spoken text stands; empty when nothing is spoken."""
-        return SPOKEN.get(self.kind, "")
+        return TEXT_PATHS.get(self.kind, "")
 
     def append(self, patch: Any, paths: Sequence[str]) -> None:
         """More for the texts at these paths.
@@ -215,72 +217,72 @@ class Entry:
 
     def _append(self, patch: Any, path: str) -> None:
         text = text_at(patch, path)
-        if text is None or not holds(self.message, path):
+        if text is None or not can_hold(self.message, path):
             raise DecodeError(f"mask {path}", "only texts can be appended to")
         if text:
             self.pieces.setdefault(path, []).append(text)
-        if self.kind in QUIET:
-            self._write_texts(self._touched((path,)))
-            self._settle()
+        if self.kind in SILENT_KINDS:
+            self._write_texts(self._affected_texts((path,)))
+            self._refresh_kind()
 
-    def _settle(self) -> None:
+    def _refresh_kind(self) -> None:
         """Sees what the message has become."""
         kind = kind_of(self.message)
         if kind != self.kind and (self.index >= 0 or self.how == "$more"):
             raise DecodeError("update_task_message", f"{self.kind} became {kind} after it had been passed on")
         self.kind = kind
-        self.pieces = {path: texts for path, texts in self.pieces.items() if holds(self.message, path)}
-        self._spoken()
+        self.pieces = {path: texts for path, texts in self.pieces.items() if can_hold(self.message, path)}
+        self._extract_text()
 
     def update(self, patch: Any, paths: Sequence[str]) -> None:
         """Sets the masked fields. What was spoken cannot be unsaid: text that goes on is appended, other replaces."""
-        spoken = self.spoken
-        self._write_texts(self._touched(paths))
+        text_path = self.text_path
+        self._write_texts(self._affected_texts(paths))
         for path in paths:
             if path == "id":
                 continue  # by which the message was found
-            if spoken and (path == spoken or path == self.kind):
-                self._replace(text_at(patch, spoken) or "", spoken)
+            if text_path and (path == text_path or path == self.kind):
+                self._replace_text(text_at(patch, text_path) or "", text_path)
                 if path == self.kind:
-                    update(self.message, patch, path)
-                    set_text(self.message, spoken, "")
+                    update_field(self.message, patch, path)
+                    set_text(self.message, text_path, "")
             else:
-                update(self.message, patch, path)
-        self._settle()
+                update_field(self.message, patch, path)
+        self._refresh_kind()
 
-    def _replace(self, text: str, path: str) -> None:
+    def _replace_text(self, text: str, path: str) -> None:
         """What goes on from all that has been passed on is said; anything else stands for it, and cannot be."""
-        rest = text if self.replaced is not None else self.said.rest_of(text)
-        said = "".join(self.pieces[path][: self.sent])
-        if rest is None or not rest.startswith(said):
+        rest = text if self.replaced is not None else self.emitted.remainder_of(text)
+        emitted = "".join(self.pieces[path][: self.sent_count])
+        if rest is None or not rest.startswith(emitted):
             self.replaced = text
-            self.pieces[path], self.sent = [text], 1
+            self.pieces[path], self.sent_count = [text], 1
             return
-        rest = rest[len(said) :]
-        self.pieces[path] = [*([said] if said else []), *([rest] if rest else [])]
-        self.sent = 1 if said else 0
+        rest = rest[len(emitted) :]
+        self.pieces[path] = [*([emitted] if emitted else []), *([rest] if rest else [])]
+        self.sent_count = 1 if emitted else 0
 
-    def _touched(self, paths: Sequence[str]) -> list[str]:
+    def _affected_texts(self, paths: Sequence[str]) -> list[str]:
         """The texts besides the spoken one that changes under these paths meet."""
-        others = [path for path in self.pieces if path != self.spoken]
-        return [path for path in others if any(overlap(path, other) for other in paths)]
+        others = [path for path in self.pieces if path != self.text_path]
+        return [path for path in others if any(paths_overlap(path, other) for other in paths)]
 
     def _write_texts(self, paths: Iterable[str]) -> None:
         for path in list(paths):
             set_text(self.message, path, (text_at(self.message, path) or "") + "".join(self.pieces.pop(path)))
 
     def _write_others(self) -> None:
-        self._write_texts([path for path in self.pieces if path != self.spoken])
+        self._write_texts([path for path in self.pieces if path != self.text_path])
 
-    def unsent(self) -> list[str]:
-        pieces = self.pieces[SPOKEN[self.kind]]
-        fresh, self.sent = pieces[self.sent :], len(pieces)
+    def take_unsent(self) -> list[str]:
+        pieces = self.pieces[TEXT_PATHS[self.kind]]
+        fresh, self.sent_count = pieces[self.sent_count :], len(pieces)
         return fresh
 
-    def rest(self) -> dict[str, Any]:
+    def other_fields(self) -> dict[str, Any]:
         """What the message says besides the spoken text."""
         self._write_others()
-        return kept(self.message, _TAKEN[self.kind])
+        return remaining_fields(self.message, _READ_FIELDS[self.kind])
 
     def block(self) -> Block:
         """The block, without the text that is spoken."""
@@ -290,12 +292,12 @@ class Entry:
     def whole(self) -> Any:
         """The message, spoken text included."""
         self._write_texts(self.pieces)
-        if self.spoken:
-            self.pieces[self.spoken] = []
+        if self.text_path:
+            self.pieces[self.text_path] = []
         return self.message
 
 
-def changed(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
+def changed_paths(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
     """The paths of the fields that differ, as a mask names them."""
     paths: list[str] = []
     for name in sorted(before.keys() | after.keys()):
@@ -303,7 +305,7 @@ def changed(before: dict[str, Any], after: dict[str, Any], path: str = "") -> li
         if first == second or name.startswith("$") or name == "unknown":
             continue
         if isinstance(first or second, dict) and isinstance(second or first, dict):
-            paths += changed(first or {}, second or {}, f"{path}{name}.")
+            paths += changed_paths(first or {}, second or {}, f"{path}{name}.")
         else:
             paths.append(f"{path}{name}")
     return paths

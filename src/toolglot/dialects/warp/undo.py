@@ -9,21 +9,21 @@ from toolglot.errors import DecodeError
 MAX_NESTED = 100
 MAX_SAVED = 32 * 1024 * 1024
 """Bytes of what was there before, over all open transactions."""
-MAX_SPENT = 256 * 1024 * 1024
+MAX_COPIED = 256 * 1024 * 1024
 """Bytes that are copied in one stream: small changes to large things, taken back again and again, cost no more."""
 
 
 class UndoLog:
     """Transactions are numbered from 1; later ones have higher numbers, also those inside others."""
 
-    __slots__ = ("_begun", "_open", "_saved", "_spent", "_undo")
+    __slots__ = ("_begun", "_copied", "_open", "_saved", "_undo")
 
     def __init__(self) -> None:
         self._begun = 0
         self._open: list[int] = []
         self._undo: list[tuple[int, int, Callable[[], None]]] = []
         self._saved = 0
-        self._spent = 0
+        self._copied = 0
 
     @property
     def transaction(self) -> int:
@@ -35,7 +35,7 @@ class UndoLog:
         """How many are open."""
         return len(self._open)
 
-    def is_over(self, transaction: int | None) -> bool:
+    def is_final(self, transaction: int | None) -> bool:
         """Can nothing that this transaction brought be taken back any more? Without one: is none open at all?"""
         return not self._open or (transaction is not None and self._open[0] > transaction)
 
@@ -50,7 +50,7 @@ class UndoLog:
         self._begun += 1
         self._open.append(self._begun)
 
-    def note(self, undo: Callable[[], None], size: int = 0) -> None:
+    def record(self, undo: Callable[[], None], size: int = 0) -> None:
         """Remembers how to undo a change, if a transaction is open. `size`: the bytes that this keeps alive.
 
         Raises:
@@ -58,21 +58,21 @@ class UndoLog:
         """
         if not self._open:
             return
-        self.spend(size)
+        self.charge(size)
         self._saved += size
         if self._saved > MAX_SAVED:
             raise DecodeError("transaction", f"more than {MAX_SAVED} bytes would have to be kept for a rollback")
         self._undo.append((self._open[-1], size, undo))
 
-    def spend(self, size: int) -> None:
+    def charge(self, size: int) -> None:
         """Counts the bytes of a copy that a change to something else costs.
 
         Raises:
             DecodeError: that is too much.
         """
-        self._spent += size
-        if self._spent > MAX_SPENT:
-            raise DecodeError("transaction", f"more than {MAX_SPENT} bytes would have to be copied")
+        self._copied += size
+        if self._copied > MAX_COPIED:
+            raise DecodeError("transaction", f"more than {MAX_COPIED} bytes would have to be copied")
 
     def commit(self) -> None:
         del self._open[-1:]

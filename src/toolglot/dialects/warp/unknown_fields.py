@@ -47,7 +47,7 @@ NOTED: Mapping[str, str] = {
 """Fields in which everything is for Warp alone, each with the reason: an unknown field in one is a note and no loss."""
 
 
-class _Message(NamedTuple):
+class _MessageSpan(NamedTuple):
     """A message to look at: where its bytes are, its path with and without places in lists, and why it is noted."""
 
     descriptor: Any
@@ -58,7 +58,7 @@ class _Message(NamedTuple):
     noted: str
 
 
-class _Found:
+class _FoundFields:
     """The unknown fields of one kind of place. The path is the first one's."""
 
     __slots__ = ("count", "field", "noted", "path", "size")
@@ -95,7 +95,7 @@ class UnknownFields:
     __slots__ = ("_events", "_found", "_left", "_more")
 
     def __init__(self) -> None:
-        self._found: dict[str, _Found] = {}
+        self._found: dict[str, _FoundFields] = {}
         self._left = MAX_FIELDS
         self._more = 0
         self._events = 0
@@ -111,14 +111,14 @@ class UnknownFields:
         is_unknown = has_unknown(message)
         # Overwritten values make a message shorter when it is written again.
         if is_unknown or message.ByteSize() != len(data):
-            waiting = [_Message(message.DESCRIPTOR, 0, len(data), path, "", "")]
+            waiting = [_MessageSpan(message.DESCRIPTOR, 0, len(data), path, "", "")]
             while waiting and self._left > 0:
-                waiting += reversed(self._look(waiting.pop(), data))
+                waiting += reversed(self._inspect(waiting.pop(), data))
         return is_unknown
 
-    def _look(self, message: _Message, data: bytes) -> list[_Message]:
+    def _inspect(self, message: _MessageSpan, data: bytes) -> list[_MessageSpan]:
         """Lists the unknown fields of one message; the messages in it."""
-        inner: list[_Message] = []
+        inner: list[_MessageSpan] = []
         places: dict[int, int] = {}
         seen: dict[str, int] = {}
         for field in read_fields(message.descriptor, data, message.start, message.end):
@@ -126,7 +126,7 @@ class UnknownFields:
             if self._left <= 0:
                 break
             if not field.is_read:
-                self._list(message, field)
+                self._list_unknown(message, field)
                 continue
             if (slot := _slot(field, data)) is not None:
                 if slot in seen:
@@ -138,7 +138,7 @@ class UnknownFields:
                 inner.append(_message_at(message, field, place))
         return inner
 
-    def _list(self, message: _Message, field: WireField) -> None:
+    def _list_unknown(self, message: _MessageSpan, field: WireField) -> None:
         is_entry = message.descriptor.GetOptions().map_entry
         named = f"unknown field {field.number}" if field.known is None else f"field {field.number} in another form"
         kind = f"{message.kind}.{field.number}"
@@ -146,14 +146,14 @@ class UnknownFields:
             if len(self._found) >= MAX_LINES:
                 self._more += 1
                 return
-            path = message.path if is_entry else _joined(message.path, str(field.number))
+            path = message.path if is_entry else _join_path(message.path, str(field.number))
             what = f"an entry with {named}" if is_entry else named
-            self._found[kind] = _Found(path, what, message.noted)
+            self._found[kind] = _FoundFields(path, what, message.noted)
         found = self._found[kind]
         found.count += 1
         found.size += message.end - message.start if is_entry else max(field.end - field.start, 0)
 
-    def _list_overwritten(self, message: _Message, field: WireField, slot: str, why: str) -> None:
+    def _list_overwritten(self, message: _MessageSpan, field: WireField, slot: str, why: str) -> None:
         kind = f"{message.kind}.{slot}"
         if kind not in self._found:
             if len(self._found) >= MAX_LINES:
@@ -162,7 +162,7 @@ class UnknownFields:
             known = field.known
             oneof = known.containing_oneof
             what = "one key" if _is_map(known) else f"oneof {oneof.name}" if oneof is not None else "one field"
-            self._found[kind] = _Found(_joined(message.path, known.name), what, why)
+            self._found[kind] = _FoundFields(_join_path(message.path, known.name), what, why)
         self._found[kind].count += 1
 
     def lines(self) -> tuple[Loss, ...]:
@@ -192,16 +192,16 @@ def _slot(field: WireField, data: bytes) -> str | None:
     return known.name if oneof is None else f"oneof {oneof.name}"
 
 
-def _message_at(outer: _Message, field: WireField, place: int) -> _Message:
+def _message_at(outer: _MessageSpan, field: WireField, place: int) -> _MessageSpan:
     known = field.known
     name = known.name
     if outer.descriptor.GetOptions().map_entry:
         path = outer.path
     else:
-        path = _joined(outer.path, f"{name}[{place}]" if known.is_repeated else name)
+        path = _join_path(outer.path, f"{name}[{place}]" if known.is_repeated else name)
     noted = outer.noted or NOTED.get(name, "")
-    return _Message(known.message_type, field.start, field.end, path[:MAX_PATH], f"{outer.kind}.{name}", noted)
+    return _MessageSpan(known.message_type, field.start, field.end, path[:MAX_PATH], f"{outer.kind}.{name}", noted)
 
 
-def _joined(path: str, name: str) -> str:
+def _join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name

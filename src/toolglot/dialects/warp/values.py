@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw
 
 from toolglot.dialects.warp.descriptors import Struct, serialize
-from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.integers import restore_integers
 from toolglot.dialects.warp.unknown_fields import has_unknown
 from toolglot.errors import DecodeError
 from toolglot.wire import json
@@ -35,11 +35,11 @@ def write_struct(value: Mapping[str, Any], struct: Any, where: str) -> bool:
 def _write_object(value: Mapping[str, Any], struct: Any, where: str, depth: int) -> bool:
     exact = True
     for key, item in value.items():
-        exact &= _write(item, struct.fields[key], where, depth)
+        exact &= _write_value(item, struct.fields[key], where, depth)
     return exact
 
 
-def _write(value: Any, target: Any, where: str, depth: int) -> bool:
+def _write_value(value: Any, target: Any, where: str, depth: int) -> bool:
     if depth > MAX_DEPTH:
         raise DecodeError(where, f"the JSON is nested deeper than {MAX_DEPTH} levels, which protobuf readers refuse")
     match value:
@@ -48,7 +48,7 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
         case bool():
             target.bool_value = value
         case int() | float():
-            target.number_value = _double(value, where)
+            target.number_value = _to_double(value, where)
             return isinstance(value, float) or int(target.number_value) == value
         case str():
             target.string_value = value
@@ -57,12 +57,12 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
             return _write_object(value, target.struct_value, where, depth + 1)
         case _:
             target.list_value.SetInParent()
-            exact = [_write(item, target.list_value.values.add(), where, depth + 1) for item in value]
+            exact = [_write_value(item, target.list_value.values.add(), where, depth + 1) for item in value]
             return all(exact)
     return True
 
 
-def _double(value: int | float, where: str) -> float:
+def _to_double(value: int | float, where: str) -> float:
     try:
         return float(value)
     except OverflowError:
@@ -82,27 +82,27 @@ def read_struct(struct: Any) -> dict[str, Any]:
 
 
 _UNKNOWN = "..."
-_KINDLESS = Raw(b"<a value of no known kind>")
+_UNKNOWN_KIND = Raw(b"<a value of no known kind>")
 _NOT_FINITE = {"inf": Raw(b"Infinity"), "-inf": Raw(b"-Infinity"), "nan": Raw(b"NaN")}
 
 
 def _read_object(struct: Any) -> dict[str, Any]:
     fields = struct.fields
-    return {key: _read(fields[key]) for key in sorted(fields)}
+    return {key: _read_value(fields[key]) for key in sorted(fields)}
 
 
-def _read(value: Any) -> Any:
+def _read_value(value: Any) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
         return _read_object(value.struct_value)
     if kind == "list_value":
-        return [_read(item) for item in value.list_value.values]
+        return [_read_value(item) for item in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
         return number if isfinite(number) else _NOT_FINITE[str(number)]
     if kind == "null_value":
         return None
-    return _KINDLESS if kind is None else getattr(value, kind)
+    return _UNKNOWN_KIND if kind is None else getattr(value, kind)
 
 
 def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
@@ -113,7 +113,7 @@ def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
         for key, item in value.items():
             if not isinstance(item, Raw):
                 readable[key] = drop_unreadable(item, f"{where}.{key}", dropped)
-            elif key != _UNKNOWN or item is _KINDLESS:
+            elif key != _UNKNOWN or item is _UNKNOWN_KIND:
                 dropped.append(f"{where}.{key}")
         return readable
     if isinstance(value, list):
@@ -128,7 +128,7 @@ def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
 
 def arguments_of(struct: Any) -> str:
     """The arguments of a call as JSON text; as text that is no JSON where JSON cannot say them."""
-    return json.encode_text(whole_numbers(read_struct(struct)))
+    return json.encode_text(restore_integers(read_struct(struct)))
 
 
 def unreadable_arguments(size: int) -> str:

@@ -12,37 +12,37 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict, ParseError
 
-from toolglot.dialects.warp.blocks import INTERNAL, parsed
-from toolglot.dialects.warp.transcript import identity
+from toolglot.dialects.warp.blocks import INTERNAL, parse_arguments
+from toolglot.dialects.warp.transcript import derive_id
 from toolglot.receipt import Receipt
 
 
-def _shell(body: Any, text: str, failed: bool) -> None:
+def _fill_shell(body: Any, text: str, failed: bool) -> None:
     body.command_finished.output = text
     body.command_finished.exit_code = int(failed)
 
 
-def _glob(body: Any, text: str, failed: bool) -> None:
+def _fill_glob(body: Any, text: str, failed: bool) -> None:
     body.success.matched_files = text
 
 
-def _search(body: Any, text: str, failed: bool) -> None:
+def _fill_search(body: Any, text: str, failed: bool) -> None:
     body.success.files.add(content=text)
 
 
-def _read(body: Any, text: str, failed: bool) -> None:
+def _fill_read(body: Any, text: str, failed: bool) -> None:
     body.text_files_success.files.add(content=text)
 
 
-_PLAIN: dict[str, Callable[[Any, str, bool], None]] = {
-    "run_shell_command": _shell,
-    "file_glob": _glob,
-    "search_codebase": _search,
-    "read_files": _read,
+_TEXT_FILLERS: dict[str, Callable[[Any, str, bool], None]] = {
+    "run_shell_command": _fill_shell,
+    "file_glob": _fill_glob,
+    "search_codebase": _fill_search,
+    "read_files": _fill_read,
 }
 
 
-def answer_builtins(messages: Any, inputs: Any, receipt: Receipt) -> None:
+def convert_builtin_results(messages: Any, inputs: Any, receipt: Receipt) -> None:
     """Results of `call_mcp_tool` for calls of built-in tools, turned into those tools' own."""
     tools = {
         message.tool_call.tool_call_id: message.tool_call.WhichOneof("tool")
@@ -55,15 +55,15 @@ def answer_builtins(messages: Any, inputs: Any, receipt: Receipt) -> None:
         if tool is None or tool == "call_mcp_tool" or result.WhichOneof("result") != "call_mcp_tool":
             continue
         if tool in result.DESCRIPTOR.fields_by_name:
-            _answer(result, tool, f"inputs[{index}]", receipt)
+            _convert_result(result, tool, f"inputs[{index}]", receipt)
 
 
-def _answer(result: Any, tool: str, where: str, receipt: Receipt) -> None:
+def _convert_result(result: Any, tool: str, where: str, receipt: Receipt) -> None:
     given = result.call_mcp_tool
     failed = given.WhichOneof("result") == "error"
     text = given.error.message if failed else "\n".join(item.text.text for item in given.success.results)
     body = getattr(result, tool)  # this clears nothing yet: only writing to it changes the oneof
-    said = None if failed or not text.lstrip().startswith("{") else parsed(text)
+    said = None if failed or not text.lstrip().startswith("{") else parse_arguments(text)
     if said:
         try:
             ParseDict(said, body)
@@ -71,8 +71,8 @@ def _answer(result: Any, tool: str, where: str, receipt: Receipt) -> None:
             return
         except ParseError:
             body.Clear()
-    if tool in _PLAIN and (not failed or tool == "run_shell_command"):
-        _PLAIN[tool](body, text, failed)
+    if tool in _TEXT_FILLERS and (not failed or tool == "run_shell_command"):
+        _TEXT_FILLERS[tool](body, text, failed)
     elif "error" in body.DESCRIPTOR.fields_by_name:
         body.error.message = text
         if not failed:
@@ -94,6 +94,6 @@ def cancel_unanswered(task: Any, inputs: Any) -> None:
     ]
     for call_id in open_calls:
         if call_id not in answered:
-            message = task.messages.add(id=identity(task.id, "cancel", call_id), task_id=task.id)
+            message = task.messages.add(id=derive_id(task.id, "cancel", call_id), task_id=task.id)
             message.tool_call_result.tool_call_id = call_id
             message.tool_call_result.cancel.SetInParent()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new
-from toolglot.dialects.warp.masks import holds, overlap, set_text, text_at
+from toolglot.dialects.warp.masks import can_hold, paths_overlap, set_text, text_at
 
 
-class Held:
+class TaskMessage:
     """A message of a task. What its texts have grown by is kept in pieces until something else changes them."""
 
     __slots__ = ("after", "before", "message", "pieces", "saved_in")
@@ -20,10 +20,10 @@ class Held:
         self.pieces: dict[str, list[str]] = {}
         self.saved_in = transaction
         """The last transaction in which it was saved, or came."""
-        self.before: Held | None = None
-        self.after: Held | None = None
+        self.before: TaskMessage | None = None
+        self.after: TaskMessage | None = None
 
-    def saved(self, transaction: int) -> Callable[[], None]:
+    def snapshot(self, transaction: int) -> Callable[[], None]:
         """What makes it again what it is now. Pieces are only ever added to a list, or the list is left."""
         message, saved_in, self.saved_in = self.message, self.saved_in, transaction
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
@@ -38,14 +38,14 @@ class Held:
 
         return undo
 
-    def settle(self, paths: Sequence[str]) -> None:
+    def write_pieces(self, paths: Sequence[str]) -> None:
         """Puts what was appended where it belongs, as far as changes under these paths meet it."""
-        for path in [path for path in self.pieces if any(overlap(path, other) for other in paths)]:
+        for path in [path for path in self.pieces if any(paths_overlap(path, other) for other in paths)]:
             self._write(path)
 
-    def forget_lost(self) -> None:
+    def drop_lost_pieces(self) -> None:
         """What was appended to texts that are gone is gone."""
-        self.pieces = {path: texts for path, texts in self.pieces.items() if holds(self.message, path)}
+        self.pieces = {path: texts for path, texts in self.pieces.items() if can_hold(self.message, path)}
 
     def whole(self) -> Any:
         """The message, each text once."""
@@ -55,56 +55,56 @@ class Held:
 
     def _write(self, path: str) -> None:
         texts = self.pieces.pop(path)
-        if holds(self.message, path):
+        if can_hold(self.message, path):
             set_text(self.message, path, (text_at(self.message, path) or "") + "".join(texts))
 
 
-class HeldTask:
+class TaskState:
     """A task: all of it but its messages, and these, in order and by their ids."""
 
-    __slots__ = ("_first", "_last", "numbered", "shell")
+    __slots__ = ("_first", "_last", "by_id", "shell")
 
     def __init__(self, task: Any, transaction: int = 0) -> None:
         self.shell = shell_of(task)
-        self.numbered: dict[str, Held] = {}
-        self._first: Held | None = None
-        self._last: Held | None = None
+        self.by_id: dict[str, TaskMessage] = {}
+        self._first: TaskMessage | None = None
+        self._last: TaskMessage | None = None
         for message in task.messages:
-            self.append(Held(message, transaction))
+            self.append(TaskMessage(message, transaction))
 
     @property
-    def held(self) -> Iterator[Held]:
+    def messages(self) -> Iterator[TaskMessage]:
         each = self._first
         while each is not None:
             yield each
             each = each.after
 
-    def append(self, held: Held) -> Callable[[], None]:
+    def append(self, held: TaskMessage) -> Callable[[], None]:
         """Adds a message at the end; what undoes that."""
         return self.add(held, self._last, None)
 
-    def add(self, held: Held, before: Held | None, after: Held | None) -> Callable[[], None]:
+    def add(self, held: TaskMessage, before: TaskMessage | None, after: TaskMessage | None) -> Callable[[], None]:
         """Adds a message between these two, as the one that its id names; what undoes that."""
         name = held.message.id
-        older = self.numbered.get(name)
-        self.numbered[name] = held
+        older = self.by_id.get(name)
+        self.by_id[name] = held
         self.link(held, held, before, after)
 
         def undo() -> None:
             self.unlink(held, held)
             if older is None:
-                self.numbered.pop(name, None)
+                self.by_id.pop(name, None)
             else:
-                self.numbered[name] = older
+                self.by_id[name] = older
 
         return undo
 
-    def take(self, run: Sequence[Held]) -> None:
+    def append_run(self, run: Sequence[TaskMessage]) -> None:
         """Adds messages that were taken out of another task."""
         self.link(run[0], run[-1], self._last, None)
-        self.numbered.update((held.message.id, held) for held in run)
+        self.by_id.update((held.message.id, held) for held in run)
 
-    def unlink(self, first: Held, last: Held) -> tuple[Held | None, Held | None]:
+    def unlink(self, first: TaskMessage, last: TaskMessage) -> tuple[TaskMessage | None, TaskMessage | None]:
         """Takes a run of messages out; what stood before and behind it."""
         before, after = first.before, last.after
         if before is None:
@@ -117,7 +117,9 @@ class HeldTask:
             after.before = before
         return before, after
 
-    def link(self, first: Held, last: Held, before: Held | None, after: Held | None) -> None:
+    def link(
+        self, first: TaskMessage, last: TaskMessage, before: TaskMessage | None, after: TaskMessage | None
+    ) -> None:
         """Puts a run of messages between these two; None is the beginning, or the end."""
         first.before, last.after = before, after
         if before is None:
@@ -129,10 +131,10 @@ class HeldTask:
         else:
             after.before = last
 
-    def run(self, first: str, last: str) -> list[Held] | None:
+    def run(self, first: str, last: str) -> list[TaskMessage] | None:
         """The messages from one to another; None where there are no such."""
-        each, end = self.numbered.get(first), self.numbered.get(last)
-        found: list[Held] = []
+        each, end = self.by_id.get(first), self.by_id.get(last)
+        found: list[TaskMessage] = []
         while each is not None and end is not None:
             found.append(each)
             if each is end:
@@ -143,7 +145,7 @@ class HeldTask:
     def whole(self) -> Any:
         task = new("Task")
         task.CopyFrom(self.shell)
-        task.messages.extend(held.whole() for held in self.held)
+        task.messages.extend(held.whole() for held in self.messages)
         return task
 
 

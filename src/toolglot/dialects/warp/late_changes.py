@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from toolglot.dialects.warp.descriptors import new
-from toolglot.dialects.warp.masks import differs, set_text, text_at, update
-from toolglot.dialects.warp.stream_entry import SPOKEN, Entry, is_content, kind_of
-from toolglot.dialects.warp.stream_out import ANEW
+from toolglot.dialects.warp.masks import set_text, text_at, update_field, would_change
+from toolglot.dialects.warp.stream_entry import TEXT_PATHS, AnswerEntry, is_content, kind_of
+from toolglot.dialects.warp.stream_output import REWRITTEN
 from toolglot.errors import DecodeError
 
 
-class Late(NamedTuple):
+class LateChange(NamedTuple):
     """Without more text, the action rides along and says nothing to others."""
 
     more: Any = None
@@ -24,25 +24,25 @@ class Late(NamedTuple):
     fault: str = ""
 
 
-CHANGED = Late(fault="changed a call")
+CALL_CHANGED = LateChange(fault="changed a call")
 
 
-def appended(entry: Entry | None, change: Any) -> Late:
+def judge_append(entry: AnswerEntry | None, change: Any) -> LateChange:
     """An append to a message that has been passed on; without an entry, to one that has no id.
 
     Raises:
         DecodeError: it makes text something else.
     """
     grown = [path for path in change.mask.paths if is_content(path) and text_at(change.message, path)]
-    if entry is not None and entry.kind not in SPOKEN:
-        return CHANGED if entry.kind == "call" and grown else Late()
+    if entry is not None and entry.kind not in TEXT_PATHS:
+        return CALL_CHANGED if entry.kind == "call" and grown else LateChange()
     for path in grown:
         if entry is not None and path.partition(".")[0] != entry.kind:
             raise DecodeError(f"mask {path}", f"{entry.kind} has no such text")
-    return Late(change.message) if any(path in SPOKEN.values() for path in grown) else Late()
+    return LateChange(change.message) if any(path in TEXT_PATHS.values() for path in grown) else LateChange()
 
 
-def updated(entry: Entry, change: Any) -> Late:
+def judge_update(entry: AnswerEntry, change: Any) -> LateChange:
     """An update to a message that has been passed on.
 
     Raises:
@@ -50,42 +50,44 @@ def updated(entry: Entry, change: Any) -> Late:
     """
     content = [path for path in change.mask.paths if is_content(path)]
     if entry.kind == "call":
-        return CHANGED if any(differs(entry.message, change.message, path) for path in content) else Late()
+        return (
+            CALL_CHANGED if any(would_change(entry.message, change.message, path) for path in content) else LateChange()
+        )
     if entry.kind == "shown":
-        return _became(entry, change, content)
+        return _judge_warp_only(entry, change, content)
     shape = new("Message")
     getattr(shape, entry.kind).SetInParent()
     for path in content:
-        update(shape, change.message, path)
+        update_field(shape, change.message, path)
         if (kind := kind_of(shape)) != entry.kind:
             raise DecodeError("update_task_message", f"{entry.kind} became {kind} after it had been passed on")
-    return _said_anew(entry, change)
+    return _judge_text(entry, change)
 
 
-def _became(entry: Entry, change: Any, content: list[str]) -> Late:
+def _judge_warp_only(entry: AnswerEntry, change: Any, content: list[str]) -> LateChange:
     """What only Warp's clients can show may become something that all can: that follows, and the other stays."""
     message = new("Message")
     message.id, message.task_id = entry.message.id, entry.message.task_id
     for path in content:
-        update(message, change.message, path)
-    if kind_of(message) not in ("call", *SPOKEN):
-        return Late()
-    return Late(message, tuple(path for path in change.mask.paths if path not in ("id", *content)), how="$upsert")
+        update_field(message, change.message, path)
+    if kind_of(message) not in ("call", *TEXT_PATHS):
+        return LateChange()
+    return LateChange(message, tuple(path for path in change.mask.paths if path not in ("id", *content)), how="$upsert")
 
 
-def _said_anew(entry: Entry, change: Any) -> Late:
+def _judge_text(entry: AnswerEntry, change: Any) -> LateChange:
     """Text that goes on is said; text that has become another cannot be."""
-    spoken, paths = entry.spoken, list(change.mask.paths)
-    if spoken not in paths and entry.kind not in paths:
-        return Late()
-    more = entry.said.rest_of(text_at(change.message, spoken) or "")
+    text_path, paths = entry.text_path, list(change.mask.paths)
+    if text_path not in paths and entry.kind not in paths:
+        return LateChange()
+    more = entry.emitted.remainder_of(text_at(change.message, text_path) or "")
     if not more:
-        return Late(loss=ANEW) if more is None else Late()
+        return LateChange(loss=REWRITTEN) if more is None else LateChange()
     message = new("Message")
     message.id, message.task_id = entry.message.id, entry.message.task_id
-    set_text(message, spoken, more)
-    rest = [path for path in paths if path not in ("id", spoken, entry.kind)]
+    set_text(message, text_path, more)
+    rest = [path for path in paths if path not in ("id", text_path, entry.kind)]
     if entry.kind in paths:
         fields = message.DESCRIPTOR.fields_by_name[entry.kind].message_type.fields
-        rest += [path for field in fields if (path := f"{entry.kind}.{field.name}") != spoken]
-    return Late(message, tuple(rest))
+        rest += [path for field in fields if (path := f"{entry.kind}.{field.name}") != text_path]
+    return LateChange(message, tuple(rest))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.warp.declared import BUILTIN
+from toolglot.dialects.warp.client_tools import BUILTIN
 from toolglot.dialects.warp.descriptors import new
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.stream_entry import BEFORE, SPOKEN, Aside, Entry, changed
+from toolglot.dialects.warp.stream_entry import BEFORE, TEXT_PATHS, AnswerEntry, SideAction, changed_paths
 from toolglot.events import Close, Delta, Event, Open
 from toolglot.ir import Block, Opaque, Text, ToolCall, native_of, replace, with_native
 from toolglot.receipt import Receipt
 
-ANEW = "the server wrote it anew after it had been passed on; what was passed on stays"
+REWRITTEN = "the server wrote it anew after it had been passed on; what was passed on stays"
 
 
-class Output:
+class StreamOutput:
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
         self.events: list[Event] = []
@@ -24,9 +24,9 @@ class Output:
         self.characters = 0
         self.seen_in = 0
         """The last transaction of which something was passed on."""
-        self.aside_bytes = 0
-        self._aside: list[Aside] = []  # for the next event
-        self._told: dict[str, bool] = {}  # for the next event whose notes others are told of
+        self.side_bytes = 0
+        self._side_actions: list[SideAction] = []  # for the next event
+        self._reports: dict[str, bool] = {}  # for the next event whose notes others are told of
 
     def drain(self) -> list[Event]:
         events, self.events = self.events, []
@@ -34,52 +34,54 @@ class Output:
 
     # What is no part of the answer
 
-    def put(self, aside: Aside) -> None:
-        self._aside.append(aside)
+    def add_side_action(self, side_action: SideAction) -> None:
+        self._side_actions.append(side_action)
 
-    def drop(self, transaction: int) -> int:
+    def drop_side_actions(self, transaction: int) -> int:
         """Takes back what this transaction put aside; how many transactions more would have been open behind it."""
-        gone = [aside for aside in self._aside if aside.transaction >= transaction]
+        gone = [side_action for side_action in self._side_actions if side_action.transaction >= transaction]
         if not gone:
             return 0
-        self.aside_bytes -= sum(len(aside.data) for aside in gone)
-        self._aside = [aside for aside in self._aside if aside.transaction < transaction]
-        return sum(aside.depth for aside in gone)
+        self.side_bytes -= sum(len(side_action.data) for side_action in gone)
+        self._side_actions = [
+            side_action for side_action in self._side_actions if side_action.transaction < transaction
+        ]
+        return sum(side_action.depth for side_action in gone)
 
-    def release(self, entry: Entry) -> None:
+    def emit_as_side_action(self, entry: AnswerEntry) -> None:
         """A message that is no part of the answer after all."""
-        aside = Aside(_action_of(entry), entry.changed_in)
-        self.aside_bytes += len(aside.data)
-        self.put(aside)
+        side_action = SideAction(_action_of(entry), entry.changed_in)
+        self.side_bytes += len(side_action.data)
+        self.add_side_action(side_action)
 
-    def before(self) -> dict[str, Any]:
+    def take_side_notes(self) -> dict[str, Any]:
         """The notes on the event behind which nothing has been put aside any more."""
-        if not self._aside:
+        if not self._side_actions:
             return {}
-        asides, self._aside = self._aside, []
-        self.aside_bytes -= sum(len(aside.data) for aside in asides)
-        self.seen_in = max(self.seen_in, *(aside.transaction for aside in asides))
-        self._told |= {aside.told: True for aside in asides if aside.told}
-        return {BEFORE: [aside.note() for aside in asides]}
+        side_actions, self._side_actions = self._side_actions, []
+        self.side_bytes -= sum(len(side_action.data) for side_action in side_actions)
+        self.seen_in = max(self.seen_in, *(side_action.transaction for side_action in side_actions))
+        self._reports |= {side_action.report: True for side_action in side_actions if side_action.report}
+        return {BEFORE: [side_action.note() for side_action in side_actions]}
 
-    def told(self) -> dict[str, Any]:
+    def take_reports(self) -> dict[str, Any]:
         """What others are told of all that has been put aside."""
-        told, self._told = self._told, {}
-        return told
+        report, self._reports = self._reports, {}
+        return report
 
     # Blocks
 
-    def _emit(self, event: Event, entry: Entry) -> None:
+    def _emit(self, event: Event, entry: AnswerEntry) -> None:
         self.events.append(event)
         self.seen_in = max(self.seen_in, entry.changed_in)
 
-    def _open(self, entry: Entry, block: Block) -> None:
+    def _open(self, entry: AnswerEntry, block: Block) -> None:
         notes: dict[str, Any] = {entry.how: True} if entry.how else {}
         if entry.task_id != entry.message.task_id:
             notes["$task_id"] = entry.task_id
-        notes |= self.before()
+        notes |= self.take_side_notes()
         if isinstance(block, Text) or (isinstance(block, ToolCall) and BUILTIN not in native_of(block, NAME)):
-            notes |= self.told()  # the notes on others are nobody's business but Warp's
+            notes |= self.take_reports()  # the notes on others are nobody's business but Warp's
         if isinstance(block, Opaque):
             block = Opaque(NAME, {**block.value, **notes})
         elif notes:
@@ -87,33 +89,33 @@ class Output:
         entry.index, self.blocks = self.blocks, self.blocks + 1
         self._emit(Open(entry.index, block), entry)
 
-    def speak(self, entry: Entry) -> None:
+    def emit_text(self, entry: AnswerEntry) -> None:
         if entry.index < 0:
-            entry.opened = entry.rest() if entry.how != "$more" else entry.opened
+            entry.opened = entry.other_fields() if entry.how != "$more" else entry.opened
             self._open(entry, entry.block())
-        text = "".join(entry.unsent())
+        text = "".join(entry.take_unsent())
         if text:
             self.characters += len(text)
             self._emit(Delta(entry.index, text), entry)
 
-    def close(self, entry: Entry) -> None:
+    def close_block(self, entry: AnswerEntry) -> None:
         notes: dict[str, Any] = {}
-        rest = entry.rest()
+        rest = entry.other_fields()
         if rest != entry.opened:
-            notes = {**rest, "$changed": changed(entry.opened, rest)}
+            notes = {**rest, "$changed": changed_paths(entry.opened, rest)}
         if entry.replaced is not None:
-            notes["$text"] = "".join(entry.pieces[SPOKEN[entry.kind]])
-            self._receipt.loss(f"content[{entry.index}]", "text", ANEW)
+            notes["$text"] = "".join(entry.pieces[TEXT_PATHS[entry.kind]])
+            self._receipt.loss(f"content[{entry.index}]", "text", REWRITTEN)
         if notes:
             self._emit(Close(index=entry.index, native={NAME: notes}), entry)
         else:
             self.events.append(Close(index=entry.index))  # which says nothing that could be taken back
 
-    def break_off(self, entry: Entry) -> None:
+    def cancel_block(self, entry: AnswerEntry) -> None:
         """What it said is taken back."""
         self.events.append(Close(index=entry.index))
 
-    def whole_block(self, entry: Entry) -> bool:
+    def emit_whole_block(self, entry: AnswerEntry) -> bool:
         """Passes on a call or something shown; whether it still is one."""
         block, complete = entry.block(), True
         if isinstance(block, ToolCall):
@@ -131,7 +133,7 @@ class Output:
         return True
 
 
-def _action_of(entry: Entry) -> Any:
+def _action_of(entry: AnswerEntry) -> Any:
     """The action that says what an entry says: it adds a message, or changes one that is there already."""
     action, message = new("ClientAction"), entry.whole()
     if entry.how == "$upsert":
@@ -139,7 +141,7 @@ def _action_of(entry: Entry) -> Any:
         change.mask.paths.extend(field.name for field, _ in message.ListFields() if field.name not in ("id", "task_id"))
     elif entry.how == "$more":
         change = action.append_to_message_content
-        change.mask.paths.append(entry.spoken)
+        change.mask.paths.append(entry.text_path)
     else:
         action.add_messages_to_task.task_id = entry.task_id
         action.add_messages_to_task.messages.add().CopyFrom(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class Said:
+class EmittedText:
     """Comparing costs no more than the text that is compared, however much has been said."""
 
     __slots__ = ("_length", "_pieces")
@@ -20,12 +20,12 @@ class Said:
                 self._pieces.append(piece)
                 self._length += len(piece)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """It has been written anew."""
         self._pieces.clear()
         self._length = 0
 
-    def rest_of(self, text: str) -> str | None:
+    def remainder_of(self, text: str) -> str | None:
         """What this text has behind what was said; None where it does not begin with that."""
         if len(text) < self._length:
             return None

@@ -13,14 +13,14 @@ from toolglot.ir import Request, native_of
 from toolglot.receipt import Receipt
 
 
-class Sent:
+class RequestTasks:
     """Without a request, nothing has been told. Tasks are made only when something is asked about them."""
 
     def __init__(self, request: Request | None = None) -> None:
         self._request = request
 
     @property
-    def by_warps_client(self) -> bool:
+    def is_from_warp_client(self) -> bool:
         """Did one of Warp's clients send it, which does everything that the server says itself?"""
         return self._request is not None and WIRE in native_of(self._request, NAME)
 
@@ -32,7 +32,7 @@ class Sent:
         return list(wire.task_context.tasks)
 
     @cached_property
-    def _inside(self) -> frozenset[str]:
+    def _subtasks(self) -> frozenset[str]:
         own = native_of(self._request, NAME) if self._request is not None else {}
         if not own.get(TASKS) and not own.get(KEPT_TASKS):
             return frozenset()  # a task that is made from a history is the conversation itself
@@ -46,15 +46,15 @@ class Sent:
     def _messages(self) -> dict[str, Any]:
         return {message.id: message for task in self._tasks for message in task.messages if message.id}
 
-    def is_inside(self, task_id: str) -> bool:
+    def is_subtask(self, task_id: str) -> bool:
         """Is this a task inside the conversation, and not the conversation itself?"""
-        return task_id in self._inside
+        return task_id in self._subtasks
 
     def is_root(self, task_id: str) -> bool:
         """Is this the conversation itself?"""
         return task_id in self._roots
 
-    def says(self, message: Any) -> bool:
+    def is_unchanged(self, message: Any) -> bool:
         """Did the message of this id say the same when it was sent?"""
         sent = self._messages.get(message.id)
         kind = message.WhichOneof("message")
@@ -62,6 +62,6 @@ class Sent:
             return False
         return kind is None or bool(getattr(sent, kind) == getattr(message, kind))
 
-    def has(self, message_id: str) -> bool:
+    def has_message(self, message_id: str) -> bool:
         """Is this a message of an earlier turn?"""
         return message_id in self._messages

@@ -14,7 +14,7 @@ LONG_NUMBER = re.compile(rb"[\x80-\xff]{4}")
 _INT32, _UINT32, _ENUM = 5, 13, 14  # of descriptor.FieldDescriptor
 
 
-def refuse_cut(message: Any, data: bytes) -> None:
+def check_number_range(message: Any, data: bytes) -> None:
     """Looks at the bytes that a message was read from.
 
     Raises:
@@ -31,10 +31,10 @@ def refuse_cut(message: Any, data: bytes) -> None:
             elif field.wire_type == LEN and field.known.type == MESSAGE:
                 waiting.append((field.known.message_type, field.start, field.end))
             elif field.wire_type == LEN and field.known.type in _FITS:
-                _check_all(field.known, data, field.start, field.end)
+                _check_packed(field.known, data, field.start, field.end)
 
 
-def _check_all(field: Any, data: bytes, at: int, end: int) -> None:
+def _check_packed(field: Any, data: bytes, at: int, end: int) -> None:
     while at < end:
         value, at = read_varint(data, at)
         _check(field, value)
@@ -46,12 +46,12 @@ def _check(field: Any, value: int) -> None:
         raise DecodeError(f"$.{name}", f"{value} has more than 32 bits")
 
 
-def _is_signed(value: int) -> bool:
+def _fits_int32(value: int) -> bool:
     return value < 1 << 31 or value >= (1 << 64) - (1 << 31)
 
 
 _FITS: dict[int, Callable[[int], bool]] = {
-    _INT32: _is_signed,
-    _ENUM: _is_signed,
+    _INT32: _fits_int32,
+    _ENUM: _fits_int32,
     _UINT32: lambda value: value < 1 << 32,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.integers import restore_integers
 from toolglot.dialects.warp.native import NAME
 from toolglot.events import Close, Delta, Event, Finish, Open
 from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of, replace, with_native
@@ -18,7 +18,7 @@ UNREADABLE = "$unreadable"
 """The note on a call that JSON cannot say what it is to be given."""
 
 
-class Declared:
+class ClientToolPass:
     """Calls of Warp's own tools reach a client that has declared a tool of that name, and no other.
 
     Whole numbers are integers where the tool's schema says so. Arguments that JSON cannot say reach a client of Warp's
@@ -84,5 +84,5 @@ def _typed(text: str, schema: Json) -> str:
     if raw is None or not text.strip():
         return text
     value = json.decode_frame(bytes(raw))
-    typed = whole_numbers(value, schema)
+    typed = restore_integers(value, schema)
     return json.encode_text(typed) if json.encode_text(typed) != json.encode_text(value) else text
