@@ -1,4 +1,4 @@
-"""Messages of a task <-> blocks. Each message of Warp's is one block of the assistant's, one result or one query."""
+"""Messages of a task <-> blocks. Each Warp message is one block of the assistant, one result or one query."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ TEXT: ReadFields = {"agent_output": {"text": None}}
 REASONING: ReadFields = {"agent_reasoning": {"reasoning": None}}
 CALL: ReadFields = {"tool_call": {"tool_call_id": None, "call_mcp_tool": {"name": None, "args": None}}}
 MESSAGE = "$message"
-"""The note that a block came from a message: what is not on it was not there."""
+"""The note on a block that was decoded from a Warp message: its other fields were absent."""
 INTERNAL = frozenset({"server", "subagent"})
-"""Calls that Warp's server answers itself."""
+"""Kinds of calls that Warp's server answers itself."""
 PLACEHOLDER = "placeholder"
-"""What a message is called in which nothing that is known is set."""
+"""The type of a message without known content."""
 
 
-# Reading
+# Decoding
 
 
 def decode_block(message: Any) -> Block:
-    """A message of the assistant's. What nobody but Warp understands is opaque, whole."""
+    """Decode a message of the assistant. A message that only Warp understands becomes `Opaque`."""
     match message.WhichOneof("message"):
         case "agent_output":
             return Text(text=message.agent_output.text, native=_make_native(message, TEXT))
@@ -58,13 +58,13 @@ def _make_native(message: Any, taken: ReadFields, **notes: Any) -> Any:
 
 
 def is_call(message: Any) -> bool:
-    """Does this message call a tool that the client has to run?"""
+    """Is this a call of a tool that the client must run?"""
     tool = message.tool_call.WhichOneof("tool") if message.HasField("tool_call") else None
     return tool is not None and tool not in INTERNAL
 
 
 def decode_call(message: Any) -> ToolCall:
-    """A call, with the tool behind `call_mcp_tool` by its own name; one of a built-in tool by that tool's."""
+    """Decode a call. For `call_mcp_tool` the name is that of the MCP tool, otherwise that of the built-in tool."""
     call = message.tool_call
     tool = call.WhichOneof("tool")
     if tool != "call_mcp_tool":
@@ -72,8 +72,8 @@ def decode_call(message: Any) -> ToolCall:
         native = _make_native(
             message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _original_body(tool, body)}
         )
-        said = None if _is_unreadable(body) else to_dict(body)
-        arguments = unreadable_arguments(body.ByteSize()) if said is None else json.encode_text(said)
+        value = None if _is_unreadable(body) else to_dict(body)
+        arguments = unreadable_arguments(body.ByteSize()) if value is None else json.encode_text(value)
         return _make_call(call.tool_call_id, tool, arguments, native)
     mcp = call.call_mcp_tool
     arguments = arguments_of(mcp.args)
@@ -82,7 +82,7 @@ def decode_call(message: Any) -> ToolCall:
 
 
 def _make_call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
-    """A call. One whose arguments JSON cannot say is not complete, so that nobody runs it."""
+    """Make a call. It is incomplete if JSON cannot express its arguments, so that clients do not run it."""
     call = ToolCall(id=call_id, name=name, arguments=arguments, native=native)
     if json.object_of(arguments) is not None:
         return call
@@ -90,7 +90,7 @@ def _make_call(call_id: str, name: str, arguments: str, native: Native) -> ToolC
 
 
 def _is_unreadable(body: Any) -> bool:
-    """Is this a message of which nothing but its place is known, with something in it?"""
+    """Is this a message without known fields that is not empty?"""
     return not body.DESCRIPTOR.fields and bool(body.ByteSize())
 
 
@@ -103,11 +103,11 @@ def decode_opaque(message: Any) -> Opaque:
     return Opaque(NAME, {"type": kind, "message": to_base64(serialize(message))})
 
 
-# Writing
+# Encoding
 
 
 def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bool:
-    """Writes a block of the assistant's into an empty message; whether Warp has such a thing."""
+    """Write a block of the assistant into an empty message. Returns False if Warp has no such message."""
     own = native_of(block, NAME)
     match block:
         case Text(text=text):
@@ -134,7 +134,7 @@ def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bo
 
 
 def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> None:
-    """A call of `call_mcp_tool`, which is how Warp calls every tool that is not its own."""
+    """Write a call of `call_mcp_tool`, Warp's form for every tool that is not built in."""
     own = native_of(call, NAME)
     message.tool_call.tool_call_id = call.id
     if BUILTIN in own and has_original_bytes(call):
@@ -162,7 +162,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
 
 
 def has_original_bytes(call: ToolCall) -> bool:
-    """Is what the call is to be given written from the bytes in which it came?"""
+    """Are the arguments of this call written from their original bytes?"""
     own = native_of(call, NAME)
     if BUILTIN in own:
         return bool(own[BUILTIN][0] == call.name)
@@ -170,14 +170,14 @@ def has_original_bytes(call: ToolCall) -> bool:
 
 
 def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:
-    """Arguments that a Struct cannot hold, as the text that they are."""
+    """Write arguments that a Struct cannot express as text."""
     receipt.loss(where, "arguments", f"{why}; they stand in `_raw` as text")
     struct.Clear()
     write_struct({"_raw": call.arguments}, struct, where)
 
 
 def parse_arguments(arguments: str) -> dict[str, Any] | None:
-    """Arguments as an object; None when they are not one."""
+    """Parse arguments to an object. None if they are not an object."""
     raw = json.object_of(arguments)
     value: dict[str, Any] | None = None if raw is None else json.decode_frame(bytes(raw))
     return value

@@ -1,4 +1,4 @@
-"""Bytes of Warp's API in whatever wrapping -> JSON, and back: for people, and for programs that know no protobuf."""
+"""Bytes of Warp's API in any wrapping <-> JSON: for people, and for programs without protobuf."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ Wrapping = Literal["protobuf", "base64", "sse"]
 WRAPPINGS: tuple[Wrapping, ...] = ("protobuf", "base64", "sse")
 EVENT = "ResponseEvent"
 DETECTABLE = ("Request", EVENT)
-"""The messages that travel alone: one of them is meant where nobody says which."""
+"""The top-level messages. One of them is assumed if no message type is given."""
 
 _EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
 _UNFINISHED = re.compile(rb"^(?!id:|retry:)[^:\s]", re.MULTILINE)
-"""A line of an event, or the beginning of one."""
+"""Matches a line of an event, also an incomplete one."""
 _BASE64 = re.compile(rb"[\sA-Za-z0-9+/_=\"-]+")
 
 
 class DecodedMessage(NamedTuple):
     message: str
-    """Its name."""
+    """The name of the message type."""
     value: Any
     size: int
 
 
 def detect_wrapping(data: bytes) -> Wrapping:
-    """What these bytes are wrapped in, by how they look."""
+    """Guess the wrapping of these bytes."""
     if _EVENTS.match(data):
         return "sse"
     return "base64" if data.strip() and _BASE64.fullmatch(data) else "protobuf"
 
 
 def unwrap(data: bytes, wrapping: Wrapping) -> list[bytes]:
-    """The messages in these bytes; several only in a stream.
+    """Extract the messages from these bytes. Only a stream has several.
 
     Raises:
-        DecodeError: they are not wrapped like that.
+        DecodeError: the bytes do not have this wrapping.
     """
     if wrapping == "protobuf":
         return [data]
@@ -72,17 +72,17 @@ def _decode_frame(index: int, frame: bytes) -> bytes:
 
 
 def decode(data: bytes, message: str | None = None, where: str = "$") -> DecodedMessage:
-    """One message as JSON; without a name it is what it looks like.
+    """Decode one message to JSON. Without a name, its type is guessed.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes are not such a message.
     """
     name = detect_message(data, where) if message is None else known_message(message)
     return DecodedMessage(name, to_json(parse(name, data, where)), len(data))
 
 
 def detect_message(data: bytes, where: str = "$") -> str:
-    """Which of the messages that travel alone this is. An event has one field, and a request seldom."""
+    """Guess which top-level message this is. An event has exactly one field, a request usually several."""
     found: dict[str, Any] = {}
     for name in DETECTABLE:
         try:
@@ -97,36 +97,36 @@ def detect_message(data: bytes, where: str = "$") -> str:
 
 
 def _can_start_stream(event: Any) -> bool:
-    """Could this begin a stream, if it looks like that? Its ids are text; tasks in the place of one are not."""
+    """Can this event start a stream? The ids in `init` are printable; tasks of a request in their place are not."""
     if event is None or event.WhichOneof("type") != "init":
         return True
     return all(str(value).isprintable() for field, value in event.init.ListFields())
 
 
 def _count_unknown_bytes(message: Any) -> int:
-    """The bytes of unknown fields, at any depth."""
-    total, waiting = 0, [message]
-    while waiting:
-        current = waiting.pop()
+    """The number of bytes in unknown fields, at any depth."""
+    total, pending = 0, [message]
+    while pending:
+        current = pending.pop()
         total += len(unknown_bytes(current)) if len(UnknownFieldSet(current)) else 0
         for field, value in current.ListFields():
             if field.message_type is None:
                 continue
             if field.message_type.GetOptions().map_entry:
                 inner = field.message_type.fields_by_name["value"]
-                waiting.extend(value.values() if inner.message_type is not None else ())
+                pending.extend(value.values() if inner.message_type is not None else ())
             else:
-                waiting.extend(value if field.is_repeated else (value,))
+                pending.extend(value if field.is_repeated else (value,))
     return total
 
 
 def encode(value: Any, message: str | None = None, rounded: list[str] | None = None) -> tuple[str, bytes]:
-    """The name and the bytes of the message that says this; without a name the one whose fields it has.
+    """Encode JSON as a message. Without a name, the type is guessed from its fields. Returns the name and the bytes.
 
-    `rounded` gets the places of JSON with numbers that could not be written as they are.
+    `rounded` collects the paths of numbers that could not be written exactly.
 
     Raises:
-        DecodeError: no message says this.
+        DecodeError: the JSON does not fit the message.
     """
     name = _guess_message(value) if message is None else known_message(message)
     return name, serialize(from_json(name, value, rounded))
@@ -138,10 +138,10 @@ def _guess_message(value: Any) -> str:
 
 
 def wrap(messages: Sequence[tuple[str, bytes]], wrapping: Wrapping) -> bytes:
-    """Messages as they are sent.
+    """Wrap messages for sending.
 
     Raises:
-        DecodeError: they cannot be sent like that.
+        DecodeError: they cannot have this wrapping.
     """
     if wrapping == "sse":
         return b"".join(_write_events(messages))
@@ -194,4 +194,4 @@ JSON_FORM = JsonForm(
     history=("task_context", "input"),
     wrap_result=_wrap_result,
 )
-"""Tools are those of `mcp_context`, the conversation is `task_context` with `input`, and results are inputs."""
+"""The tools are in `mcp_context`, the conversation in `task_context` and `input`, and results are inputs."""

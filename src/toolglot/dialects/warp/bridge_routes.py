@@ -1,8 +1,8 @@
 """`POST /api/encode`, `/api/decode` and `/api/stream-decode`: Warp's protobuf as JSON, and back.
 
-A request is a JSON object: `json_data`, or `protobuf_bytes` (base64), or `protobuf_chunks` (a list of it), and with
-`message_type` the name of the message, where it is not to be guessed. Bytes may also come as they are: protobuf to be
-decoded, or a whole stream.
+A request is a JSON object with `json_data`, `protobuf_bytes` (base64), or `protobuf_chunks` (a list of base64), and
+optionally `message_type`, the name of the message, which is guessed otherwise. The body may also be raw bytes: protobuf
+to decode, or a whole stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _bridge() -> Any:
 
 
 def _read_members(body: bytes) -> dict[str, Any] | None:
-    """The JSON object that the body is; None where it is something else."""
+    """Parse the body as a JSON object. None if it is something else."""
     if not body.lstrip().startswith(b"{"):
         return None
     value = json.decode(body)
@@ -71,9 +71,9 @@ def stream_decode(body: bytes) -> bytes:
         pieces = [_decode_base64(bridge, text, f"{CHUNKS}[{index}]") for index, text in enumerate(texts)]
         name = _message_name(members) or bridge.EVENT
     found = [bridge.decode(piece, name, f"{CHUNKS}[{index}]") for index, piece in enumerate(pieces)]
-    told = [{"chunk_index": n, JSON_DATA: each.value, "size": each.size} for n, each in enumerate(found)]
+    chunks = [{"chunk_index": n, JSON_DATA: each.value, "size": each.size} for n, each in enumerate(found)]
     total = sum(each.size for each in found)
-    return json.encode({"chunks": told, "total_chunks": len(told), "total_size": total})
+    return json.encode({"chunks": chunks, "total_chunks": len(chunks), "total_size": total})
 
 
 def _decode_base64(bridge: Any, text: Any, where: str) -> bytes:

@@ -1,8 +1,8 @@
-"""Answers to what Warp's own tools were asked, when the server's tasks are sent back.
+"""Converts results for calls of Warp's built-in tools, when the server's tasks are sent back.
 
-A client that declared a tool by a built-in one's name answers in words. The server wants that tool's own kind of
-result: the words go where it has a place for words, JSON that has its form is read as such, and where neither fits they
-are an error's message. Calls that nobody answered are cancelled, as the history may say.
+A client that declared a tool under a built-in name answers with text. The server expects that tool's own message: text
+goes into its text field, JSON of its form is parsed, and anything else becomes an error message. Calls without a result
+are cancelled.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TEXT_FILLERS: dict[str, Callable[[Any, str, bool], None]] = {
 
 
 def convert_builtin_results(messages: Any, inputs: Any, receipt: Receipt) -> None:
-    """Results of `call_mcp_tool` for calls of built-in tools, turned into those tools' own."""
+    """Convert results of `call_mcp_tool` for calls of built-in tools to results of those tools."""
     tools = {
         message.tool_call.tool_call_id: message.tool_call.WhichOneof("tool")
         for message in messages
@@ -62,11 +62,11 @@ def _convert_result(result: Any, tool: str, where: str, receipt: Receipt) -> Non
     given = result.call_mcp_tool
     failed = given.WhichOneof("result") == "error"
     text = given.error.message if failed else "\n".join(item.text.text for item in given.success.results)
-    body = getattr(result, tool)  # this clears nothing yet: only writing to it changes the oneof
-    said = None if failed or not text.lstrip().startswith("{") else parse_arguments(text)
-    if said:
+    body = getattr(result, tool)  # reading does not change the oneof; only writing does
+    value = None if failed or not text.lstrip().startswith("{") else parse_arguments(text)
+    if value:
         try:
-            ParseDict(said, body)
+            ParseDict(value, body)
             body.SetInParent()
             return
         except ParseError:
@@ -78,11 +78,11 @@ def _convert_result(result: Any, tool: str, where: str, receipt: Receipt) -> Non
         if not failed:
             why = f"a result of Warp's own {tool} is JSON in its form, and text of any other kind an error's message"
             receipt.loss(where, f"result of {tool}", why)
-    # A tool of whose results nothing is known gets the plain answer: the server sees at least what was said.
+    # Results of a tool with an unknown form stay as they are: the server sees at least the text.
 
 
 def cancel_unanswered(task: Any, inputs: Any) -> None:
-    """Cancels the calls of a task that have no result in it and get none now."""
+    """Cancel the calls of a task that have no result in the task or in the inputs."""
     answered = {item.tool_call_result.tool_call_id for item in inputs if item.HasField("tool_call_result")}
     answered |= {
         message.tool_call_result.tool_call_id for message in task.messages if message.HasField("tool_call_result")

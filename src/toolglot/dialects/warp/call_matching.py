@@ -1,9 +1,9 @@
-"""Which call of the server's is which of the client's, where the server's tasks are sent back.
+"""Matches the calls of the server's tasks with those of the client, when the tasks are sent back.
 
-A conversation is known again by its words, so the client may have other ids for the same calls: it got none, they were
-rewritten for its API, or it has had the same conversation twice. A result has to bear the id that its call has in the
-task. The calls are the same ones in the same order, but the task may lack the oldest, which were cut or moved away, and
-have some that the client never saw: so they are paired from the end.
+A conversation is recognized by its text, so the client may have other ids for the same calls: it got none, they were
+rewritten for its API, or it had the same conversation twice. A result must have the id of its call in the task. The
+calls are the same in the same order, but the task may lack the oldest ones, which were cut or moved, and may have some
+that the client never saw. So they are paired from the end.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from toolglot.ir import Block, Message, ToolCall, ToolResult, replace
 
 
 def match_results(messages: Sequence[Message], covered: int, task: Any) -> tuple[Message, ...] | None:
-    """What comes behind the first `covered` messages, which this task tells, its results under the task's ids.
+    """The messages after the first `covered` ones, which this task covers, with results under the task's ids.
 
-    None where a result could not be told from another, or belongs to a call that the task does not have.
+    None if a result cannot be matched with exactly one call of the task.
     """
     calls = [block for message in messages[:covered] for block in message.content if isinstance(block, ToolCall)]
     task_calls = [message.tool_call for message in task.messages if is_call(message)]
     id_counts = Counter(call.tool_call_id for call in task_calls)
-    ids: dict[str, str | None] = {call.id: None for call in calls}  # None: there is none, or no telling which
+    ids: dict[str, str | None] = {call.id: None for call in calls}  # None: no id, or an ambiguous one
     for call, own in _pair_calls(calls, task_calls):
         ids[call.id] = own if own and id_counts[own] == 1 else None
     new_messages: list[Message] = []
@@ -46,7 +46,7 @@ def match_results(messages: Sequence[Message], covered: int, task: Any) -> tuple
 
 
 def _pair_calls(calls: Sequence[ToolCall], task_calls: Sequence[Any]) -> list[tuple[ToolCall, str]]:
-    """Calls with the task's ids for them, as far back as they are the same."""
+    """Pair calls with the task's ids, from the end back to the first difference."""
     names = {call.name for call in calls}
     seen = [call for call in task_calls if _tool_name(call) in names]
     pairs: list[tuple[ToolCall, str]] = []

@@ -1,7 +1,7 @@
 """Warp's multi-agent API: protobuf requests, streams of base64.
 
-The package `protobuf` is needed to read and write it, and is an extra: it is loaded when the dialect is first used,
-and never by importing toolglot.
+It requires the package `protobuf`, which is an extra. `protobuf` is loaded on first use of the dialect, never by
+importing toolglot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATH = "/ai/multi-agent"
 
 
 def _load(module: str) -> Any:
-    """A module of this dialect that needs protobuf.
+    """Import a module of this dialect that needs protobuf.
 
     Raises:
         MissingExtraError: protobuf is not installed.
@@ -83,7 +83,7 @@ def _stream_encoder(request: Request | None, receipt: Receipt) -> StreamEncoder:
 
 
 def _with_request_tasks(dialect: Dialect, request: Request) -> Dialect:
-    """The decoders have to know the tasks of the request: what the server does to them is no part of its answer."""
+    """Make decoders that know the tasks of the request: the server's changes to them are not part of its answer."""
     request_tasks = _load("request_tasks").RequestTasks(request)
 
     def decode_response(data: bytes) -> Response:

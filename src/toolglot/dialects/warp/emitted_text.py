@@ -1,4 +1,4 @@
-"""All that was said of one message, in the pieces in which it was."""
+"""The text of one message that the decoder has emitted, in pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class EmittedText:
-    """Comparing costs no more than the text that is compared, however much has been said."""
+    """Keeps the pieces apart, so that a comparison costs no more than the compared text."""
 
     __slots__ = ("_length", "_pieces")
 
@@ -21,12 +21,12 @@ class EmittedText:
                 self._length += len(piece)
 
     def clear(self) -> None:
-        """It has been written anew."""
+        """Forget all text: the message has been rewritten."""
         self._pieces.clear()
         self._length = 0
 
     def remainder_of(self, text: str) -> str | None:
-        """What this text has behind what was said; None where it does not begin with that."""
+        """The part of this text after the emitted text. None if it does not begin with the emitted text."""
         if len(text) < self._length:
             return None
         at = 0

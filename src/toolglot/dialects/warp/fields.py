@@ -1,9 +1,9 @@
-"""What is left of a protobuf message once its meaning has been taken out, as JSON; and the way back.
+"""Converts the fields of a protobuf message that the IR does not have to JSON, and restores them.
 
-A scalar stays what it is; a message is the base64 of its bytes, without its tag, because the same field has different
-numbers in inputs and in histories; a repeated field is a list and a map an object of these. Fields that no table knows
-are the base64 of their wire bytes under `unknown`. `$absent` names fields that were taken and had not been there: text
-that is empty is not the same as text that is missing.
+A scalar stays unchanged. A message is the base64 of its bytes, without its tag, because the same field has different
+numbers in inputs and in histories. A repeated field is a list, and a map an object. Unknown fields are the base64 of
+their wire bytes under `unknown`. `$absent` names the fields that the IR has and that were absent: an empty text differs
+from a missing one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Native
 
 ReadFields: TypeAlias = Mapping[str, "ReadFields | None"]
-"""The fields that the IR has a place for; with the same of a field's own fields, or None for all of it."""
+"""The fields that the IR has. The value describes a field's own fields; None means all of it."""
 
 UNKNOWN = "unknown"
 ABSENT = "$absent"
@@ -34,10 +34,10 @@ def to_base64(data: bytes) -> str:
 
 
 def from_base64(text: Any, where: str) -> bytes:
-    """The bytes that a node of Warp's keeps as base64.
+    """Decode bytes that a node keeps as base64.
 
     Raises:
-        DecodeError: somebody has changed them.
+        DecodeError: the text is not base64, so a client has changed it.
     """
     try:
         return b64decode(text, validate=True)
@@ -46,7 +46,7 @@ def from_base64(text: Any, where: str) -> bytes:
 
 
 def remaining_fields(message: Any, taken: ReadFields) -> dict[str, Any]:
-    """Everything in this message but what is taken."""
+    """All fields of this message except those in `taken`, as JSON."""
     rest: dict[str, Any] = {}
     seen = set()
     for field, value in message.ListFields():
@@ -68,12 +68,12 @@ def remaining_fields(message: Any, taken: ReadFields) -> dict[str, Any]:
 
 
 def make_native(rest: dict[str, Any]) -> Native:
-    """The native data of a node that has this left of its message."""
+    """Make `native` of a node from the remaining fields of its message."""
     return {NAME: rest} if rest else {}
 
 
 def unknown_bytes(message: Any) -> bytes:
-    """The wire bytes of the fields that no table knows."""
+    """The wire bytes of the unknown fields."""
     if not len(UnknownFieldSet(message)):
         return b""
     copy = type(message)()
@@ -112,7 +112,7 @@ def _to_portable_value(field: Any, value: Any) -> Any:
 
 
 def restore(message: Any, rest: Mapping[str, Any], where: str = "native") -> None:
-    """Puts back what was left, into a message whose taken fields are written already. Other names are not read."""
+    """Restore the remaining fields in a message whose other fields are already written. Unknown names are ignored."""
     fields = message.DESCRIPTOR.fields_by_name
     for name, value in rest.items():
         if name in fields:

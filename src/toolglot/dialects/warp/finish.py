@@ -1,4 +1,4 @@
-"""The end of an answer: `finished`, its reasons and its usage <-> stops, errors and `Usage`."""
+"""The event `finished`, with its reason and usage <-> stops, errors and `Usage`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASON = "reason"
 
 
 class FinishFailure(Struct, frozen=True):
-    """What an error that ends a stream is, outside Warp."""
+    """The error for a `finished` reason that means a failure."""
 
     kind: ErrorKind
     status: int
@@ -45,7 +45,7 @@ FAILURES: dict[str, FinishFailure] = {
 }
 
 _STOPS: dict[StopReason, str] = {"length": "max_token_limit", "context_full": "context_window_exceeded"}
-"""Reasons of the IR that are not `done`. They come back as errors where nothing was said before them."""
+"""Stop reasons of the IR that are not `done`. Without an answer before them, they are decoded as errors."""
 _INEXPRESSIBLE_STOPS = frozenset({"stop_sequence", "refusal", "filtered", "pause", "malformed_call", "other"})
 _REASONS: dict[ErrorKind, str] = {
     "billing": "quota_limit",
@@ -57,13 +57,13 @@ _REASONS: dict[ErrorKind, str] = {
 }
 
 
-# Reading
+# Decoding
 
 
 def read_stop(finished: Any, has_answer: bool) -> Stop | ApiError:
-    """Why the stream ended: a stop, or an error. No reason at all is as good as `done`.
+    """Decode why the stream ended: a stop or an error. A missing reason means `done`.
 
-    `max_token_limit` cuts an answer; where none was begun, the input itself was too long.
+    `max_token_limit` means that the answer was cut. Without an answer, it means that the input was too long.
     """
     reason = finished.WhichOneof(REASON)
     if reason in (None, "done"):
@@ -82,19 +82,19 @@ def read_stop(finished: Any, has_answer: bool) -> Stop | ApiError:
 
 
 def other_finish_fields(finished: Any) -> dict[str, Any]:
-    """What `finished` says besides the reason; and the reason, where there is more in it than its name."""
+    """The fields of `finished` other than the reason; and the reason, if it has fields itself."""
     reason = finished.WhichOneof(REASON)
     return remaining_fields(finished, {reason: {}} if reason else {})
 
 
 def read_usage(finished: Any, characters: int) -> Usage | None:
-    """Tokens, where the server tells them.
+    """Read the token counts, if the server sends any.
 
-    It mostly tells the total alone. Of that, so much as the answer's characters make is called output.
+    It usually sends only the total. Then the output is estimated from the number of characters of the answer.
     """
     if finished.token_usage:
         counts = finished.token_usage
-        # A 0 of these messages is also what they hold where nobody counted.
+        # In these messages, 0 also means that there is no count.
         return Usage(
             input_tokens=sum(count.total_input for count in counts),
             output_tokens=sum(count.output for count in counts),
@@ -111,15 +111,16 @@ def read_usage(finished: Any, characters: int) -> Usage | None:
     return Usage(input_tokens=total - output, output_tokens=output, is_split_estimated=True)
 
 
-# Writing
+# Encoding
 
 
 def write_stop(
     stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None, has_answer: bool = True
 ) -> tuple[Any, str | None]:
-    """The `finished` event for a stop, and what of the reason it cannot tell. `left` is what came with Warp's own.
+    """Make the `finished` event for a stop. Returns the event, and the reason if Warp cannot express it.
 
-    `said`: there is an answer. The limit that cuts one is an error where there is none.
+    `left` has the other fields of Warp's own `finished`. Without an answer, a limit would be read as an error, so it is
+    written as `done`.
     """
     event = new("ResponseEvent")
     finished = event.finished
@@ -146,7 +147,7 @@ def _clamp_count(tokens: int | None) -> int:
 
 
 def write_failure(error: ApiError) -> Any:
-    """The `finished` event for an error in a stream."""
+    """Make the `finished` event for an error in a stream."""
     event = new("ResponseEvent")
     own = error.native.get(NAME, {}).get(FINISHED)
     if isinstance(own, str):

@@ -1,11 +1,11 @@
-"""The three ways to tell Warp what was said before, as pure functions. Which one is meant stands in the native data of
-the request, under `history`; whoever keeps state sets it.
+"""Three strategies to send a conversation's history to Warp, as pure functions. The native data of the request selects
+one under `history`; the code that stores state sets it.
 
-- `native`: a task made from the client's own history. Nothing has to be kept anywhere.
-- `replay`: the tasks that Warp's server sent, opaque data included, which `tasks` holds (base64) and which cover the
-  first `covered` messages; what comes after them is said as it would be in `native`, under the ids of their calls
+- `native`: a task built from the client's own history. Needs no stored state.
+- `replay`: the tasks that Warp's server sent, opaque data included. `tasks` has them (base64), and they cover the first
+  `covered` messages. Later messages are written as in `native`, under the ids of the server's calls
   (`call_matching.py`).
-- `text`: one query that tells the whole conversation in words (`text_history.py`).
+- `text`: one query that contains the whole conversation as text (`text_history.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from toolglot.receipt import Receipt
 HISTORY = "history"
 TASKS, COVERED = "tasks", "covered"
 KEPT_TASKS, ROOT = "$tasks", "$root"
-"""The tasks as they came in a request, without the messages of the one that is the conversation; and which that is."""
+"""The tasks of a request from a Warp client, without the messages of the root task, and the index of the root task. The
+root task is the conversation."""
 
 Strategy = Callable[[Request, Any, Receipt], None]
 """Writes the tasks and the input of a request."""
@@ -57,7 +58,7 @@ def restore_task(task: Any, data: Any, where: str) -> None:
 
 
 def _first_text(request: Request) -> str:
-    """What a conversation begins with: its task is named after it, in every turn."""
+    """The first text of a conversation. The id of its task is derived from it, so that it is the same in every turn."""
     texts = [block.text for message in request.messages for block in message.content if isinstance(block, Text)]
     return texts[0] if texts else ""
 
@@ -80,11 +81,11 @@ def write_replay(request: Request, wire: Any, receipt: Receipt) -> None:
 
 
 class _TasksMismatchError(Exception):
-    """These tasks do not tell the beginning of this conversation."""
+    """The stored tasks do not match the beginning of this conversation."""
 
 
 def _restore_tasks(given: Any, messages: Sequence[Message], covered: Any, tasks: Any) -> tuple[Any, Sequence[Message]]:
-    """Puts these tasks where tasks are sent, and returns the one that is the conversation, and what comes behind it."""
+    """Add the stored tasks to `tasks`. Returns the root task and the messages that it does not cover."""
     for index, data in enumerate(given):
         restore_task(tasks.add(), data, f"{TASKS}[{index}]")
     root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
@@ -97,10 +98,10 @@ def _restore_tasks(given: Any, messages: Sequence[Message], covered: Any, tasks:
 
 
 def can_continue(given: Any, messages: Sequence[Message], covered: int) -> bool:
-    """Can a conversation whose first `covered` messages these tasks tell be gone on with by sending them back?
+    """Can a conversation continue from these tasks, which cover its first `covered` messages?
 
     Raises:
-        DecodeError: one of them is no task.
+        DecodeError: one of them is not a task.
     """
     try:
         _restore_tasks(given, messages, covered, new("TaskContext").tasks)
@@ -110,7 +111,7 @@ def can_continue(given: Any, messages: Sequence[Message], covered: int) -> bool:
 
 
 def _without_tasks(request: Request, receipt: Receipt) -> Request:
-    """The request without the tasks, which are not those of its conversation: for the server it is another one."""
+    """Remove the stored tasks and the conversation id: they belong to another conversation."""
     own = native_of(request, NAME)
     if own.get(TASKS):
         receipt.note("messages", "history", "what is kept is not what this conversation goes on from: it is told anew")
@@ -124,24 +125,25 @@ def _without_tasks(request: Request, receipt: Receipt) -> Request:
 
 
 def write_text(request: Request, wire: Any, receipt: Receipt) -> None:
-    story = render_history(request, receipt)
+    rendered = render_history(request, receipt)
     inputs = wire.input.user_inputs.inputs
-    inputs.add().user_query.query = story.query
-    for block in story.images:
+    inputs.add().user_query.query = rendered.query
+    for block in rendered.images:
         encode_media(block, wire.input.context.images.add(), "messages", receipt)
-    if story.system:
-        attach_system(inputs, story.system)
+    if rendered.system:
+        attach_system(inputs, rendered.system)
 
 
 STRATEGIES: dict[str, Strategy] = {"native": write_native, "replay": write_replay, "text": write_text}
 
 
 def write_history(request: Request, wire: Any, receipt: Receipt) -> Request:
-    """Writes tasks and input as the request's native data says, and returns the request as far as it was not meant for
-    tasks that could not be sent.
+    """Write tasks and input with the strategy that the request selects.
+
+    Returns the request, without its stored tasks if they do not match the conversation.
 
     Raises:
-        DecodeError: there is no such strategy.
+        DecodeError: the strategy is unknown.
     """
     name = native_of(request, NAME).get(HISTORY, "native")
     if name not in STRATEGIES:

@@ -1,8 +1,8 @@
-"""Whole numbers out of a Struct, whose numbers are all floats: `5.0` was meant as 5.
+"""Restores integers from a Struct, whose numbers are all floats: `5.0` means 5.
 
-A schema that says `integer` decides. Where it is silent, a whole value is an integer too: JSON makes no difference
-between 5 and 5.0, and the programs that read it often do. Where it says `number` and not `integer`, values stay as
-they are.
+If the schema has the type `integer`, a whole value becomes an integer. If the schema has no type, it becomes an integer
+too: JSON does not distinguish 5 and 5.0, but programs that read it often do. If the schema has `number` and not
+`integer`, values stay unchanged.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 LARGEST = 1 << 63
-"""No whole number beyond this is written out, unless the schema asks for an integer."""
+"""Larger values stay floats, unless the schema requires an integer."""
 _BRANCHES = ("oneOf", "anyOf", "allOf")
 
 
 def restore_integers(value: Any, schema: Any = None) -> Any:
-    """The value with integers for whole floats, as far as the schema wants or allows it.
+    """Replace whole floats by integers where the schema requires or allows it.
 
-    Walks properties, items, additionalProperties and the branches of oneOf, anyOf and allOf; references are not
-    followed, and what they lead to counts as silent.
+    Walks properties, items, additionalProperties and the branches of oneOf, anyOf and allOf. References are not
+    followed, and count as schemas without a type.
     """
     if isinstance(value, float):
         return _to_integer(value, _allowed_types(schema, 0))
@@ -54,14 +54,14 @@ def _allowed_types(schema: Any, depth: int) -> frozenset[str]:
         if branch is not schema:
             types |= _allowed_types(branch, depth + 1)
             continue
-        said = branch.get("type")
-        several = said if isinstance(said, list) else [said]
-        types |= {item for item in several if isinstance(item, str)}
+        kind = branch.get("type")
+        kinds = kind if isinstance(kind, list) else [kind]
+        types |= {item for item in kinds if isinstance(item, str)}
     return types
 
 
 def _find_keyword(schema: Any, keyword: str) -> Any:
-    """What a keyword says, in the schema itself or else in the first branch that has it."""
+    """The value of a keyword in the schema itself, or else in the first branch that has it."""
     if not isinstance(schema, Mapping):
         return None
     return next((branch[keyword] for branch in _branches(schema) if keyword in branch), None)

@@ -1,9 +1,8 @@
-"""Messages of Warp's API <-> JSON that people can read and write.
+"""Messages of Warp's API <-> JSON that people can read and write. The conversion is lossless.
 
-Fields have their names, messages are objects, a `Struct` is the JSON that it holds, bytes are base64, and enums the
-names of their values, or numbers that have none. Fields that no table knows are the base64 of their bytes, under
-`$unknown`; a `Struct` or a `Value` that JSON cannot say is the base64 of its own, under `$protobuf`: nothing is lost on
-the way there and back.
+Fields have their names, messages are objects, a `Struct` is its JSON, bytes are base64, and enum values are names, or
+numbers without a name. Unknown fields are the base64 of their bytes, under `$unknown`. A `Struct` or a `Value` that
+JSON cannot express is the base64 of its bytes, under `$protobuf`.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ PROTOBUF = "$protobuf"
 _MESSAGE, _BYTES, _ENUM, _STRING, _BOOL, _FLOATS = 11, 12, 14, 9, 8, (1, 2)  # of descriptor.FieldDescriptor
 _LARGEST = {1: 1.7976931348623157e308, 2: 3.4028234663852886e38}
 _NO_NUMBERS = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
-"""What JSON has no numbers for, as protobuf's own JSON writes it."""
+"""Floats that JSON does not have, as protobuf's own JSON writes them."""
 _STRUCT, _VALUE = "google.protobuf.Struct", "google.protobuf.Value"
 
 
 def known_message(name: str) -> str:
-    """The message of this name, which may have a package before it.
+    """Return the message's plain name. The given one may have a package.
 
     Raises:
-        DecodeError: there is none.
+        DecodeError: there is no such message.
     """
     plain = name.rpartition(".")[2]
     if plain not in MESSAGES:
@@ -47,7 +46,6 @@ def known_message(name: str) -> str:
 
 
 def to_json(message: Any) -> Any:
-    """What a message says."""
     kind = message.DESCRIPTOR.full_name
     if kind == _STRUCT:
         return _struct_to_json(message, message)
@@ -55,20 +53,20 @@ def to_json(message: Any) -> Any:
         holder = Struct()
         holder.fields["value"].CopyFrom(message)
         return _struct_to_json(holder, message, "value")
-    told = {field.name: _to_json_values(field, value) for field, value in message.ListFields()}
+    members = {field.name: _to_json_values(field, value) for field, value in message.ListFields()}
     if unknown := unknown_bytes(message):
-        told[UNKNOWN] = to_base64(unknown)
-    return told
+        members[UNKNOWN] = to_base64(unknown)
+    return members
 
 
 def _struct_to_json(struct: Any, message: Any, key: str = "") -> Any:
-    """The JSON in a Struct, or what it has under a key; the bytes of the message where that does not say all."""
+    """The JSON of a Struct, or of one of its keys; the bytes of the message if JSON cannot express it."""
     whole = restore_integers(read_struct(struct))
-    said = whole.get(key) if key else whole
-    is_ambiguous = isinstance(said, dict) and said.keys() == {PROTOBUF}
+    value = whole.get(key) if key else whole
+    is_ambiguous = isinstance(value, dict) and value.keys() == {PROTOBUF}
     if is_ambiguous or not is_exact(json.encode_text(whole), struct):
         return {PROTOBUF: to_base64(serialize(message))}
-    return said
+    return value
 
 
 def _is_map(field: Any) -> bool:
@@ -99,10 +97,10 @@ def _to_json_value(field: Any, value: Any) -> Any:
 
 
 def from_json(name: str, value: Any, rounded: list[str] | None = None) -> Any:
-    """The message of this name that says this. `rounded` gets the places of a `Struct` whose numbers it cannot hold.
+    """Build a message of this type from JSON. `rounded` collects the paths of each `Struct` with rounded numbers.
 
     Raises:
-        DecodeError: it cannot.
+        DecodeError: the JSON does not fit the message.
     """
     message = new(name)
     _fill(message, value, "$", [] if rounded is None else rounded)
@@ -126,13 +124,13 @@ def _fill(message: Any, value: Any, where: str, rounded: list[str]) -> None:
         if not write_struct(value, message, where):
             rounded.append(where)
         return
-    fields, said = message.DESCRIPTOR.fields_by_name, dict[str, str]()
+    fields, oneofs = message.DESCRIPTOR.fields_by_name, dict[str, str]()
     for name, item in value.items():
         if name == UNKNOWN:
             continue
         if name not in fields:
             raise DecodeError(f"{where}.{name}", f"{message.DESCRIPTOR.name} has no such field")
-        _refuse_second_member(fields[name], said, where)
+        _refuse_second_member(fields[name], oneofs, where)
         _fill_field(message, fields[name], item, f"{where}.{name}", rounded)
     if UNKNOWN in value:
         _merge(message, from_base64(value[UNKNOWN], f"{where}.{UNKNOWN}"), f"{where}.{UNKNOWN}")
@@ -147,10 +145,11 @@ def _merge(message: Any, data: bytes, where: str) -> None:
         raise DecodeError(where, "these are no fields in protobuf") from None
 
 
-def _refuse_second_member(field: Any, said: dict[str, str], where: str) -> None:
+def _refuse_second_member(field: Any, oneofs: dict[str, str], where: str) -> None:
+    """Refuse a second member of a oneof. `oneofs` has the member of each oneof so far."""
     if field.containing_oneof is None:
         return
-    other = said.setdefault(field.containing_oneof.name, field.name)
+    other = oneofs.setdefault(field.containing_oneof.name, field.name)
     if other != field.name:
         raise DecodeError(f"{where}.{field.name}", f"there is {other} already, and only one of them can be")
 

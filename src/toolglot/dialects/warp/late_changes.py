@@ -1,4 +1,4 @@
-"""Changes to messages that have been passed on: what can still be said of them, and what cannot."""
+"""Changes to messages that have already been emitted: decides what can still be emitted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from toolglot.errors import DecodeError
 
 
 class LateChange(NamedTuple):
-    """Without more text, the action rides along and says nothing to others."""
+    """The outcome of a change. Without `more`, the action is only a side action for Warp's clients."""
 
     more: Any = None
-    """A message with the text that follows what was said."""
+    """A message with the text that follows the emitted text."""
     rest: tuple[str, ...] = ()
-    """The paths of the update that the message does not tell."""
+    """The paths of the update that `more` does not cover."""
     how: str = "$more"
-    """The note on that message."""
+    """The note on `more`."""
     loss: str = ""
     fault: str = ""
 
@@ -28,10 +28,10 @@ CALL_CHANGED = LateChange(fault="changed a call")
 
 
 def judge_append(entry: AnswerEntry | None, change: Any) -> LateChange:
-    """An append to a message that has been passed on; without an entry, to one that has no id.
+    """Judge an append to an emitted message; without an entry, to a message without an id.
 
     Raises:
-        DecodeError: it makes text something else.
+        DecodeError: it appends to a text of another kind.
     """
     grown = [path for path in change.mask.paths if is_content(path) and text_at(change.message, path)]
     if entry is not None and entry.kind not in TEXT_PATHS:
@@ -43,10 +43,10 @@ def judge_append(entry: AnswerEntry | None, change: Any) -> LateChange:
 
 
 def judge_update(entry: AnswerEntry, change: Any) -> LateChange:
-    """An update to a message that has been passed on.
+    """Judge an update of an emitted message.
 
     Raises:
-        DecodeError: it makes text something else.
+        DecodeError: it changes the kind of a text message.
     """
     content = [path for path in change.mask.paths if is_content(path)]
     if entry.kind == "call":
@@ -65,7 +65,7 @@ def judge_update(entry: AnswerEntry, change: Any) -> LateChange:
 
 
 def _judge_warp_only(entry: AnswerEntry, change: Any, content: list[str]) -> LateChange:
-    """What only Warp's clients can show may become something that all can: that follows, and the other stays."""
+    """Judge an update of a message that only Warp's clients show. If it becomes a text or a call, that is emitted."""
     message = new("Message")
     message.id, message.task_id = entry.message.id, entry.message.task_id
     for path in content:
@@ -76,7 +76,7 @@ def _judge_warp_only(entry: AnswerEntry, change: Any, content: list[str]) -> Lat
 
 
 def _judge_text(entry: AnswerEntry, change: Any) -> LateChange:
-    """Text that goes on is said; text that has become another cannot be."""
+    """Judge an update of a text. Appended text is emitted; a rewritten text is a loss."""
     text_path, paths = entry.text_path, list(change.mask.paths)
     if text_path not in paths and entry.kind not in paths:
         return LateChange()

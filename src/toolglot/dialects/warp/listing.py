@@ -1,6 +1,6 @@
-"""Models. Warp itself tells them through GraphQL, as the choices for each of its features, and has no list to get.
+"""Lists of models. Warp itself has only a GraphQL API, with the choices for each of its features.
 
-Lists are written as OpenAI writes them, which is what tools around Warp ask a gateway for, and read in both forms.
+Lists are written in OpenAI's form, which tools around Warp request from a gateway, and read in both forms.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _FEATURES = ("agentMode", "planning", "coding", "cliAgent", "computerUseAgent")
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
-    """The models of a list, or those that any feature offers, each once; disabled ones are left out.
+    """Decode a list of models, or the models that any feature offers. Disabled models are left out.
 
     Raises:
-        DecodeError: this is no list of models.
+        DecodeError: the document is not a list of models.
     """
     features = _find_key(json.decode(data), "featureModelChoice")
     if features is None:
@@ -37,7 +37,7 @@ def decode_models(data: bytes) -> list[ModelInfo]:
 
 
 def _find_key(value: Any, key: str) -> Any:
-    """The first value of this key, at any depth: where it stands differs between versions."""
+    """Find the first value of this key, at any depth: its position differs between versions."""
     pending = [value]
     for item in pending:
         if isinstance(item, dict):

@@ -1,7 +1,7 @@
-"""Changes to a message under a mask: dotted names of fields, relative to the message.
+"""Updates of a message under a field mask. A path is dotted field names, relative to the message.
 
-As in Warp's client, a name that no table knows ends a path in nothing; a path that leads on behind a text, a number or
-a map is an error.
+As in Warp's client, a path with an unknown name has no effect. A path that continues after a text, a number or a map is
+an error.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MESSAGE = 11
 
 
 def update_field(target: Any, patch: Any, path: str) -> None:
-    """Sets the masked field to the patch's value, even where that is nothing. A path that is not known does nothing.
+    """Set the field at the path to the patch's value, or clear it if the patch has none. An unknown path has no effect.
 
     Raises:
-        DecodeError: a repeated field on the way has more elements on one side than on the other, or the way leads
-            through something that has no fields.
+        DecodeError: a repeated field in the path has different lengths in target and patch, or the path continues
+            after a field without subfields.
     """
     _update_path(target, patch, path.split("."))
 
@@ -58,7 +58,7 @@ def _set_field(target: Any, patch: Any, field: Any) -> None:
 
 
 def would_change(message: Any, patch: Any, path: str) -> bool:
-    """Would this update change anything? Nothing is copied to find out."""
+    """Would this update change the message? Nothing is copied to find out."""
     *parents, last = path.split(".")
     for name in parents:
         field = message.DESCRIPTOR.fields_by_name.get(name)
@@ -77,9 +77,9 @@ def would_change(message: Any, patch: Any, path: str) -> bool:
 
 
 def make_restorer(message: Any, path: str) -> tuple[Callable[[], None], int]:
-    """What puts back what a change under this path takes away; and how many bytes are kept for it.
+    """Make a function that undoes a change at this path. Also returns the number of bytes that it keeps.
 
-    Only what stands at the path is kept, or the member of a oneof whose place would be taken: not the message.
+    It keeps only the field at the path, or the oneof member that the change would replace, not the whole message.
     """
     parents: list[str] = []
     inner, names = message, path.split(".")
@@ -104,7 +104,7 @@ def _make_restorer(message: Any, parents: Sequence[str], name: str, field: Any) 
     _set_field(saved, inner, field)
 
     def restore() -> None:
-        place = _follow_path(message, parents)  # anew: what stood there may have been exchanged, and put back
+        place = _follow_path(message, parents)  # looked up again: the submessage may have been replaced since
         place.ClearField(name)
         _set_field(place, saved, field)
 
@@ -122,9 +122,9 @@ def _follow_path(message: Any, parents: Sequence[str]) -> Any:
 
 
 def text_at(message: Any, path: str) -> str | None:
-    """The text at this path; None when the path does not lead to a text.
+    """The text at this path. None if the path does not lead to a text.
 
-    A oneof that holds something else is left as it is: reading a field that is not set gives its default.
+    This does not change a oneof: reading an unset field gives its default.
     """
     *parents, last = path.split(".")
     for name in parents:
@@ -145,7 +145,7 @@ def set_text(message: Any, path: str, text: str) -> None:
 
 
 def can_hold(message: Any, path: str) -> bool:
-    """May there be something at this path, given what else the message has? Of a oneof, one member is set at most."""
+    """Can this path be set without replacing a oneof member? False if another member of a oneof in the path is set."""
     for name in path.split("."):
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
@@ -160,5 +160,5 @@ def can_hold(message: Any, path: str) -> bool:
 
 
 def paths_overlap(first: str, second: str) -> bool:
-    """Does one of these paths lead through the other?"""
+    """Is one of these paths a prefix of the other?"""
     return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")

@@ -1,5 +1,5 @@
-"""Images: `{data, mime_type}`. `data` is bytes that hold base64 text; a writer that puts the image itself there is read
-too, and gets it back so."""
+"""Images: `{data, mime_type}`. `data` is bytes that contain base64 text. Some clients put the raw image there; it is
+read too, and written back the same way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decode_media(image: Any, kind: MediaKind = "image") -> Media:
 
 
 def encode_media(media: Media, image: Any, where: str, receipt: Receipt) -> None:
-    """Writes base64 media; any other kind of source is the caller's to tell."""
+    """Write base64 media. The caller must report any other kind of source."""
     if media.detail not in (None, "auto"):
         receipt.loss(f"{where}.detail", f"detail {media.detail}", "Warp has no resolution of images to ask for")
     if media.name is not None:

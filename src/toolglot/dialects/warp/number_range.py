@@ -1,4 +1,4 @@
-"""Numbers on the wire that are too large for their fields, which readers of protobuf cut to 32 bits without a word."""
+"""Detects numbers that are too large for their fields. Protobuf readers truncate them to 32 bits silently."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from toolglot.dialects.warp.wire_fields import LEN, MESSAGE, VARINT, read_fields
 from toolglot.errors import DecodeError
 
 LONG_NUMBER = re.compile(rb"[\x80-\xff]{4}")
-"""What bytes have in them wherever there is a number of more than 28 bits; and in other places."""
+"""Matches every varint of more than 28 bits, and other bytes too."""
 _INT32, _UINT32, _ENUM = 5, 13, 14  # of descriptor.FieldDescriptor
 
 
 def check_number_range(message: Any, data: bytes) -> None:
-    """Looks at the bytes that a message was read from.
+    """Check the bytes that a message was read from.
 
     Raises:
-        DecodeError: one of its numbers is not the one on the wire.
+        DecodeError: a number does not fit its field.
     """
-    waiting = [(message.DESCRIPTOR, 0, len(data))]
-    while waiting:
-        descriptor, at, end = waiting.pop()
+    pending = [(message.DESCRIPTOR, 0, len(data))]
+    while pending:
+        descriptor, at, end = pending.pop()
         for field in read_fields(descriptor, data, at, end):
             if field.known is None:
                 continue
             if field.wire_type == VARINT:
                 _check(field.known, field.value)
             elif field.wire_type == LEN and field.known.type == MESSAGE:
-                waiting.append((field.known.message_type, field.start, field.end))
+                pending.append((field.known.message_type, field.start, field.end))
             elif field.wire_type == LEN and field.known.type in _FITS:
                 _check_packed(field.known, data, field.start, field.end)
 

@@ -1,7 +1,7 @@
 """Requests: the protobuf message `Request` <-> `Request` of the IR.
 
-The conversation is the task that has no parent; what is asked now is the input behind it. Everything else, other
-tasks and unknown fields included, is kept on the node it belongs to.
+The conversation is the task without a parent, followed by the input of the current turn. Everything else, other tasks
+and unknown fields included, is kept as native on the node it belongs to.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 PATH = "/ai/multi-agent"
 WIRE = "$wire"
-"""The note that a request came over this wire: no defaults are filled in."""
+"""The note on a request of a Warp client: no defaults are filled in."""
 OTHERS = "other_conversations"
 CALL_MCP_TOOL = 9
-"""The one kind of tool that a client of another API can run. With an empty list the server may use any."""
+"""The only kind of tool that a client of another API can run. With an empty list the server may use any kind."""
 _SETTINGS: ReadFields = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
 _DEPRECATED = ("user_query", "tool_call_result")
 
@@ -34,7 +34,7 @@ def path(request: Request) -> str:
     return PATH
 
 
-# Reading
+# Decoding
 
 
 def decode_request(data: bytes) -> Request:
@@ -78,7 +78,7 @@ def decode_request(data: bytes) -> Request:
 
 
 def _read_tasks(wire: Any, reader: TranscriptReader) -> tuple[list[str], int]:
-    """Reads the conversation, and returns all tasks without its messages, and which one it is (-1: none)."""
+    """Read the conversation. Returns all tasks, the root without its messages, and the root's index (-1: none)."""
     root = -1
     tasks: list[str] = []
     for index, task in enumerate(wire.task_context.tasks):
@@ -95,7 +95,7 @@ def _read_tasks(wire: Any, reader: TranscriptReader) -> tuple[list[str], int]:
 
 
 def _other_conversations(wire: Any, root: int) -> list[str]:
-    """The ids of further tasks without a parent that say something: who knows one conversation misses them."""
+    """The ids of further root tasks with messages. Other APIs have one conversation, so the receipt reports them."""
     return [
         task.id
         for index, task in enumerate(wire.task_context.tasks)
@@ -104,7 +104,7 @@ def _other_conversations(wire: Any, root: int) -> list[str]:
 
 
 def _read_input(wire: Any, reader: TranscriptReader) -> ReadFields:
-    """Reads what is asked now, and returns what has been taken of it."""
+    """Read the input. Returns the fields that were read."""
     kind = wire.input.WhichOneof("type")
     images = wire.input.context.images
     if kind in _DEPRECATED:
@@ -116,7 +116,7 @@ def _read_input(wire: Any, reader: TranscriptReader) -> ReadFields:
     return {"context": {"images": None}, "user_inputs": {"inputs": None}}
 
 
-# Writing
+# Encoding
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
@@ -140,7 +140,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def _use_deprecated_input(wire: Any, kind: str) -> None:
-    """The one input in the place where older clients have it."""
+    """Move a single input to the field that older clients use."""
     inputs = wire.input.user_inputs.inputs
     if len(inputs) == 1 and inputs[0].WhichOneof("input") == kind:
         item = new("UserInput")
@@ -185,7 +185,7 @@ _UNSUPPORTED = (
     "service_tier",
     "cache",
 )
-"""The optional fields of a request for which Warp has no place."""
+"""The optional fields of a request that Warp does not have."""
 
 
 def _report_unsupported(request: Request, receipt: Receipt) -> None:

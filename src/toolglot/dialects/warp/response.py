@@ -1,4 +1,4 @@
-"""Whole responses: the stream, folded. Warp always streams; whoever did not ask for it gets the sum."""
+"""Whole responses: folded streams. Warp always streams; other clients may want a whole response."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from toolglot.wire import json
 
 
 def decode_response(data: bytes, request_tasks: RequestTasks | None = None) -> Response:
-    """The response that a whole stream adds up to; updates and rollbacks have had their way.
-
-    `sent`: what the server was told of before.
+    """Fold a whole stream to a response, with all updates and rollbacks applied.
 
     Raises:
-        DecodeError: this is no stream of the API's.
-        UpstreamError: it ends in an error, or before its end.
+        DecodeError: the data is not a stream of this API.
+        UpstreamError: the stream ends in an error, or is cut.
     """
     if data.lstrip().startswith(b"{"):
         raise UpstreamError(read_error(json.decode_frame(data), 0, {}))

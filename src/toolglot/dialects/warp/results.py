@@ -1,5 +1,5 @@
-"""Results of tools: `call_mcp_tool`, in an input or in a history, <-> `ToolResult`. The names of fields are the same on
-both sides, and their numbers are not: the descriptors know.
+"""Tool results in an input or in a history <-> `ToolResult`. Inputs and histories have the same field names with
+different numbers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _READ_FIELDS: dict[str, ReadFields] = {
     "call_mcp_tool": {"success": {"results": None}, "error": {"message": None}},
     "cancel": {},
 }
-"""What a `ToolResult` says of results of these kinds; of others it says all."""
+"""The fields of these kinds of results that a `ToolResult` has. For other kinds, it has all of them."""
 
 
 def to_dict(message: Any) -> dict[str, Any] | None:
-    """A message as JSON, for readers who know no protobuf; None where JSON cannot say it (a number that is none)."""
+    """Convert a message to JSON, for readers without protobuf. None if JSON cannot express it (NaN, infinity)."""
     try:
         value: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
     except (SerializeToJsonError, ValueError):
@@ -35,11 +35,11 @@ def to_dict(message: Any) -> dict[str, Any] | None:
     return value
 
 
-# Reading
+# Decoding
 
 
 def decode_result(outer: Any) -> ToolResult:
-    """The result in a message of the history or in an input; what is around it is kept on it."""
+    """Decode the result in a message of the history or in an input. The other fields are kept as native."""
     result = outer.tool_call_result
     kind = result.WhichOneof("result")
     taken: ReadFields = {"tool_call_id": None, **({kind: _READ_FIELDS.get(kind)} if kind else {})}
@@ -56,8 +56,8 @@ def _decode_content(result: Any, kind: str | None) -> tuple[tuple[Block, ...], b
         return cancelled, True, {"$cancelled": kind or "absent"}
     body = getattr(result, kind)
     if kind != "call_mcp_tool":
-        said = to_dict(body)
-        text = json.encode_text(to_json(body) if said is None else said)
+        value = to_dict(body)
+        text = json.encode_text(to_json(body) if value is None else value)
         return (Text(text=text),), None, {BUILTIN: [kind, to_base64(serialize(body))]}
     outcome = body.WhichOneof("result")
     if outcome == "error":
@@ -93,11 +93,11 @@ def _with_rest(media: Media, rest: dict[str, Any]) -> Media:
     return with_native(media, NAME, **rest) if rest else media
 
 
-# Writing
+# Encoding
 
 
 def encode_result(result: ToolResult, outer: Any, where: str, receipt: Receipt) -> None:
-    """Writes a result into a message of the history or into an input."""
+    """Write a result into a message of the history or into an input."""
     own = native_of(result, NAME)
     body = outer.tool_call_result
     body.tool_call_id = result.call_id
@@ -112,7 +112,7 @@ def encode_result(result: ToolResult, outer: Any, where: str, receipt: Receipt) 
 
 
 def _encode_original(own: Any, result: ToolResult, body: Any) -> bool:
-    """Whether the result is one of Warp's own that a `ToolResult` only describes."""
+    """Write the original of a built-in or cancelled result. Returns False if there is none, or if it was changed."""
     if BUILTIN in own:
         kind, data = own[BUILTIN]
         if kind in body.DESCRIPTOR.fields_by_name:

@@ -1,12 +1,13 @@
 """Streams of the multi-agent API -> events.
 
-The server sends actions on tasks; the answer is what the task without a parent is told. Text is passed on as it comes,
-also inside a transaction: whoever reads wants to see it at once. If a rollback takes back what was passed on, the only
-honest end is an error; if nothing of it was, nobody ever sees it. A client of Warp's own follows transactions itself.
+The server sends actions on tasks. The answer is the messages that it adds to the root task, the one without a parent.
+Text is emitted as it arrives, also inside a transaction: users want to see it at once. If a rollback retracts emitted
+text, the stream ends in an error. If nothing was emitted, the rollback stays invisible. A Warp client applies
+transactions itself.
 
-What has to wait, and for what, `stream_queue.py` says. What is no part of the answer (echoes, server events, other
-tasks, messages of earlier turns that are told again) rides along on the next event as the action that it came as, for
-clients of Warp's.
+`stream_queue.py` decides when an entry is emitted. Actions that are not part of the answer (echoes, server events,
+other tasks, repeated messages of earlier turns) are side actions: the next event carries them unchanged, for Warp
+clients.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from toolglot.wire.stray_lines import read_stray_error
 
 
 class WarpStreamDecoder:
-    """`whole`: nothing is passed on before the end, so that updates and rollbacks can change everything.
+    """`whole`: nothing is emitted before the end, so that updates and rollbacks can change everything.
 
-    `sent`: what the server was told of before, which is no part of the answer, whatever becomes of it.
+    Changes to `request_tasks`, the tasks of the request, are not part of the answer.
     """
 
     def __init__(self, receipt: Receipt, *, whole: bool = False, request_tasks: RequestTasks | None = None) -> None:
@@ -54,13 +55,12 @@ class WarpStreamDecoder:
         self._undo = UndoLog()
         self._messages = StreamMessages(self._undo, request_tasks or RequestTasks())
         self._queue = StreamQueue(self._out, self._messages, self._undo)
-        self._is_warp_client = (
-            not whole and request_tasks is not None and request_tasks.is_from_warp_client
-        )  # whoever listens, all that happens
+        # Such a client gets every action, whatever has been emitted before.
+        self._is_warp_client = not whole and request_tasks is not None and request_tasks.is_from_warp_client
         self._unknown = UnknownFields()
-        self._has_unknown = False  # the event that is read now
+        self._has_unknown = False  # the current event has unknown fields
         self.unreadable: DecodeError | None = None
-        """What in the stream made no sense."""
+        """The error that made the stream unreadable."""
 
     # The protocol
 
@@ -96,7 +96,7 @@ class WarpStreamDecoder:
 
     def _fault_on_retraction(self, what: str) -> None:
         if self._is_warp_client:
-            return  # it will be told, and knows what to do
+            return  # it gets the action and applies it
         message = f"The upstream {what} that had been passed on"
         self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
 
@@ -136,7 +136,7 @@ class WarpStreamDecoder:
             raise DecodeError("$", f"more than {MAX_EVENT_BYTES} bytes are no part of the answer")
 
     def _start(self, event: Any) -> None:
-        """Passes on the beginning; without an event, the server has left it out."""
+        """Emit the start. Without an event, the server has left out `init`."""
         if self._started:
             return
         self._started = True
@@ -148,7 +148,7 @@ class WarpStreamDecoder:
         self._out.events.append(Start(id=event.init.request_id, native={NAME: notes} if notes else {}))
 
     def _keep_unknown_shell(self, event: Any) -> None:
-        """Puts unknown fields aside that stand around the actions of an event."""
+        """Keep the unknown fields around the actions of an event as a side action."""
         if not self._has_unknown:
             return
         shell = new("ResponseEvent")
@@ -182,7 +182,7 @@ class WarpStreamDecoder:
             self._add_message(message, task.id)
 
     def _move(self, action: Any) -> None:
-        """The task to which messages go is not the conversation: what waits is dropped, what was said stays said."""
+        """Move messages out of the conversation. Entries in the queue are dropped; emitted text stays."""
         moved = action.move_messages_to_new_task
         in_subtask = self._messages.is_subtask(moved.source_task_id)
         report = "" if in_subtask else self._remove_moved(moved)
@@ -194,7 +194,7 @@ class WarpStreamDecoder:
             self._add_replacements(moved)
 
     def _remove_moved(self, moved: Any) -> str:
-        """Takes messages out of the conversation; the name of what others have to be told of it."""
+        """Remove moved messages from the conversation. Returns the name of the loss to report to other clients."""
         report = ""
         gone = list(self._messages.entries_between(moved.source_task_id, moved.first_message_id, moved.last_message_id))
         for entry in gone:
@@ -209,7 +209,7 @@ class WarpStreamDecoder:
         return report or ("replacement_messages" if strange else "")
 
     def _add_replacements(self, moved: Any) -> None:
-        """What stands for moved messages is told as such; calls of it are to be run, and what is nothing may yet be."""
+        """Add the messages that replace moved ones: calls, which must run, and silent ones, which may get content."""
         for message in moved.replacement_messages:
             if kind_of(message) == "call":
                 self._add_message(message, moved.source_task_id, how="$upsert")
@@ -232,7 +232,7 @@ class WarpStreamDecoder:
             self._add_message(message, added.task_id)
 
     def _add_message(self, message: Any, task_id: str, *, how: str = "") -> None:
-        earlier = self._messages.is_from_earlier_turn(message.id)  # which the server tells once more
+        earlier = self._messages.is_from_earlier_turn(message.id)  # the server repeats it
         if not earlier and kind_of(message) != "aside":
             self._queue.add(self._messages.add_entry(message, task_id, how))
             return
@@ -247,17 +247,17 @@ class WarpStreamDecoder:
             self._messages.add_silent_entry(message, task_id)
 
     def _change(self, action: Any) -> None:
-        """Appends to a message or updates one. Unknown fields are no part of the change: they are put aside with it."""
+        """Append to a message or update one. Unknown fields of the action become a side action."""
         shell = new("ClientAction") if self._has_unknown and has_unknown(action) else None
         if shell is not None:
             shell.CopyFrom(action)
-        side_actions = self._queue.side_actions
+        count = self._queue.side_action_count
         kind = action.WhichOneof("action")
         if kind == "update_task_message":
             self._update(action)
         else:
             self._append(action)
-        if shell is not None and self._queue.side_actions == side_actions and not self._ended:
+        if shell is not None and self._queue.side_action_count == count and not self._ended:
             del getattr(shell, kind).mask.paths[:]  # so that it changes nothing
             self._queue.add_side_action(shell)
 
@@ -291,7 +291,7 @@ class WarpStreamDecoder:
             and entry.index >= 0
             and any(map(is_content, {*paths} - {entry.text_path}))
         ):
-            self._queue.flush(final=True)  # it may become something else, which is told as it comes
+            self._queue.flush(final=True)  # it may change its kind, which the client sees from the action
         if entry is not None and not entry.done:
             self._queue.change(entry, lambda: entry.update(change.message, paths), paths)
         elif entry is not None and entry.is_silent:
@@ -304,7 +304,7 @@ class WarpStreamDecoder:
             self._upsert(action, change, in_subtask)
 
     def _upsert(self, action: Any, change: Any, in_subtask: bool) -> None:
-        """An update of a message that nobody has heard of adds it."""
+        """Apply an update of an unknown message: it adds the message."""
         message, kind = change.message, kind_of(change.message)
         is_new = not in_subtask and not self._messages.has_message(message.id)
         self._messages.add_messages((message,))
@@ -318,7 +318,7 @@ class WarpStreamDecoder:
     def _change_silent(
         self, entry: AnswerEntry, action: Any, change: Any, how: Callable[[AnswerEntry, Any, tuple[str, ...]], None]
     ) -> None:
-        """A change to a message that said nothing in the answer so far, and was put aside."""
+        """Apply a change to a silent message, which so far is only a side action."""
         paths = tuple(change.mask.paths)
         named = tuple(filter(is_visible, paths)) if entry.how == SILENT else paths
         self._queue.change(entry, lambda: how(entry, change.message, named), named)
@@ -331,13 +331,13 @@ class WarpStreamDecoder:
         self._keep_rest_of_change(action, change, tuple(path for path in paths if path not in named))
 
     def _keep_rest_of_change(self, action: Any, change: Any, paths: tuple[str, ...]) -> None:
-        """What of a change has not been said with the answer."""
+        """Keep the paths of a change that are not part of the answer as a side action."""
         if paths:
             change.mask.paths[:] = paths
             self._queue.add_side_action(action)
 
     def _judge(self, judge: Callable[[Any, Any], LateChange], entry: AnswerEntry | None, change: Any) -> LateChange:
-        """What a change to something that has been passed on comes to; whoever follows needs the change alone."""
+        """Judge a change to an emitted message. A Warp client needs only the action itself."""
         try:
             return judge(entry, change)
         except DecodeError:
@@ -346,7 +346,7 @@ class WarpStreamDecoder:
             return LateChange()
 
     def _apply_late_change(self, late: LateChange, action: Any, entry: AnswerEntry | None) -> None:
-        """A change to what has been passed on."""
+        """Apply a change to an emitted message."""
         if late.fault:
             self._fault_on_retraction(late.fault)
             late = LateChange()
@@ -375,7 +375,7 @@ class WarpStreamDecoder:
                 self._queue.add_side_action(action)
 
     def _roll_back(self, action: Any) -> None:
-        """Takes back what the transaction brought, if nobody has seen it."""
+        """Undo the transaction, or fail if a part of it has been emitted."""
         transaction = self._undo.transaction
         if not transaction:
             return
@@ -398,7 +398,7 @@ class WarpStreamDecoder:
         if not isinstance(stop, Stop):
             self._fault(replace(stop, native={NAME: {**stop.native[NAME], **before}}))
             return
-        if stop.reason == "end" and self._out.called:  # Warp has no word for "waits for tools": the calls tell it
+        if stop.reason == "end" and self._out.called:  # Warp has no reason for tool calls: the calls imply it
             stop = replace(stop, reason="tool_calls")
         notes: dict[str, Any] = {FINISHED: other_finish_fields(finished), **_unknown_around(event), **before}
         if lines := self._unknown.lines():
@@ -409,13 +409,13 @@ class WarpStreamDecoder:
 
 
 def _unknown_around(event: Any) -> dict[str, Any]:
-    """The unknown fields beside what an event says."""
+    """The unknown fields of an event itself, as a note."""
     unknown = unknown_bytes(event)
     return {AROUND: to_base64(unknown)} if unknown else {}
 
 
 def _earlier_change_report(paths: tuple[str, ...]) -> str:
-    """What a client is told of a change to a message of an earlier turn, where it would see it."""
+    """The name of the loss to report for a change to a message of an earlier turn. Empty if it is not visible."""
     return "change_of_an_earlier_message" if any(map(is_visible, paths)) else ""
 
 

@@ -1,7 +1,7 @@
-"""Events -> streams of the multi-agent API, as a client of Warp's reads them.
+"""Events -> streams of the multi-agent API, for Warp's clients.
 
-`init`, the task if the client has none yet, one message for each block, text appended piece by piece, `finished`. What
-came from Warp itself keeps its ids and everything else that is not the answer.
+A stream is `init`, the task if the client has none yet, one message for each block, with text appended piece by piece,
+and `finished`. Blocks from Warp itself keep their ids and side actions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WarpStreamEncoder:
         self._index = 0
         self._block: Block | None = None
         self._arguments: list[str] = []
-        self._message: Any = None  # of the block whose text is being written
+        self._message: Any = None  # the message of the open text block
         self._wrote = False
         self._has_answer = False
 
@@ -92,20 +92,20 @@ class WarpStreamEncoder:
         return write_event(wire) + (b"" if "init" in own or not event.model else self._write_model_used(event.model))
 
     def _write_model_used(self, model: str) -> bytes:
-        """Warp tells the model in a message of its own."""
+        """Write the model, which Warp sends in a separate message."""
         message = new("Message")
         message.id, message.task_id = derive_id("model", self._id), self._task_id()
         message.model_used.model_id = model
         return self._write_message(message, None)
 
     def _conversation_id(self) -> str:
-        """The id of the conversation: the client's own, or a new one that this answer's id decides."""
+        """The id of the conversation: the client's own, or a new one derived from the answer's id."""
         metadata = native_of(self._request, NAME).get("metadata") if self._request is not None else None
         known = metadata.get("conversation_id") if isinstance(metadata, dict) else None
         return known if isinstance(known, str) and known else derive_id("conversation", self._id)
 
     def _write_side_actions(self, own: Mapping[str, Any]) -> bytes:
-        """What rode along in front of an event."""
+        """Write the side actions that an event carries."""
         written = b""
         for note in own.get(BEFORE, ()):
             if isinstance(note, dict):
@@ -130,7 +130,7 @@ class WarpStreamEncoder:
         return beside if isinstance(block, ToolCall) else beside + self._write_block(block)
 
     def _encode_message(self, block: Block) -> Any:
-        """The message of a block; None, with a line in the receipt, for what Warp cannot say."""
+        """Encode a block as a message. None, with a line in the receipt, if Warp has no message for it."""
         where = f"content[{self._index}]"
         message = new("Message")
         if isinstance(block, Thinking) and not block.text and not native_of(block, NAME):
@@ -172,7 +172,7 @@ class WarpStreamEncoder:
         return task_id if isinstance(task_id, str) else message.task_id or self._task_id()
 
     def _write_message(self, message: Any, block: Block | None) -> bytes:
-        """A message for the first time, behind the task that it belongs to."""
+        """Write a new message, after the action that creates its task if necessary."""
         actions: list[Any] = []
         task_id = self._task_of(message, block)
         self._has_answer = self._has_answer or block is not None
@@ -207,7 +207,7 @@ class WarpStreamEncoder:
         if event.citations:
             self._receipt.loss(f"content[{self._index}]", "citations", "Warp cites its own documents only")
         own = event.native.get(NAME, {})
-        if not self._wrote and not _notes(block).get("$more"):  # which has been written before
+        if not self._wrote and not _notes(block).get("$more"):  # a `$more` message exists already
             if isinstance(block, Thinking) and not native_of(block, NAME) and not own:
                 self._receipt.loss(f"content[{self._index}]", "reasoning without text", "only its owner can read it")
                 return b""
@@ -223,7 +223,7 @@ class WarpStreamEncoder:
         return self._write_block(Text(text=show_bad_call(call.name, call.arguments)))
 
     def _write_changes(self, block: Text | Refusal | Thinking, message: Any, own: Mapping[str, Any]) -> bytes:
-        """What only the end of a block could tell, as an update."""
+        """Write the fields that are known only at the end of a block, as an update."""
         paths = list(own.get("$changed", ()))
         path = _TEXT_PATHS[type(block)]
         patch = new("Message")
@@ -262,7 +262,7 @@ def _notes(block: Block | None) -> Mapping[str, Any]:
 
 
 def _root_of(request: Request | None) -> str:
-    """The id of the task in which the client has the conversation; empty when it has none yet."""
+    """The id of the client's root task. Empty if it has none yet."""
     own = native_of(request, NAME) if request is not None else {}
     tasks, root = own.get(KEPT_TASKS, ()), own.get(ROOT, -1)
     if not 0 <= root < len(tasks):

@@ -1,4 +1,4 @@
-"""Messages of the server's that are part of the answer, while they are still growing, and actions that are not."""
+"""Entries: the server's messages that belong to the answer, while they grow. Side actions: actions that do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Block
 
 TEXT_PATHS: dict[str, str] = {"agent_output": "agent_output.text", "agent_reasoning": "agent_reasoning.reasoning"}
-"""Messages whose text is passed on as it comes, and where it stands in them."""
+"""Messages whose text is emitted as it arrives -> the path of the text."""
 _READ_FIELDS: dict[str, ReadFields] = {"agent_output": TEXT, "agent_reasoning": REASONING}
 WARP_ONLY = frozenset(
     {
@@ -31,23 +31,23 @@ WARP_ONLY = frozenset(
         "events_from_agents",
     }
 )
-"""Messages that a client of Warp's shows, and that have no counterpart elsewhere."""
+"""Messages that only Warp's clients show."""
 
 
 BEFORE = "$before"
-"""The actions that rode along in front of an event, as base64, and whole events: `{"event": base64}`."""
+"""The note with the side actions before an event, as base64. A whole event is `{"event": base64}`."""
 EVENT = "event"
 AROUND = "$around"
-"""The unknown fields of an event beside `init` or `finished`, as base64."""
+"""The note with the unknown fields of an event next to `init` or `finished`, as base64."""
 SILENT_KINDS = frozenset({"placeholder", "aside"})
-"""Kinds of messages that say nothing in the answer."""
+"""Kinds of messages that add nothing to the answer."""
 
 
 _DEPTHS = {"begin_transaction": 1, "commit_transaction": -1, "rollback_transaction": -1}
 
 
 class SideAction:
-    """An action that is no part of the answer; or a whole event that is no action, or holds none."""
+    """An action that is not part of the answer, or a whole event without actions."""
 
     __slots__ = ("data", "depth", "is_event", "report", "transaction")
 
@@ -55,13 +55,13 @@ class SideAction:
         self.data = serialize(message)
         self.is_event = message.DESCRIPTOR.name == "ResponseEvent"
         self.depth = 0 if self.is_event else _DEPTHS.get(message.WhichOneof("action"), 0)
-        """How many transactions more are open behind it."""
+        """The change in the number of open transactions: 1, 0 or -1."""
         self.transaction = transaction
         self.report = report
-        """The name of what only Warp's clients see of it: others are told that there was such a thing."""
+        """The name of the loss to report to other clients; empty if none."""
 
     def note(self) -> Any:
-        """What `BEFORE` has of it."""
+        """The form of this action in the note `BEFORE`."""
         return {EVENT: to_base64(self.data)} if self.is_event else to_base64(self.data)
 
 
@@ -69,18 +69,18 @@ _CONTENT = frozenset(field.name for field in new("Message").DESCRIPTOR.oneofs_by
 
 
 def is_content(path: str) -> bool:
-    """Does a mask name what is said in a message, and not what stands beside it?"""
+    """Does this mask path lead to the content of a message, not to its other fields?"""
     return path.partition(".")[0] in _CONTENT
 
 
 def is_visible(path: str) -> bool:
-    """Does it name what a client would see?"""
+    """Does this mask path lead to content that clients see?"""
     name = path.partition(".")[0]
     return name in TEXT_PATHS or name in WARP_ONLY or name == "tool_call"
 
 
 def kind_of(message: Any) -> str:
-    """`agent_output`, `agent_reasoning`, `call`, `shown`, `placeholder`; `aside` for what is no part of the answer."""
+    """`agent_output`, `agent_reasoning`, `call`, `shown` or `placeholder`; `aside` if it is not part of the answer."""
     kind = message.WhichOneof("message")
     if kind is None:
         return "placeholder"
@@ -92,7 +92,7 @@ def kind_of(message: Any) -> str:
 
 
 class AnswerEntry:
-    """`pieces` are what the message's texts have grown by: a text is not written anew for each piece."""
+    """A message of the answer. `pieces` has the appended text of each path: the message is not rewritten each time."""
 
     __slots__ = (
         "changed_in",
@@ -117,31 +117,32 @@ class AnswerEntry:
         self.task_id = task_id
         self.transaction = transaction
         self.how = how
-        """The note on a message that was not added: `$upsert` where an update brought it, `$more` for more text."""
+        """The note on a message that was not added: `$upsert` if an update created it, `$more` if it is only more text
+        of an earlier entry."""
         self.kind = kind_of(message)
         self.pieces: dict[str, list[str]] = {}
         self.changed_in = transaction
-        """The last transaction that brought something of it."""
+        """The last transaction that changed it."""
         self.done = False
-        """It waits no longer: all of it has been passed on, or put aside."""
+        """It has left the queue: it was emitted, or became a side action."""
         self.moved = False
-        """It went to another task before anything of it was passed on."""
+        """It moved to another task before it was emitted."""
         self.emitted = EmittedText()
-        """What was passed on of its text before others followed it."""
+        """The text that was emitted before it left the queue."""
         self.order = -1
-        """Its place among the messages of the stream."""
+        """Its position among the messages of the stream."""
         self.sent_count = 0
-        """How many pieces of the spoken text have been passed on."""
+        """The number of emitted pieces of the text."""
         self.index = -1
         self.opened: dict[str, Any] = {}
-        """What it said besides the spoken text when it was opened; of more text for a message, when that came."""
+        """Its other fields when its block was opened; for `$more`, when the text arrived."""
         self.replaced: str | None = None
         self._extract_text()
         if how == "$more" and self.has_text:
             self.opened = self.other_fields()
 
     def _extract_text(self) -> None:
-        """Moves the spoken text out of the message, so that it can grow in pieces."""
+        """Move the text from the message to `pieces`, so that it can grow."""
         path = TEXT_PATHS.get(self.kind)
         if path is not None and path not in self.pieces:
             text = text_at(self.message, path) or ""
@@ -150,17 +151,17 @@ class AnswerEntry:
                 set_text(self.message, path, "")
 
     def snapshot(self, paths: Sequence[str]) -> tuple[Callable[[], None], int]:
-        """What undoes a change under these paths; and how many bytes are kept for it.
+        """Make a function that undoes a change at these paths. Also returns the number of bytes that it keeps.
 
-        Pieces are only ever added to a list, or the list is left.
+        A list of pieces is only ever appended to or replaced, so its length is enough to restore it.
         """
-        remaining_fields = [make_restorer(self.message, path) for path in (*paths, *self._affected_texts(paths))]
+        restorers = [make_restorer(self.message, path) for path in (*paths, *self._affected_texts(paths))]
         kind, moved, sent_count = self.kind, self.moved, self.sent_count
         replaced, changed_in = self.replaced, self.changed_in
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
 
         def undo() -> None:
-            for restore, _ in reversed(remaining_fields):
+            for restore, _ in reversed(restorers):
                 restore()
             self.kind, self.moved, self.sent_count = kind, moved, sent_count
             self.replaced, self.changed_in = replaced, changed_in
@@ -168,10 +169,10 @@ class AnswerEntry:
             for texts, length in pieces.values():
                 del texts[length:]
 
-        return undo, sum(size for _, size in remaining_fields)
+        return undo, sum(size for _, size in restorers)
 
     def snapshot_text(self) -> Callable[[], None]:
-        """What takes back the text that is spoken from now on."""
+        """Make a function that removes the text that is appended from now on."""
         texts, changed_in = self.pieces[self.text_path], self.changed_in
         length = len(texts)
 
@@ -182,7 +183,7 @@ class AnswerEntry:
         return undo
 
     def finish(self) -> None:
-        """Nothing of it waits any longer."""
+        """Mark the entry as done, and remember its emitted text."""
         self.done = True
         if self.has_text and self.index >= 0:
             if self.replaced is not None:
@@ -191,26 +192,26 @@ class AnswerEntry:
 
     @property
     def has_text(self) -> bool:
-        """Is it text? An empty one says nothing yet."""
+        """Is it a text message that is not empty, or already open?"""
         return self.kind in TEXT_PATHS and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.text_path)))
 
     @property
     def is_silent(self) -> bool:
-        """Does it say nothing in the answer, so far?"""
+        """Does it add nothing to the answer so far?"""
         return self.kind in SILENT_KINDS or (
             self.kind in TEXT_PATHS and self.index < 0 and not self.pieces.get(self.text_path)
         )
 
     @property
     def text_path(self) -> str:
-        """Where the spoken text stands; empty when nothing is spoken."""
+        """The path of the text. Empty if it is not a text message."""
         return TEXT_PATHS.get(self.kind, "")
 
     def append(self, patch: Any, paths: Sequence[str]) -> None:
-        """More for the texts at these paths.
+        """Append to the texts at these paths.
 
         Raises:
-            DecodeError: there is no text.
+            DecodeError: a path does not lead to a text.
         """
         for path in paths:
             self._append(patch, path)
@@ -226,7 +227,7 @@ class AnswerEntry:
             self._refresh_kind()
 
     def _refresh_kind(self) -> None:
-        """Sees what the message has become."""
+        """Update the kind after a change of the message."""
         kind = kind_of(self.message)
         if kind != self.kind and (self.index >= 0 or self.how == "$more"):
             raise DecodeError("update_task_message", f"{self.kind} became {kind} after it had been passed on")
@@ -235,12 +236,12 @@ class AnswerEntry:
         self._extract_text()
 
     def update(self, patch: Any, paths: Sequence[str]) -> None:
-        """Sets the masked fields. What was spoken cannot be unsaid: text that goes on is appended, other replaces."""
+        """Set the fields at these paths. A text that extends the emitted one is appended, any other replaces it."""
         text_path = self.text_path
         self._write_texts(self._affected_texts(paths))
         for path in paths:
             if path == "id":
-                continue  # by which the message was found
+                continue  # the message was found by it
             if text_path and (path == text_path or path == self.kind):
                 self._replace_text(text_at(patch, text_path) or "", text_path)
                 if path == self.kind:
@@ -251,7 +252,8 @@ class AnswerEntry:
         self._refresh_kind()
 
     def _replace_text(self, text: str, path: str) -> None:
-        """What goes on from all that has been passed on is said; anything else stands for it, and cannot be."""
+        """Replace the text. If the new text extends the emitted one, only the rest is pending. Otherwise the text is
+        marked as replaced and is not emitted again."""
         rest = text if self.replaced is not None else self.emitted.remainder_of(text)
         emitted = "".join(self.pieces[path][: self.sent_count])
         if rest is None or not rest.startswith(emitted):
@@ -263,7 +265,7 @@ class AnswerEntry:
         self.sent_count = 1 if emitted else 0
 
     def _affected_texts(self, paths: Sequence[str]) -> list[str]:
-        """The texts besides the spoken one that changes under these paths meet."""
+        """The paths of the pieces, other than the main text, that a change at these paths affects."""
         others = [path for path in self.pieces if path != self.text_path]
         return [path for path in others if any(paths_overlap(path, other) for other in paths)]
 
@@ -280,17 +282,17 @@ class AnswerEntry:
         return fresh
 
     def other_fields(self) -> dict[str, Any]:
-        """What the message says besides the spoken text."""
+        """The fields of the message other than the text."""
         self._write_others()
         return remaining_fields(self.message, _READ_FIELDS[self.kind])
 
     def block(self) -> Block:
-        """The block, without the text that is spoken."""
+        """The block, without its text."""
         self._write_others()
         return decode_block(self.message)
 
     def whole(self) -> Any:
-        """The message, spoken text included."""
+        """The message with all its texts."""
         self._write_texts(self.pieces)
         if self.text_path:
             self.pieces[self.text_path] = []
@@ -298,7 +300,7 @@ class AnswerEntry:
 
 
 def changed_paths(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
-    """The paths of the fields that differ, as a mask names them."""
+    """The mask paths of the fields that differ."""
     paths: list[str] = []
     for name in sorted(before.keys() | after.keys()):
         first, second = before.get(name), after.get(name)

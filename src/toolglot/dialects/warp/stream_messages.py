@@ -1,4 +1,4 @@
-"""The tasks and messages that a stream has told of, in their order, and those that were sent before it."""
+"""The tasks and messages of a stream, in order, and those of the request before it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from toolglot.dialects.warp.stream_entry import AnswerEntry, kind_of
 from toolglot.dialects.warp.undo import UndoLog
 
 SILENT = "$silent"
-"""The note on an entry for a message that was put aside: only what it may still become is kept of it."""
+"""The note on an entry for a side action: it keeps only the ids, in case the message gets content later."""
 
 
 class StreamMessages:
-    """A rollback makes it forget what the transaction brought."""
+    """Tasks and messages by id. A rollback removes those of the transaction."""
 
     def __init__(self, undo: UndoLog, request_tasks: RequestTasks) -> None:
         self._undo = undo
         self._request_tasks = request_tasks
         self._seen: set[str] = set()
-        self._moved: set[str] = set()  # to other tasks
+        self._moved: set[str] = set()  # ids of messages that moved to other tasks
         self.roots: set[str] = set()
         self.subtasks: set[str] = set()
-        self._entries: dict[str, AnswerEntry] = {}  # by the id of their message
+        self._entries: dict[str, AnswerEntry] = {}  # by message id
         self._order: list[AnswerEntry] = []
 
     # Tasks
@@ -37,17 +37,17 @@ class StreamMessages:
         self._add_ids(self.subtasks, (task_id,))
 
     def is_subtask(self, task_id: str) -> bool:
-        """Is this a task inside the conversation? What is said there is no part of the answer."""
+        """Is this a subtask? Its messages are not part of the answer."""
         return task_id in self.subtasks or (task_id not in self.roots and self._request_tasks.is_subtask(task_id))
 
     def is_root(self, task_id: str) -> bool:
-        """Is this the conversation?"""
+        """Is this the task of the conversation?"""
         return task_id in self.roots or self._request_tasks.is_root(task_id)
 
     # Messages
 
     def add_messages(self, messages: Iterable[Any]) -> None:
-        """Messages of earlier turns stay such, though the server tells them again."""
+        """Add messages, except those of earlier turns, which the server may repeat."""
         self._add_ids(
             self._seen, (message.id for message in messages if not self._request_tasks.has_message(message.id))
         )
@@ -59,22 +59,22 @@ class StreamMessages:
             self._undo.record(lambda: known.difference_update(fresh))
 
     def has_message(self, message_id: str, *, in_subtask: bool = False) -> bool:
-        """Has this stream told of the message, in the conversation or in a task inside it?"""
+        """Does this stream have the message in the conversation? `in_subtask`: also if it moved to a subtask."""
         return message_id in self._seen and (in_subtask or message_id not in self._moved)
 
     def is_from_earlier_turn(self, message_id: str) -> bool:
-        """Is it a message of an earlier turn?"""
+        """Is this a message of an earlier turn?"""
         return self._request_tasks.has_message(message_id)
 
     def is_changed(self, message: Any) -> bool:
-        """Does a message of an earlier turn say something else than it did?"""
+        """Does this message of an earlier turn differ from the one in the request?"""
         return not self._request_tasks.is_unchanged(message)
 
     def entry(self, message_id: str) -> AnswerEntry | None:
         return self._entries.get(message_id)
 
     def add_entry(self, message: Any, task_id: str, how: str = "") -> AnswerEntry:
-        """An entry for a copy of this message, which changes to the message will find."""
+        """Add an entry for a copy of this message. Later changes find it by the message's id."""
         copy = new("Message")
         copy.CopyFrom(message)
         entry, number = AnswerEntry(copy, task_id, self._undo.transaction, how), message.id
@@ -96,7 +96,7 @@ class StreamMessages:
         return entry
 
     def add_silent_entry(self, message: Any, task_id: str) -> None:
-        """A message that was put aside, which an update may make a part of the answer."""
+        """Add an entry for a side action, which an update may turn into a part of the answer."""
         if kind_of(message) == "placeholder":
             self.add_entry(message, task_id).done = True
             return
@@ -115,7 +115,7 @@ class StreamMessages:
             self._entries[number] = older
 
     def entries_between(self, task_id: str, first: str, last: str) -> Iterator[AnswerEntry]:
-        """What there is of the messages of a task from the first to the last; messages of earlier turns come before."""
+        """The entries of a task's messages from `first` to `last`. Messages of earlier turns precede all entries."""
         begin, end = self._position(first), self._position(last)
         if begin is None or end is None:
             return
@@ -135,7 +135,7 @@ class StreamMessages:
         return -1 if self.is_from_earlier_turn(message_id) else None
 
     def remove_moved(self, message_id: str) -> None:
-        """The message has gone to another task."""
+        """Remove a message that moved to another task."""
         entry = self._entries.pop(message_id, None)
         if entry is not None:
             self._undo.record(lambda: self._restore_entry(message_id, entry))

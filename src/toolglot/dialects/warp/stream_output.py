@@ -1,4 +1,4 @@
-"""What a decoder of Warp's streams has passed on: blocks in their order, and the actions that ride along on them."""
+"""Emits the events of Warp's stream decoder: blocks in order, and the side actions that they carry."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class StreamOutput:
         self.called = False
         self.characters = 0
         self.seen_in = 0
-        """The last transaction of which something was passed on."""
+        """The last transaction with an emitted part."""
         self.side_bytes = 0
         self._side_actions: list[SideAction] = []  # for the next event
-        self._reports: dict[str, bool] = {}  # for the next event whose notes others are told of
+        self._reports: dict[str, bool] = {}  # for the next event whose notes reach other clients' receipts
 
     def drain(self) -> list[Event]:
         events, self.events = self.events, []
         return events
 
-    # What is no part of the answer
+    # Side actions
 
     def add_side_action(self, side_action: SideAction) -> None:
         self._side_actions.append(side_action)
 
     def drop_side_actions(self, transaction: int) -> int:
-        """Takes back what this transaction put aside; how many transactions more would have been open behind it."""
+        """Drop the side actions of this transaction. Returns the change in open transactions that they had."""
         gone = [side_action for side_action in self._side_actions if side_action.transaction >= transaction]
         if not gone:
             return 0
@@ -49,13 +49,13 @@ class StreamOutput:
         return sum(side_action.depth for side_action in gone)
 
     def emit_as_side_action(self, entry: AnswerEntry) -> None:
-        """A message that is no part of the answer after all."""
+        """Keep an entry that is not part of the answer as a side action."""
         side_action = SideAction(_action_of(entry), entry.changed_in)
         self.side_bytes += len(side_action.data)
         self.add_side_action(side_action)
 
     def take_side_notes(self) -> dict[str, Any]:
-        """The notes on the event behind which nothing has been put aside any more."""
+        """Take all side actions, as notes for the next event."""
         if not self._side_actions:
             return {}
         side_actions, self._side_actions = self._side_actions, []
@@ -65,9 +65,9 @@ class StreamOutput:
         return {BEFORE: [side_action.note() for side_action in side_actions]}
 
     def take_reports(self) -> dict[str, Any]:
-        """What others are told of all that has been put aside."""
-        report, self._reports = self._reports, {}
-        return report
+        """Take the losses to report to other clients, as notes for the next event."""
+        reports, self._reports = self._reports, {}
+        return reports
 
     # Blocks
 
@@ -81,7 +81,7 @@ class StreamOutput:
             notes["$task_id"] = entry.task_id
         notes |= self.take_side_notes()
         if isinstance(block, Text) or (isinstance(block, ToolCall) and BUILTIN not in native_of(block, NAME)):
-            notes |= self.take_reports()  # the notes on others are nobody's business but Warp's
+            notes |= self.take_reports()  # only notes on these blocks reach the receipts of other clients
         if isinstance(block, Opaque):
             block = Opaque(NAME, {**block.value, **notes})
         elif notes:
@@ -109,14 +109,14 @@ class StreamOutput:
         if notes:
             self._emit(Close(index=entry.index, native={NAME: notes}), entry)
         else:
-            self.events.append(Close(index=entry.index))  # which says nothing that could be taken back
+            self.events.append(Close(index=entry.index))  # it has nothing that a rollback could retract
 
     def cancel_block(self, entry: AnswerEntry) -> None:
-        """What it said is taken back."""
+        """Close the block of a rolled-back entry."""
         self.events.append(Close(index=entry.index))
 
     def emit_whole_block(self, entry: AnswerEntry) -> bool:
-        """Passes on a call or something shown; whether it still is one."""
+        """Emit a call, or a message that only Warp's clients show. Returns False for any other entry."""
         block, complete = entry.block(), True
         if isinstance(block, ToolCall):
             self.called = self.called or BUILTIN not in native_of(block, NAME)
@@ -134,7 +134,7 @@ class StreamOutput:
 
 
 def _action_of(entry: AnswerEntry) -> Any:
-    """The action that says what an entry says: it adds a message, or changes one that is there already."""
+    """The action for an entry: it adds a message, or changes an existing one."""
     action, message = new("ClientAction"), entry.whole()
     if entry.how == "$upsert":
         change = action.update_task_message

@@ -1,8 +1,8 @@
-"""What a stream has said and nobody has been told yet, in its order, and when it may be passed on.
+"""The queue of entries and side actions that have not been emitted yet, and the rules for emitting them.
 
-Text goes on as it comes. What says nothing yet holds nothing back: when something is said behind it, it is put aside,
-and follows if it becomes something after all. Calls wait until something is said behind them and their transaction is
-over, or the answer is, because updates may still change them.
+Text is emitted as it arrives. A silent entry does not block the queue: if a text follows it, it becomes a side action,
+and is emitted later if it gets content. Updates may still change a call, so it waits until a text follows it and its
+transaction is final, or until the answer ends.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class StreamQueue:
         self._known = known
         self._undo = undo
         self._queue: deque[AnswerEntry | SideAction] = deque()
-        self._speakers = 0  # entries in the queue that have text
-        self._depth = 0  # transactions that are open behind all that was put aside
-        self.side_actions = 0
-        """How often something was put aside."""
+        self._speakers = 0  # number of entries in the queue that have text
+        self._depth = 0  # number of transactions that are open after all side actions
+        self.side_action_count = 0
+        """The number of side actions so far."""
 
     def add_side_action(self, message: Any, report: str = "") -> None:
-        """Keeps an action, or a whole event, for the next event that is passed on."""
-        self.side_actions += 1
+        """Keep an action, or a whole event, for the next emitted event."""
+        self.side_action_count += 1
         side_action = SideAction(message, self._undo.transaction, report)
         self._out.side_bytes += len(side_action.data)
         self._depth += side_action.depth
@@ -43,7 +43,7 @@ class StreamQueue:
     def change(
         self, entry: AnswerEntry, change: Callable[[], None], paths: tuple[str, ...] = (), *, growing: bool = False
     ) -> None:
-        """Changes an entry under these paths; a rollback can undo it. `growing`: its spoken text only goes on."""
+        """Change an entry at these paths, so that a rollback can undo it. `growing`: text is only appended."""
         now = self._undo.transaction
         if (entry.changed_in if growing else entry.transaction) < now:
             undo, size = (entry.snapshot_text(), 0) if growing else entry.snapshot(paths)
@@ -52,14 +52,14 @@ class StreamQueue:
         self._change_counted(entry, change)
 
     def _change_counted(self, entry: AnswerEntry, change: Callable[[], None]) -> None:
-        """Makes a change after which an entry may speak that did not, or the other way round."""
-        waits = not entry.done
-        self._speakers -= waits * entry.has_text
+        """Make a change, and update the number of entries with text."""
+        is_queued = not entry.done
+        self._speakers -= is_queued * entry.has_text
         change()
-        self._speakers += waits * entry.has_text
+        self._speakers += is_queued * entry.has_text
 
     def drop_transaction(self, transaction: int) -> None:
-        """Drops what this transaction brought."""
+        """Drop all side actions and entries of this transaction."""
         self._depth -= self._out.drop_side_actions(transaction)
         while self._queue and self._queue[-1].transaction >= transaction:
             item = self._queue.pop()
@@ -71,23 +71,23 @@ class StreamQueue:
             if item.index >= 0:
                 self._out.cancel_block(item)
 
-    # Transactions, for a client that follows them
+    # Transactions, for a Warp client, which applies them itself
 
     def begin(self, action: Any) -> None:
-        """What was said before is told before it, so that only what comes behind it can be taken back."""
+        """Begin a transaction. Earlier entries are emitted first, so that only later ones can be rolled back."""
         self.flush(final=True)
         self._undo.begin()
         self.add_side_action(action)
 
     def roll_back(self, action: Any) -> None:
-        """What the client has been told of a transaction that is taken back, it takes back itself."""
+        """Forward a rollback to the client for each transaction whose begin it has got."""
         for _ in range(self._depth - self._undo.depth):
             self.add_side_action(action)
 
-    # The way out
+    # Emitting
 
     def flush(self, *, final: bool) -> None:
-        """Passes on what can be: the first entry of the queue, and those before which nothing waits any more."""
+        """Emit entries and side actions in order, up to the first entry that must wait. `final`: none waits."""
         while self._queue:
             item = self._queue[0]
             if isinstance(item, SideAction):
@@ -101,14 +101,14 @@ class StreamQueue:
             self._queue.popleft()
 
     def _flush_entry(self, entry: AnswerEntry, final: bool) -> bool:
-        """Passes on what there is of an entry; whether that was all."""
+        """Emit an entry as far as possible. Returns whether it is complete and can leave the queue."""
         out = self._out
         if entry.index < 0 and (entry.moved or entry.task_id in self._known.subtasks):
             if not final and not self._undo.is_final(entry.changed_in if entry.moved else None):
-                return False  # which may come back to the conversation
+                return False  # a rollback may return it to the conversation
             out.emit_as_side_action(entry)
         elif not final and self._known.roots and not self._known.is_root(entry.task_id):
-            return False  # nobody knows yet whose task it is
+            return False  # it is not known yet whether its task is a subtask
         elif entry.has_text:
             out.emit_text(entry)
             if not final and self._speakers < 2:
@@ -121,5 +121,5 @@ class StreamQueue:
         return True
 
     def _can_emit_early(self, entry: AnswerEntry) -> bool:
-        """May this be passed on before the end, when something is said behind it?"""
+        """Can this entry be emitted before the end of the answer, if a text follows it?"""
         return entry.kind != "call" or (entry.transaction > 0 and self._undo.is_final(entry.changed_in))

@@ -1,4 +1,4 @@
-"""Tasks as they are kept while a stream changes them: their messages in a chain, so that a move costs what it moves."""
+"""The state of tasks while a stream changes them. Messages form a linked list, so that a move costs only its length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolglot.dialects.warp.masks import can_hold, paths_overlap, set_text, text
 
 
 class TaskMessage:
-    """A message of a task. What its texts have grown by is kept in pieces until something else changes them."""
+    """A message of a task. Appended text is kept in pieces until another change affects it."""
 
     __slots__ = ("after", "before", "message", "pieces", "saved_in")
 
@@ -19,12 +19,15 @@ class TaskMessage:
         self.message.CopyFrom(message)
         self.pieces: dict[str, list[str]] = {}
         self.saved_in = transaction
-        """The last transaction in which it was saved, or came."""
+        """The last transaction in which it was saved or created."""
         self.before: TaskMessage | None = None
         self.after: TaskMessage | None = None
 
     def snapshot(self, transaction: int) -> Callable[[], None]:
-        """What makes it again what it is now. Pieces are only ever added to a list, or the list is left."""
+        """Make a function that restores the current state.
+
+        A list of pieces is only ever appended to or replaced, so its length is enough to restore it.
+        """
         message, saved_in, self.saved_in = self.message, self.saved_in, transaction
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
         self.message = new("Message")
@@ -39,16 +42,16 @@ class TaskMessage:
         return undo
 
     def write_pieces(self, paths: Sequence[str]) -> None:
-        """Puts what was appended where it belongs, as far as changes under these paths meet it."""
+        """Write the appended text into the message, for texts that a change at these paths affects."""
         for path in [path for path in self.pieces if any(paths_overlap(path, other) for other in paths)]:
             self._write(path)
 
     def drop_lost_pieces(self) -> None:
-        """What was appended to texts that are gone is gone."""
+        """Drop the pieces of texts that no longer exist."""
         self.pieces = {path: texts for path, texts in self.pieces.items() if can_hold(self.message, path)}
 
     def whole(self) -> Any:
-        """The message, each text once."""
+        """The message with all appended text."""
         for path in list(self.pieces):
             self._write(path)
         return self.message
@@ -60,7 +63,7 @@ class TaskMessage:
 
 
 class TaskState:
-    """A task: all of it but its messages, and these, in order and by their ids."""
+    """A task: `shell` has its fields without the messages; the messages are kept in order and by id."""
 
     __slots__ = ("_first", "_last", "by_id", "shell")
 
@@ -80,11 +83,11 @@ class TaskState:
             each = each.after
 
     def append(self, held: TaskMessage) -> Callable[[], None]:
-        """Adds a message at the end; what undoes that."""
+        """Add a message at the end. Returns a function that undoes it."""
         return self.add(held, self._last, None)
 
     def add(self, held: TaskMessage, before: TaskMessage | None, after: TaskMessage | None) -> Callable[[], None]:
-        """Adds a message between these two, as the one that its id names; what undoes that."""
+        """Add a message between these two, and under its id. Returns a function that undoes it."""
         name = held.message.id
         older = self.by_id.get(name)
         self.by_id[name] = held
@@ -100,12 +103,12 @@ class TaskState:
         return undo
 
     def append_run(self, run: Sequence[TaskMessage]) -> None:
-        """Adds messages that were taken out of another task."""
+        """Append messages that were removed from another task."""
         self.link(run[0], run[-1], self._last, None)
         self.by_id.update((held.message.id, held) for held in run)
 
     def unlink(self, first: TaskMessage, last: TaskMessage) -> tuple[TaskMessage | None, TaskMessage | None]:
-        """Takes a run of messages out; what stood before and behind it."""
+        """Remove a run of messages. Returns the messages before and after it."""
         before, after = first.before, last.after
         if before is None:
             self._first = after
@@ -120,7 +123,7 @@ class TaskState:
     def link(
         self, first: TaskMessage, last: TaskMessage, before: TaskMessage | None, after: TaskMessage | None
     ) -> None:
-        """Puts a run of messages between these two; None is the beginning, or the end."""
+        """Insert a run of messages between these two. None means the start or the end of the list."""
         first.before, last.after = before, after
         if before is None:
             self._first = first
@@ -132,7 +135,7 @@ class TaskState:
             after.before = last
 
     def run(self, first: str, last: str) -> list[TaskMessage] | None:
-        """The messages from one to another; None where there are no such."""
+        """The messages from `first` to `last`. None if there is no such run."""
         each, end = self.by_id.get(first), self.by_id.get(last)
         found: list[TaskMessage] = []
         while each is not None and end is not None:
@@ -150,7 +153,7 @@ class TaskState:
 
 
 def shell_of(task: Any) -> Any:
-    """A task without its messages."""
+    """Copy a task without its messages."""
     shell = new("Task")
     shell.CopyFrom(task)
     del shell.messages[:]

@@ -1,7 +1,7 @@
-"""The server's tasks, as a client of Warp's keeps them: what was sent, and what the stream's actions made of it.
+"""The server's tasks, as a Warp client keeps them: the tasks of the request with the stream's actions applied.
 
 The official client sends them back with the next request, opaque data included; the strategy `replay` does the same.
-Whoever keeps state feeds the upstream's bytes to this beside the decoder and stores what `tasks` says.
+The code that stores state feeds the upstream's bytes to this class as well as to the decoder, and stores `tasks()`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from toolglot.errors import DecodeError
 from toolglot.wire.sse import SseReader
 
 _STEP_COST = 64
-"""What looking at one more task or message counts for, in the bytes that a stream may have copied."""
+"""The cost of visiting one task or message, in bytes of the undo log's copy limit."""
 
 
 class Tasks:
-    """`sent` is the request as it went to the server. What cannot be read changes nothing: the decoder will tell."""
+    """`sent` is the request as it went to the server. Unreadable data sets `problem`; the decoder reports the error."""
 
     def __init__(self, sent: bytes) -> None:
         request = parse("Request", sent)
@@ -38,9 +38,9 @@ class Tasks:
         self._sse = SseReader()
         self._undo = UndoLog()
         self.problem: str | None = None
-        """Why nothing can be kept."""
+        """The reason why the tasks cannot be stored."""
         self.finished = False
-        """The server has said that it is done; before that, nothing is worth keeping."""
+        """The server has sent `finished`. The tasks are worth storing only after that."""
 
     def feed(self, data: bytes) -> None:
         if self.problem is not None:
@@ -53,7 +53,7 @@ class Tasks:
             self.problem = str(error)
 
     def tasks(self) -> list[str]:
-        """The tasks for the next request, in base64. Inputs that the server has not echoed are part of them."""
+        """The tasks for the next request, in base64. They include inputs that the server has not echoed."""
         tasks = [task.whole() for task in self._tasks.values()]
         root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
         if root is not None:
@@ -64,7 +64,7 @@ class Tasks:
         return next((task for task in self._tasks.values() if not task.shell.dependencies.parent_task_id), None)
 
     def _add_inputs(self, root: Any) -> None:
-        """What was asked, in front of what came for it, unless the server has put it there itself."""
+        """Add the inputs before the answer to them, unless the server has added them itself."""
         place = next((at for at, message in enumerate(root.messages) if message.id not in self._known), None)
         if place is None:
             return
@@ -78,7 +78,7 @@ class Tasks:
             if (message := self._input_as_message(item, number, root.id)) is not None
             and not (asks if _has(message, "user_query") else message.tool_call_result.tool_call_id in echoed)
         ]
-        # Pictures stand beside the inputs; in a task they stand with the words that they belong to.
+        # A request has images next to the inputs; a task has them in the query that they belong to.
         for query in [message for message in missing if _has(message, "user_query")][-1:]:
             query.user_query.context.images.extend(self._images)
         later = [new("Message") for _ in root.messages[place:]]
@@ -88,7 +88,7 @@ class Tasks:
         root.messages.extend((*missing, *later))
 
     def _input_as_message(self, item: Any, number: int, task_id: str) -> Any:
-        """An input as a message of a task: the same fields under other numbers."""
+        """Convert an input to a message of a task: the same fields under other numbers."""
         kind = item.WhichOneof("input")
         if kind not in ("user_query", "tool_call_result"):
             return None
@@ -136,7 +136,7 @@ class Tasks:
             self._undo.record(held.snapshot(now), size)
 
     def _create(self, action: Any) -> None:
-        """A task that is there already is told again: what it has, it keeps."""
+        """Create a task. An existing task gets the new fields and keeps its messages."""
         task_id = action.task.id
         if task_id in self._tasks:
             self._exchange_shell(self._tasks[task_id], shell_of(action.task))
@@ -151,7 +151,7 @@ class Tasks:
         self._undo.record(lambda: setattr(task, "shell", before), before.ByteSize())
 
     def _replace_root(self, task: TaskState, shell: Any) -> None:
-        """The server's root takes the place of the client's own, as in Warp's client, behind what was said before."""
+        """Replace the client's root task by the server's, as Warp's client does. It keeps the earlier messages."""
         old, tasks = task.shell.id, self._tasks
         self._undo.charge(_STEP_COST * len(tasks))
         for held in task.messages:
@@ -171,7 +171,7 @@ class Tasks:
         self._add_to(self._get_task(action.task_id), action.messages)
 
     def _add_to(self, task: TaskState, messages: Iterable[Any]) -> None:
-        """Messages behind the others; one that was sent and is told again stays where it is, and says what it says."""
+        """Append messages. A repeated message of the request keeps its position and gets the new content."""
         for message in messages:
             held = task.by_id.get(message.id) if message.id in self._known else None
             if held is None:
@@ -223,7 +223,7 @@ class Tasks:
                 setattr(task.shell, field.name, value)
 
     def _move(self, action: Any) -> None:
-        """Messages from the first to the last go to a new task; others take their place."""
+        """Move a run of messages to a new task, and add the replacement messages in its place."""
         source = self._get_task(action.source_task_id)
         run = source.run(action.first_message_id, action.last_message_id)
         if run is None:

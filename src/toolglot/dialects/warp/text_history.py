@@ -1,7 +1,7 @@
-"""A conversation told in one text, for servers that do not take a history that they have not written themselves.
+"""Renders a conversation as one text, for servers that accept only a history that they wrote themselves.
 
-Turns stand in their true order, results behind their calls. A line of content that would begin a turn of its own is
-marked with a backslash, so that nobody speaks in another's name.
+Turns keep their order, and results come after their calls. A content line that looks like the start of a turn gets a
+backslash, so that no text can forge another role.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ class TextHistory(NamedTuple):
 
 
 def render_history(request: Request, receipt: Receipt) -> TextHistory:
-    """The one query that tells this conversation, the system prompt, and the images it speaks of."""
+    """Render the conversation as one query, with its system prompt and images."""
     images: list[Media] = []
     system: list[str] = []
     turns: list[str] = []
-    spoken: list[Message] = []
+    conversation: list[Message] = []
     for number, message in enumerate(request.messages):
         where = f"messages[{number}]"
         if message.role in SYSTEM_ROLES:
             system.append(system_text(message, where, receipt))
             continue
-        spoken.append(message)
+        conversation.append(message)
         turns += _render_turn(message, where, images, receipt)
     prompt = "\n\n".join(system)
-    if len(spoken) == 1 and spoken[0].role == "user" and not _results(spoken[0]):
+    if len(conversation) == 1 and conversation[0].role == "user" and not _results(conversation[0]):
         return TextHistory(
-            _render_content(spoken[0].content, "messages", images[:0], receipt, plain=True), prompt, tuple(images)
+            _render_content(conversation[0].content, "messages", images[:0], receipt, plain=True), prompt, tuple(images)
         )
-    if spoken and _ends_in_results(spoken):
+    if conversation and _ends_in_results(conversation):
         turns.append(f"User: {ANALYZE_RESULTS}")
-    elif spoken and spoken[-1].role == "assistant":
+    elif conversation and conversation[-1].role == "assistant":
         turns.append(f"User: {CONTINUE}")
-    if spoken:
+    if conversation:
         receipt.note("messages", "the conversation", "it is told as one text, turn by turn")
     return TextHistory("\n\n".join(turns), prompt, tuple(images))
 
@@ -56,8 +56,8 @@ def _results(message: Message) -> list[ToolResult]:
     return [block for block in message.content if isinstance(block, ToolResult)]
 
 
-def _ends_in_results(spoken: list[Message]) -> bool:
-    return bool(spoken[-1].content) and all(isinstance(block, ToolResult) for block in spoken[-1].content)
+def _ends_in_results(conversation: list[Message]) -> bool:
+    return bool(conversation[-1].content) and all(isinstance(block, ToolResult) for block in conversation[-1].content)
 
 
 def _render_turn(message: Message, where: str, images: list[Media], receipt: Receipt) -> list[str]:

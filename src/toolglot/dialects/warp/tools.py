@@ -19,14 +19,14 @@ from toolglot.wire import json
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
 _TOOL: ReadFields = {"name": None, "description": None, "input_schema": None}
 SERVER = "$server"
-"""The note on a tool that says which of the servers offers it."""
+"""The note on a tool with the index of the server that offers it."""
 TOOL_SERVER = "tool_server"
-"""The name and id of a server that is to offer all tools, in the native data of a request: `{"name": …, "id": …}`.
-Without it they stand in the flat list, which Warp calls deprecated and still reads."""
+"""The member of a request's native data with the server that offers all tools: `{"name": …, "id": …}`. Without it, the
+tools go into the flat list, which Warp calls deprecated and still reads."""
 
 
 def decode_tools(context: Any) -> tuple[tuple[Tool, ...], dict[str, Any]]:
-    """The tools of all servers and those of none, and what is left of the context."""
+    """Decode the tools of the flat list and of all servers. Also returns the other fields of the context."""
     tools = [_decode_known_tool(tool) for tool in context.tools]
     servers = []
     for index, server in enumerate(context.servers):
@@ -55,7 +55,7 @@ def _decode_tool(tool: Any, notes: dict[str, Any]) -> Tool:
 
 
 def encode_tools(request: Request, context: Any, receipt: Receipt) -> None:
-    """Writes the tools, each to its server or to the flat list, and what was left of the context."""
+    """Write the tools, each to its server or to the flat list, and restore the other fields of the context."""
     left = native_of(request, NAME).get("mcp_context")
     left = left if isinstance(left, dict) else {}
     for rest in left.get("servers", ()):
@@ -80,7 +80,7 @@ def encode_tools(request: Request, context: Any, receipt: Receipt) -> None:
 
 
 def server_ids(request: Request) -> dict[str, str]:
-    """The id of the server that offers a tool, for the calls of it."""
+    """The ids of the servers that offer each tool, by tool name."""
     own = native_of(request, NAME)
     offering, left = own.get(TOOL_SERVER), own.get("mcp_context")
     servers = left.get("servers", ()) if isinstance(left, dict) else ()
@@ -95,7 +95,7 @@ def server_ids(request: Request) -> dict[str, str]:
 
 
 def set_server_id(message: Any, servers: dict[str, str]) -> None:
-    """Names the server that a call is for, where it is known and not told."""
+    """Set the server of a call, if it is known and not set yet."""
     if message.tool_call.HasField("call_mcp_tool"):
         call = message.tool_call.call_mcp_tool
         if call.name in servers and not call.HasField("server_id"):
@@ -119,13 +119,13 @@ def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:
         else:
             _encode_schema(schema, wire.input_schema, where, receipt)
     elif tool.parameters is not None or "$tool" not in own:
-        # A client of Warp's leaves out tools whose schema is no object, and so may its server.
+        # Warp's client drops tools whose schema is not an object, and its server may do so too.
         write_struct(_ANYTHING, wire.input_schema, where)
     restore(wire, own)
 
 
 def _exact_schema_bytes(schema: dict[str, Any]) -> bytes | None:
-    """The bytes of a schema that a Struct says in full."""
+    """The bytes of a schema as a Struct. None if a Struct cannot express it exactly."""
     struct = Struct()
     try:
         return serialize(struct) if write_struct(schema, struct, "") else None

@@ -1,4 +1,4 @@
-"""A conversation <-> the messages of a task and the inputs behind them."""
+"""A conversation <-> the messages of a task and the inputs after them."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from toolglot.ir import Block, Message, Opaque, Text, ToolResult, is_instruction
 from toolglot.receipt import Receipt
 
 IMAGES = "$images"
-"""The note on a user's message that has images of the input and no query."""
+"""The note on a user message that has the images of the input and no query."""
 SYSTEM_ROLES = ("system", "developer")
 
 
 def derive_id(*parts: object) -> str:
-    """An id in the form of a UUID, the same for the same parts in every process."""
+    """Derive an id in the form of a UUID. The same parts give the same id in every process."""
     text = sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:32]}"
 
 
-# Reading
+# Decoding
 
 
 class TranscriptReader:
-    """Messages of a task and inputs to messages of the IR; what the assistant says in a row is one message."""
+    """Reads messages of a task and inputs as messages of the IR. Consecutive assistant blocks form one message."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self._attached: str | None = None  # the system prompt that was seen last
+        self._attached: str | None = None  # the latest system prompt
 
     def read_task(self, messages: Sequence[Any]) -> None:
-        blocks: list[Block] = []  # of the assistant, in a row
+        blocks: list[Block] = []  # consecutive blocks of the assistant
         for message in messages:
             match message.WhichOneof("message"):
                 case "user_query":
@@ -66,7 +66,7 @@ class TranscriptReader:
             blocks.clear()
 
     def read_inputs(self, inputs: Sequence[Any], images: Sequence[Any]) -> None:
-        places: list[int] = []  # of the queries
+        places: list[int] = []  # indices of the queries
         for item in inputs:
             match item.WhichOneof("input"):
                 case "user_query":
@@ -81,10 +81,10 @@ class TranscriptReader:
         system = find_system_prompt(queries[-1]) if queries else None
         if system is not None:
             place = places[-1]
-            self.messages[place] = asked = remove_system_prompt(self.messages[place])
-            carries = not asked.content and not asked.native and place == len(self.messages) - 1
-            if carries and len(places) == 1:
-                del self.messages[place]  # it was there to carry the system prompt
+            self.messages[place] = query = remove_system_prompt(self.messages[place])
+            is_empty = not query.content and not query.native and place == len(self.messages) - 1
+            if is_empty and len(places) == 1:
+                del self.messages[place]  # it only carried the system prompt
         if images:
             self._add_images([decode_media(image) for image in images], bool(inputs))
         if system is not None:
@@ -109,11 +109,11 @@ class TranscriptReader:
         self.messages.append(Message(role="tool", content=(decode_result(outer),), native=native))
 
 
-# Writing
+# Encoding
 
 
 def find_first_input(messages: Sequence[Message]) -> int:
-    """Where the input begins: behind what the assistant said last, and behind what is known to stand in a task."""
+    """The index of the first input message: after the last message of the assistant or from a task."""
     for index in range(len(messages), 0, -1):
         message = messages[index - 1]
         if message.role == "assistant" or TASK in native_of(message, NAME):
@@ -122,7 +122,7 @@ def find_first_input(messages: Sequence[Message]) -> int:
 
 
 class TranscriptWriter:
-    """Messages into a task, then into the inputs of one request, and the system prompt on these."""
+    """Writes messages into a task, then into the inputs of a request, and attaches the system prompt to the inputs."""
 
     def __init__(self, wire: Any, receipt: Receipt) -> None:
         self._wire = wire
@@ -154,7 +154,7 @@ class TranscriptWriter:
             self._write_assistant(message, where, task)
             return
         lines = [block.text for block in message.content if isinstance(block, Text) and is_instruction(block)]
-        if lines:  # for this turn alone: in a query they would stay as the user's own words
+        if lines:  # they apply to this turn only: in a query they would stay as the user's own text
             self._system += lines
             message = replace(message, content=tuple(block for block in message.content if not is_instruction(block)))
         results = [block for block in message.content if isinstance(block, ToolResult)]
@@ -186,7 +186,7 @@ class TranscriptWriter:
         encode_query(message, outer, images, where, self._receipt)
 
     def _write_raw_input(self, message: Message, where: str) -> bool:
-        """An input of a kind that only Warp understands, as it came."""
+        """Write the original of an input that only Warp understands. Returns False for other messages."""
         match message.content:
             case (Opaque(dialect=dialect, value={"input": str(data)}),) if dialect == NAME:
                 self._wire.input.user_inputs.inputs.add().CopyFrom(parse("UserInput", from_base64(data, where), where))
@@ -207,7 +207,7 @@ class TranscriptWriter:
                 self._new_message(task, is_restored=False).MergeFrom(outer)
 
     def _new_message(self, task: Any, *, is_restored: bool) -> Any:
-        """A new message of the task, or a new input. A message that was kept has its ids, or none."""
+        """Add a message to the task, or an input. A restored message gets no new ids: it has its own, or none."""
         if task is None:
             return self._wire.input.user_inputs.inputs.add()
         message = task.messages.add()

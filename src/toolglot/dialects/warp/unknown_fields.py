@@ -1,12 +1,12 @@
-"""Receipt lines on the fields of Warp's messages that no table knows, and on values that others overwrite.
+"""Receipt lines for unknown fields in Warp's messages, and for overwritten values.
 
-Newer clients and servers send fields that the tables do not have. Warp's own side gets them back; every other API
-cannot. This lists them from the bytes of whole messages: once for each kind of place, by its path, with the number of
-the field. A field of a known number in another wire type is unknown to a reader too, and so is an entry of a map with
-anything unknown in it.
+Newer clients and servers send fields that the tables do not have. Warp's own side gets them back; other APIs cannot
+carry them. This module lists them from the bytes of whole messages: one line for each kind of position, with its path
+and the field number. A field with a known number and another wire type counts as unknown too, and so does a map entry
+with an unknown field.
 
-A field that may be there once, two members of a oneof, and a key of a map may all come several times. Protobuf then
-takes the last one, or joins the messages. Warp's own server does the same, so that is a note.
+A singular field, a oneof and a map key may occur several times. Protobuf then takes the last value, or merges the
+messages. Warp's own server does the same, so the line is a note.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from toolglot.dialects.warp.wire_fields import LEN, MESSAGE, WireField, read_fie
 from toolglot.receipt import Loss, Severity
 
 MAX_LINES = 40
-"""Further kinds of places are counted together."""
+"""The limit for lines. Further kinds of positions are counted together."""
 MAX_FIELDS = 50_000
-"""Fields looked at in one request or answer: some tenths of a second's work. What is behind them is not listed."""
+"""The limit for inspected fields in one request or answer: some tenths of a second. Later fields are not listed."""
 MAX_PATH = 300
 
 ONLY_WARP = f"only {NAME} understands it"
@@ -44,11 +44,12 @@ NOTED: Mapping[str, str] = {
         "it tells what Warp keeps of a task, and not of the answer",
     ),
 }
-"""Fields in which everything is for Warp alone, each with the reason: an unknown field in one is a note and no loss."""
+"""Fields that concern only Warp, with the reason: an unknown field inside one is a note, not a loss."""
 
 
 class _MessageSpan(NamedTuple):
-    """A message to look at: where its bytes are, its path with and without places in lists, and why it is noted."""
+    """A message to inspect: its bytes, its path with list indices (`path`) and without (`kind`), and the reason if its
+    unknown fields are only notes (`noted`)."""
 
     descriptor: Any
     start: int
@@ -59,7 +60,7 @@ class _MessageSpan(NamedTuple):
 
 
 class _FoundFields:
-    """The unknown fields of one kind of place. The path is the first one's."""
+    """The unknown fields of one kind of position. The path is that of the first one."""
 
     __slots__ = ("count", "field", "noted", "path", "size")
 
@@ -79,9 +80,9 @@ class _FoundFields:
 
 
 def has_unknown(message: Any) -> bool:
-    """Is there an unknown field anywhere in this message? Takes no Python for each field.
+    """Does this message have an unknown field at any depth? Runs no Python code for each field.
 
-    Protobuf does not look deeper than 64 messages. Only JSON in a `Struct` goes there, and `values.py` reads all of it.
+    Protobuf checks at most 64 levels. Only JSON in a `Struct` is deeper, and `values.py` reads all of it.
     """
     known = type(message)()
     known.CopyFrom(message)
@@ -90,7 +91,7 @@ def has_unknown(message: Any) -> bool:
 
 
 class UnknownFields:
-    """The unknown fields of a request, or of all the events of an answer."""
+    """Collects the unknown fields of a request, or of all events of an answer."""
 
     __slots__ = ("_events", "_found", "_left", "_more")
 
@@ -101,23 +102,23 @@ class UnknownFields:
         self._events = 0
 
     def add_event(self, message: Any, data: bytes) -> bool:
-        """Looks at the next event of an answer; whether it has unknown fields."""
+        """Inspect the next event of an answer. Returns whether it has unknown fields."""
         found = self.add(message, data, f"events[{self._events}]")
         self._events += 1
         return found
 
     def add(self, message: Any, data: bytes, path: str = "") -> bool:
-        """Looks at a message and the bytes that it was read from; whether it has unknown fields."""
+        """Inspect a message and the bytes that it was read from. Returns whether it has unknown fields."""
         is_unknown = has_unknown(message)
-        # Overwritten values make a message shorter when it is written again.
+        # A message with overwritten values is shorter when it is serialized again.
         if is_unknown or message.ByteSize() != len(data):
-            waiting = [_MessageSpan(message.DESCRIPTOR, 0, len(data), path, "", "")]
-            while waiting and self._left > 0:
-                waiting += reversed(self._inspect(waiting.pop(), data))
+            pending = [_MessageSpan(message.DESCRIPTOR, 0, len(data), path, "", "")]
+            while pending and self._left > 0:
+                pending += reversed(self._inspect(pending.pop(), data))
         return is_unknown
 
     def _inspect(self, message: _MessageSpan, data: bytes) -> list[_MessageSpan]:
-        """Lists the unknown fields of one message; the messages in it."""
+        """List the unknown fields of one message. Returns the messages inside it."""
         inner: list[_MessageSpan] = []
         places: dict[int, int] = {}
         seen: dict[str, int] = {}
@@ -166,7 +167,7 @@ class UnknownFields:
         self._found[kind].count += 1
 
     def lines(self) -> tuple[Loss, ...]:
-        """What a receipt says of them."""
+        """The receipt lines."""
         lines = [found.line() for found in self._found.values()]
         if self._more or self._left <= 0:
             what = f"{self._more or 'further'} unknown fields"
@@ -180,7 +181,7 @@ def _is_map(known: Any) -> bool:
 
 
 def _slot(field: WireField, data: bytes) -> str | None:
-    """What holds one value of this field: the field, its oneof, or a key of a map; None where it is a list."""
+    """The slot that has one value: the field, its oneof, or a map key. None for a repeated field."""
     known = field.known
     if _is_map(known):
         entry = read_fields(known.message_type, data, field.start, field.end)

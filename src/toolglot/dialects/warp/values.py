@@ -1,7 +1,7 @@
-"""JSON objects <-> `google.protobuf.Struct`, which has one kind of number and no order of keys.
+"""JSON objects <-> `google.protobuf.Struct`, which has only doubles and no order of keys.
 
-Numbers come back as integers where they are whole (`5.0` is how a Struct writes 5), and keys sorted, so that the same
-message gives the same text in every process.
+`arguments_of` restores integers from whole numbers (a Struct has 5 as `5.0`). Keys are sorted, so that the same message
+gives the same text in every process.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from toolglot.errors import DecodeError
 from toolglot.wire import json
 
 MAX_DEPTH = 28
-"""Readers of protobuf refuse messages nested deeper than 100, and a level of JSON takes three."""
+"""Protobuf readers refuse more than 100 nested messages, and a level of JSON takes three."""
 
 
 def write_struct(value: Mapping[str, Any], struct: Any, where: str) -> bool:
-    """Writes a JSON object into an empty Struct; whether every number in it stayed exact.
+    """Write a JSON object into an empty Struct. Returns whether every number stayed exact.
 
     Raises:
-        DecodeError: it is nested too deeply, or has a number that no double comes near.
+        DecodeError: the object is nested too deeply, or has a number beyond the range of doubles.
     """
     struct.SetInParent()
     return _write_object(value, struct, where, 0)
@@ -70,10 +70,10 @@ def _to_double(value: int | float, where: str) -> float:
 
 
 def read_struct(struct: Any) -> dict[str, Any]:
-    """The JSON object that a Struct holds.
+    """Read a Struct as a JSON object.
 
-    JSON cannot say everything that may be in one: a value of a kind that nobody knows, or of none, a number that is
-    none. Such a value is a `Raw` that is no JSON, so that no text made of it can be taken for a whole one.
+    JSON cannot express values of an unknown kind or of none, infinity and NaN. Such a value becomes a `Raw` that is not
+    JSON, so that the resulting text cannot pass as valid JSON.
     """
     value = _read_object(struct)
     if has_unknown(struct):
@@ -106,8 +106,8 @@ def _read_value(value: Any) -> Any:
 
 
 def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
-    """JSON without what is none in it. `dropped` gets the paths of that, except of unknown fields, which have a list of
-    their own."""
+    """Remove the values that JSON cannot express. `dropped` collects their paths, except those of unknown fields, which
+    `UnknownFields` lists."""
     if isinstance(value, dict):
         readable: dict[str, Any] = {}
         for key, item in value.items():
@@ -127,20 +127,20 @@ def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
 
 
 def arguments_of(struct: Any) -> str:
-    """The arguments of a call as JSON text; as text that is no JSON where JSON cannot say them."""
+    """The arguments of a call as JSON text. The text is invalid JSON if JSON cannot express them."""
     return json.encode_text(restore_integers(read_struct(struct)))
 
 
 def unreadable_arguments(size: int) -> str:
-    """Text for arguments of which nothing is known but their size."""
+    """The text for arguments of which only the size is known. It is invalid JSON."""
     return json.encode_text({_UNKNOWN: Raw(b"<%d bytes of unknown fields>" % size)})
 
 
 def is_exact(text: str, struct: Any) -> bool:
-    """Does this text say all that the Struct does?"""
+    """Does this JSON text express the Struct exactly?"""
     again = Struct()
     try:
         value = json.decode_frame(text.encode("utf-8", "surrogatepass"))
         return isinstance(value, dict) and write_struct(value, again, "$") and serialize(again) == serialize(struct)
-    except DecodeError:  # it is no JSON, or nested more deeply than it is written
+    except DecodeError:  # it is not JSON, or nested more deeply than `write_struct` allows
         return False
