@@ -48,9 +48,9 @@ def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool |
     bridge = _bridge()
 
     def documents() -> list[bytes]:
-        kind = wrapping or bridge.wrapping_of(data)
+        kind = wrapping or bridge.detect_wrapping(data)
         named = message or (bridge.EVENT if kind == "sse" else None)
-        found = bridge.unwrapped(data, kind)
+        found = bridge.unwrap(data, kind)
         places = [f"events[{number}]" for number in range(len(found))] if kind == "sse" else ["$"]
         return [json.encode(bridge.decode(each, named, where).value) for each, where in zip(found, places, strict=True)]
 
@@ -81,7 +81,7 @@ def encode(file: Path, wrapping: str | None, message: str | None) -> None:
 
     def written() -> bytes:
         named = message or (bridge.EVENT if kind == "sse" else None)
-        out: bytes = bridge.wrapped(
+        out: bytes = bridge.wrap(
             [_numbered(bridge, n, each, named, rounded) for n, each in enumerate(_documents(data))], kind
         )
         return out

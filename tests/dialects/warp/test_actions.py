@@ -11,7 +11,7 @@ from tests.dialects.warp.conversations import WARP, events_of
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode, encode
 from tests.warp_server.state import added_up
-from toolglot.dialects.warp.fields import bytes_of
+from toolglot.dialects.warp.fields import from_base64
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.events import Fault
 from toolglot.ir import Text, ToolCall
@@ -153,7 +153,7 @@ def test_the_tasks_that_are_kept_are_those_of_the_server(events: list[Any], size
     tasks = Tasks(b"")
     for at in range(0, len(raw), size):
         tasks.feed(raw[at : at + size])
-    kept = [decode("Task", bytes_of(data, "tasks")) for data in tasks.tasks()]
+    kept = [decode("Task", from_base64(data, "tasks")) for data in tasks.tasks()]
     assert {task["id"]: task for task in kept} == added_up(frames.events_of(raw)).tasks
     assert tasks.finished
 

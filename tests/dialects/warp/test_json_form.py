@@ -36,7 +36,7 @@ def test_every_event_comes_back_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in WHOLE if "nobody knows" not in name])
 def test_an_event_is_told_from_a_request(name: str) -> None:
-    assert {bridge.sniff(payload) for payload in frames.payloads(SCRIPTS[name].body)} == {"ResponseEvent"}
+    assert {bridge.detect_message(payload) for payload in frames.payloads(SCRIPTS[name].body)} == {"ResponseEvent"}
 
 
 def test_unknown_fields_are_kept_at_every_depth() -> None:
@@ -111,7 +111,7 @@ def test_numbers_that_json_does_not_have_are_written_as_text(said: Any) -> None:
 @pytest.mark.parametrize("tail", [b"ev", b"event:data", b"event:data\n", b"data", b"data:", b"event:data\r\ndata:"])
 def test_a_stream_that_ends_in_the_middle_of_an_event_is_refused(tail: bytes) -> None:
     with pytest.raises(DecodeError, match="ends in the middle of it") as raised:
-        bridge.unwrapped(b"data:CgA=\n\n" + tail, "sse")
+        bridge.unwrap(b"data:CgA=\n\n" + tail, "sse")
     assert raised.value.where == "events[1]"
 
 
@@ -119,23 +119,23 @@ def test_a_stream_that_ends_in_the_middle_of_an_event_is_refused(tail: bytes) ->
 @pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
 def test_how_a_stream_ends_otherwise_makes_no_difference(end: str, line: str) -> None:
     body = f"event:data\ndata:CgA=\n\ndata:CgA={end}".replace("\n", line).encode()
-    assert bridge.unwrapped(body, "sse") == [b"\n\0", b"\n\0"]
+    assert bridge.unwrap(body, "sse") == [b"\n\0", b"\n\0"]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_is_told_from_an_event(name: str) -> None:
-    assert bridge.sniff(REQUESTS[name]) == "Request"
+    assert bridge.detect_message(REQUESTS[name]) == "Request"
 
 
 def test_wrappings_are_told_apart() -> None:
     body = SCRIPTS["one call"].body
     first = frames.payloads(body)[0]
-    assert bridge.wrapping_of(body) == "sse"
-    assert bridge.wrapping_of(first) == "protobuf"
+    assert bridge.detect_wrapping(body) == "sse"
+    assert bridge.detect_wrapping(first) == "protobuf"
     for writing in frames.WRITINGS:
         text = writing(first).encode()
-        assert bridge.wrapping_of(text + b"\n") == "base64"
-        assert bridge.unwrapped(text, "base64") == [first]
+        assert bridge.detect_wrapping(text + b"\n") == "base64"
+        assert bridge.unwrap(text, "base64") == [first]
 
 
 def test_names_may_have_a_package_before_them() -> None:

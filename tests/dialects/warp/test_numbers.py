@@ -20,7 +20,7 @@ from tests.dialects.warp.conversations import (
 from tests.dialects.warp.test_stream import stream_of
 from tests.warp_server import story, wire
 from toolglot.dialects.warp.descriptors import Struct, parse
-from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.integers import restore_integers
 from toolglot.dialects.warp.values import write_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import Response, Stop, Text, ToolCall
@@ -46,7 +46,7 @@ def test_a_number_beyond_every_double_is_an_error_that_says_where() -> None:
 
 @pytest.mark.parametrize("said", [True, 7, 1.5, None, {"a": 1}, "object", [7, None], []])
 def test_a_type_that_is_none_says_nothing(said: Any) -> None:
-    assert str(whole_numbers({"a": 5.0}, {"properties": {"a": {"type": said}}})) == "{'a': 5}"
+    assert str(restore_integers({"a": 5.0}, {"properties": {"a": {"type": said}}})) == "{'a': 5}"
 
 
 CUT = {

@@ -15,13 +15,13 @@ from tests.dialects.warp.raw import only, texts
 from tests.strategies import json_values
 from tests.warp_server.scripts import REFUSALS
 from toolglot.dialects import DIALECTS
-from toolglot.dialects.warp.blocks import decode_block, encode_block, parsed
+from toolglot.dialects.warp.blocks import decode_block, encode_block, parse_arguments
 from toolglot.dialects.warp.descriptors import Struct, new, parse
-from toolglot.dialects.warp.frames import payload
-from toolglot.dialects.warp.integers import whole_numbers
-from toolglot.dialects.warp.masks import update
+from toolglot.dialects.warp.frames import decode_frame_data
+from toolglot.dialects.warp.integers import restore_integers
+from toolglot.dialects.warp.masks import update_field
 from toolglot.dialects.warp.models import MODEL_IDS
-from toolglot.dialects.warp.results import dictionary
+from toolglot.dialects.warp.results import to_dict
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
 from toolglot.dialects.warp.values import read_struct, write_struct
 from toolglot.errors import ApiError, DecodeError
@@ -59,14 +59,14 @@ INTEGER = {"type": "integer"}
     ],
 )
 def test_whole_numbers_by_schema(value: Any, schema: Any, expected: str) -> None:
-    assert encode_text(whole_numbers(value, schema)) == expected
+    assert encode_text(restore_integers(value, schema)) == expected
 
 
 @given(value=json_values)
 def test_json_comes_back_from_a_struct_as_it_was(value: Any) -> None:
     struct = Struct()
     exact = write_struct({"value": value}, struct, "$")
-    again = whole_numbers(read_struct(struct))["value"]
+    again = restore_integers(read_struct(struct))["value"]
     assert again == value or not exact
 
 
@@ -132,7 +132,7 @@ def message(**fields: Any) -> Any:
 )
 def test_an_update_sets_the_masked_field_and_no_other(path: str, expected: dict[str, Any]) -> None:
     target = message(id="1", agent_output__text="old")
-    update(target, message(id="2", agent_output__text="new", server_message_data="s"), path)
+    update_field(target, message(id="2", agent_output__text="new", server_message_data="s"), path)
     assert target == message(**expected)
 
 
@@ -141,7 +141,7 @@ def test_a_mask_that_leads_through_what_has_no_fields_is_an_error(path: str) -> 
     """In Warp's client, too, a path through a map is one: only names that nobody knows do nothing."""
     target = message(tool_call__call_mcp_tool__name="f")
     with pytest.raises(DecodeError, match="has no fields"):
-        update(target, target, path)
+        update_field(target, target, path)
 
 
 def test_an_update_through_a_repeated_field_goes_element_by_element() -> None:
@@ -149,11 +149,11 @@ def test_an_update_through_a_repeated_field_goes_element_by_element() -> None:
     for title in ("a", "b"):
         target.create_todo_list.initial_todos.add(id=title, title=title)
         patch.create_todo_list.initial_todos.add(title=title.upper())
-    update(target, patch, "create_todo_list.initial_todos.title")
+    update_field(target, patch, "create_todo_list.initial_todos.title")
     assert [(todo.id, todo.title) for todo in target.create_todo_list.initial_todos] == [("a", "A"), ("b", "B")]
     patch.create_todo_list.initial_todos.add()
     with pytest.raises(DecodeError):
-        update(target, patch, "create_todo_list.initial_todos.title")
+        update_field(target, patch, "create_todo_list.initial_todos.title")
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -211,13 +211,13 @@ def test_a_model_that_nobody_has_heard_of_is_passed_on() -> None:
 
 @pytest.mark.parametrize("text", [b"CgA=", b"CgA", b'"CgA="', b" Cg\nA= ", b'"CgA"'])
 def test_base_64_is_read_however_it_is_written(text: bytes) -> None:
-    assert payload(text) == b"\n\x00"
+    assert decode_frame_data(text) == b"\n\x00"
 
 
 @pytest.mark.parametrize("text", [b"!!!", b"C", "CgÄ=".encode()])
 def test_what_is_no_base_64_is_refused(text: bytes) -> None:
     with pytest.raises(DecodeError):
-        payload(text)
+        decode_frame_data(text)
 
 
 def test_settings_that_are_given_take_the_place_of_the_usual_ones() -> None:
@@ -239,7 +239,7 @@ def test_every_type_in_the_tables_is_known_and_every_number_is_there_once() -> N
 
 
 def test_values_of_enums_have_their_plain_names() -> None:
-    assert dictionary(parse("RunShellCommand", bytes.fromhex("0a026c733801"))) == {
+    assert to_dict(parse("RunShellCommand", bytes.fromhex("0a026c733801"))) == {
         "command": "ls",
         "risk_category": "READ_ONLY",
     }
@@ -254,7 +254,7 @@ def test_a_call_that_json_cannot_say_is_not_complete_and_goes_back_as_it_came() 
     args.fields["x"].number_value = float("nan")
     block = decode_block(call)
     assert isinstance(block, ToolCall)
-    assert (block.name, block.complete, parsed(block.arguments)) == ("suggest_plan", False, None)
+    assert (block.name, block.complete, parse_arguments(block.arguments)) == ("suggest_plan", False, None)
     again = new("Message")
     encode_block(block, again, "content[0]", Receipt())
     assert again.SerializeToString(deterministic=True) == call.SerializeToString(deterministic=True)

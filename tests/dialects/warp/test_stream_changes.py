@@ -14,7 +14,7 @@ from tests.dialects.warp.test_stream import said, stream_of
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode
 from tests.warp_server.state import added_up
-from toolglot.dialects.warp.fields import bytes_of
+from toolglot.dialects.warp.fields import from_base64
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.dialects.warp.undo import MAX_NESTED
 from toolglot.events import Delta, Finish
@@ -42,7 +42,7 @@ def written_again(body: bytes) -> Any:
 def kept_of(body: bytes) -> list[Any]:
     tasks = Tasks(b"")
     tasks.feed(body)
-    return [decode("Task", bytes_of(task, "task")) for task in tasks.tasks()]
+    return [decode("Task", from_base64(task, "task")) for task in tasks.tasks()]
 
 
 def comes_through(body: bytes) -> bool:
@@ -317,7 +317,7 @@ def test_an_append_does_not_make_a_call_another() -> None:
     assert fault_of(events_of(stream_of(added, append, story.finished()))).code == "upstream_unreadable"
     tasks = Tasks(b"")
     tasks.feed(stream_of(added, append, story.finished()))
-    (task,) = [decode("Task", bytes_of(data, "tasks")) for data in tasks.tasks()]
+    (task,) = [decode("Task", from_base64(data, "tasks")) for data in tasks.tasks()]
     assert task["messages"][-1] == story.called(8, "c", "f", {})
 
 

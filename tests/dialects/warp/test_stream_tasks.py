@@ -15,7 +15,7 @@ from tests.dialects.warp.test_stream_changes import TEXT, heard, whole
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode, encode
 from tests.warp_server.state import added_up
-from toolglot.dialects.warp.fields import bytes_of, text_of
+from toolglot.dialects.warp.fields import from_base64, to_base64
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.ir import Request, Text, with_native
 from toolglot.receipt import Receipt
@@ -39,7 +39,7 @@ ASKED = {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}}
 
 def replayed() -> Request:
     """A request that told the server of a conversation with a task inside."""
-    tasks = [text_of(encode("Task", task)) for task in (ROOT_TASK, SUBTASK)]
+    tasks = [to_base64(encode("Task", task)) for task in (ROOT_TASK, SUBTASK)]
     return with_native(asked(user("Hi")), "warp", tasks=tasks, history="replay", covered=0)
 
 
@@ -219,7 +219,7 @@ def test_messages_of_earlier_turns_that_are_told_again_are_kept_once(name: str) 
         tasks = Tasks(request)
         end = [story.rollback()] if taken_back else [story.commit()]
         tasks.feed(frames.stream([story.init(), story.begin(), *AGAIN[name], *end, story.finished()]))
-        kept = [decode("Task", bytes_of(task, "task")) for task in tasks.tasks()]
+        kept = [decode("Task", from_base64(task, "task")) for task in tasks.tasks()]
         root = next(task for task in kept if "dependencies" not in task)
         assert [message["id"] for message in root["messages"]] == ["m-1"]
         assert taken_back is False or kept == [ROOT_TASK, SUBTASK]
@@ -317,7 +317,7 @@ def test_moves_are_undone() -> None:
     undone.feed(stream_of(*said, story.begin(), *change, story.rollback(), story.finished()))
     done.feed(stream_of(*said, *change, story.finished()))
     assert undone.tasks() == there.tasks()
-    root, inner = (decode("Task", bytes_of(task, "task"))["messages"] for task in done.tasks())
+    root, inner = (decode("Task", from_base64(task, "task"))["messages"] for task in done.tasks())
     assert [message["id"] for message in root][-2:] == ["m-61", "m-6"]
     assert [message["id"] for message in inner] == ["m-7"]
 

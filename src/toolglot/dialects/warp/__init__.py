@@ -1,7 +1,7 @@
 """Warp's multi-agent API: protobuf requests, streams of base64.
 
-The package `protobuf` is needed to read and write it, and is an extra: it is loaded when the dialect is first used,
-and never by importing toolglot.
+It requires the package `protobuf`, which is an extra. `protobuf` is loaded on first use of the dialect, never by
+importing toolglot.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Messages of a task <-> blocks. Each message of Warp's is one block of the assistant's, one result or one query."""
+"""Messages of a task <-> blocks. Each Warp message is one block of the assistant, one result or one query."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.warp.declared import ARGS, UNREADABLE
+from toolglot.dialects.warp.client_tools import ARGS, UNREADABLE
 from toolglot.dialects.warp.descriptors import Struct, parse, serialize
-from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.fields import ReadFields, from_base64, make_native, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.results import BUILTIN, dictionary
+from toolglot.dialects.warp.results import BUILTIN, to_dict
 from toolglot.dialects.warp.values import arguments_of, is_exact, unreadable_arguments, write_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import (
@@ -27,60 +27,62 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
 
-TEXT: Taken = {"agent_output": {"text": None}}
-REASONING: Taken = {"agent_reasoning": {"reasoning": None}}
-CALL: Taken = {"tool_call": {"tool_call_id": None, "call_mcp_tool": {"name": None, "args": None}}}
+TEXT: ReadFields = {"agent_output": {"text": None}}
+REASONING: ReadFields = {"agent_reasoning": {"reasoning": None}}
+CALL: ReadFields = {"tool_call": {"tool_call_id": None, "call_mcp_tool": {"name": None, "args": None}}}
 MESSAGE = "$message"
-"""The note that a block came from a message: what is not on it was not there."""
+"""The note on a block that was decoded from a Warp message: its other fields were absent."""
 INTERNAL = frozenset({"server", "subagent"})
-"""Calls that Warp's server answers itself."""
-UNSEEN = "placeholder"
-"""What a message is called in which nothing that is known is set."""
+"""Kinds of calls that Warp's server answers itself."""
+PLACEHOLDER = "placeholder"
+"""The type of a message without known content."""
 
 
-# Reading
+# Decoding
 
 
 def decode_block(message: Any) -> Block:
-    """A message of the assistant's. What nobody but Warp understands is opaque, whole."""
+    """Decode a message of the assistant. A message that only Warp understands becomes `Opaque`."""
     match message.WhichOneof("message"):
         case "agent_output":
-            return Text(text=message.agent_output.text, native=_noted(message, TEXT))
+            return Text(text=message.agent_output.text, native=_make_native(message, TEXT))
         case "agent_reasoning":
-            return Thinking(text=message.agent_reasoning.reasoning, native=_noted(message, REASONING))
+            return Thinking(text=message.agent_reasoning.reasoning, native=_make_native(message, REASONING))
         case "tool_call" if is_call(message):
             return decode_call(message)
     return decode_opaque(message)
 
 
-def _noted(message: Any, taken: Taken, **notes: Any) -> Any:
-    return noted({**kept(message, taken), MESSAGE: True, **notes})
+def _make_native(message: Any, taken: ReadFields, **notes: Any) -> Any:
+    return make_native({**remaining_fields(message, taken), MESSAGE: True, **notes})
 
 
 def is_call(message: Any) -> bool:
-    """Does this message call a tool that the client has to run?"""
+    """Is this a call of a tool that the client must run?"""
     tool = message.tool_call.WhichOneof("tool") if message.HasField("tool_call") else None
     return tool is not None and tool not in INTERNAL
 
 
 def decode_call(message: Any) -> ToolCall:
-    """A call, with the tool behind `call_mcp_tool` by its own name; one of a built-in tool by that tool's."""
+    """Decode a call. For `call_mcp_tool` the name is that of the MCP tool, otherwise that of the built-in tool."""
     call = message.tool_call
     tool = call.WhichOneof("tool")
     if tool != "call_mcp_tool":
         body = getattr(call, tool)
-        native = _noted(message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _body(tool, body)})
-        said = None if _is_unreadable(body) else dictionary(body)
-        arguments = unreadable_arguments(body.ByteSize()) if said is None else json.encode_text(said)
-        return _call(call.tool_call_id, tool, arguments, native)
+        native = _make_native(
+            message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _original_body(tool, body)}
+        )
+        value = None if _is_unreadable(body) else to_dict(body)
+        arguments = unreadable_arguments(body.ByteSize()) if value is None else json.encode_text(value)
+        return _make_call(call.tool_call_id, tool, arguments, native)
     mcp = call.call_mcp_tool
     arguments = arguments_of(mcp.args)
-    notes = {} if is_exact(arguments, mcp.args) else {ARGS: [arguments, text_of(serialize(mcp.args))]}
-    return _call(call.tool_call_id, mcp.name, arguments, _noted(message, CALL, **notes))
+    notes = {} if is_exact(arguments, mcp.args) else {ARGS: [arguments, to_base64(serialize(mcp.args))]}
+    return _make_call(call.tool_call_id, mcp.name, arguments, _make_native(message, CALL, **notes))
 
 
-def _call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
-    """A call. One whose arguments JSON cannot say is not complete, so that nobody runs it."""
+def _make_call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
+    """Make a call. It is incomplete if JSON cannot express its arguments, so that clients do not run it."""
     call = ToolCall(id=call_id, name=name, arguments=arguments, native=native)
     if json.object_of(arguments) is not None:
         return call
@@ -88,24 +90,24 @@ def _call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
 
 
 def _is_unreadable(body: Any) -> bool:
-    """Is this a message of which nothing but its place is known, with something in it?"""
+    """Is this a message without known fields that is not empty?"""
     return not body.DESCRIPTOR.fields and bool(body.ByteSize())
 
 
-def _body(tool: str, body: Any) -> list[str]:
-    return [tool, text_of(serialize(body))]
+def _original_body(tool: str, body: Any) -> list[str]:
+    return [tool, to_base64(serialize(body))]
 
 
 def decode_opaque(message: Any) -> Opaque:
-    kind = message.WhichOneof("message") or UNSEEN
-    return Opaque(NAME, {"type": kind, "message": text_of(serialize(message))})
+    kind = message.WhichOneof("message") or PLACEHOLDER
+    return Opaque(NAME, {"type": kind, "message": to_base64(serialize(message))})
 
 
-# Writing
+# Encoding
 
 
 def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bool:
-    """Writes a block of the assistant's into an empty message; whether Warp has such a thing."""
+    """Write a block of the assistant into an empty message. Returns False if Warp has no such message."""
     own = native_of(block, NAME)
     match block:
         case Text(text=text):
@@ -123,7 +125,7 @@ def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bo
         case ToolCall():
             encode_call(block, message, where, receipt)
         case Opaque(dialect=dialect, value={"message": str(data)}) if dialect == NAME:
-            message.CopyFrom(parse("Message", bytes_of(data, where), where))
+            message.CopyFrom(parse("Message", from_base64(data, where), where))
         case _:
             receipt.loss(where, describe_block(block), "an assistant of Warp's cannot say it")
             return False
@@ -132,10 +134,10 @@ def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bo
 
 
 def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> None:
-    """A call of `call_mcp_tool`, which is how Warp calls every tool that is not its own."""
+    """Write a call of `call_mcp_tool`, Warp's form for every tool that is not built in."""
     own = native_of(call, NAME)
     message.tool_call.tool_call_id = call.id
-    if BUILTIN in own and has_own_bytes(call):
+    if BUILTIN in own and has_original_bytes(call):
         tool, data = own[BUILTIN]
         restore(message.tool_call, {tool: data})
         return
@@ -143,10 +145,10 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         receipt.loss(where, f"namespace {call.namespace}", "Warp has no namespaces")
     mcp = message.tool_call.call_mcp_tool
     mcp.name = call.name
-    if ARGS in own and has_own_bytes(call):
-        mcp.args.CopyFrom(Struct.FromString(bytes_of(own[ARGS][1], where)))
+    if ARGS in own and has_original_bytes(call):
+        mcp.args.CopyFrom(Struct.FromString(from_base64(own[ARGS][1], where)))
         return
-    value = parsed(call.arguments)
+    value = parse_arguments(call.arguments)
     if value is None:
         _write_raw(call, mcp.args, describe_bad_arguments(call.arguments), where, receipt)
         return
@@ -159,8 +161,8 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         _write_raw(call, mcp.args, error.what, where, receipt)
 
 
-def has_own_bytes(call: ToolCall) -> bool:
-    """Is what the call is to be given written from the bytes in which it came?"""
+def has_original_bytes(call: ToolCall) -> bool:
+    """Are the arguments of this call written from their original bytes?"""
     own = native_of(call, NAME)
     if BUILTIN in own:
         return bool(own[BUILTIN][0] == call.name)
@@ -168,14 +170,14 @@ def has_own_bytes(call: ToolCall) -> bool:
 
 
 def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:
-    """Arguments that a Struct cannot hold, as the text that they are."""
+    """Write arguments that a Struct cannot express as text."""
     receipt.loss(where, "arguments", f"{why}; they stand in `_raw` as text")
     struct.Clear()
     write_struct({"_raw": call.arguments}, struct, where)
 
 
-def parsed(arguments: str) -> dict[str, Any] | None:
-    """Arguments as an object; None when they are not one."""
+def parse_arguments(arguments: str) -> dict[str, Any] | None:
+    """Parse arguments to an object. None if they are not an object."""
     raw = json.object_of(arguments)
     value: dict[str, Any] | None = None if raw is None else json.decode_frame(bytes(raw))
     return value

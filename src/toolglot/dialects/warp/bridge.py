@@ -1,4 +1,4 @@
-"""Bytes of Warp's API in whatever wrapping -> JSON, and back: for people, and for programs that know no protobuf."""
+"""Bytes of Warp's API in any wrapping <-> JSON: for people, and for programs without protobuf."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from toolglot.dialect import JsonForm
 from toolglot.dialects.warp.descriptors import parse, serialize
-from toolglot.dialects.warp.fields import text_of, unknown_of
-from toolglot.dialects.warp.frames import payload, write_event
+from toolglot.dialects.warp.fields import to_base64, unknown_bytes
+from toolglot.dialects.warp.frames import decode_frame_data, write_event
 from toolglot.dialects.warp.json_form import from_json, known_message, to_json
 from toolglot.errors import DecodeError
 from toolglot.wire.sse import SseReader
@@ -20,138 +20,138 @@ from toolglot.wire.sse import SseReader
 Wrapping = Literal["protobuf", "base64", "sse"]
 WRAPPINGS: tuple[Wrapping, ...] = ("protobuf", "base64", "sse")
 EVENT = "ResponseEvent"
-SNIFFED = ("Request", EVENT)
-"""The messages that travel alone: one of them is meant where nobody says which."""
+DETECTABLE = ("Request", EVENT)
+"""The top-level messages. One of them is assumed if no message type is given."""
 
 _EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
-_BEGUN = re.compile(rb"^(?!id:|retry:)[^:\s]", re.MULTILINE)
-"""A line of an event, or the beginning of one."""
+_UNFINISHED = re.compile(rb"^(?!id:|retry:)[^:\s]", re.MULTILINE)
+"""Matches a line of an event, also an incomplete one."""
 _BASE64 = re.compile(rb"[\sA-Za-z0-9+/_=\"-]+")
 
 
-class Decoded(NamedTuple):
+class DecodedMessage(NamedTuple):
     message: str
-    """Its name."""
+    """The name of the message type."""
     value: Any
     size: int
 
 
-def wrapping_of(data: bytes) -> Wrapping:
-    """What these bytes are wrapped in, by how they look."""
+def detect_wrapping(data: bytes) -> Wrapping:
+    """Guess the wrapping of these bytes."""
     if _EVENTS.match(data):
         return "sse"
     return "base64" if data.strip() and _BASE64.fullmatch(data) else "protobuf"
 
 
-def unwrapped(data: bytes, wrapping: Wrapping) -> list[bytes]:
-    """The messages in these bytes; several only in a stream.
+def unwrap(data: bytes, wrapping: Wrapping) -> list[bytes]:
+    """Extract the messages from these bytes. Only a stream has several.
 
     Raises:
-        DecodeError: they are not wrapped like that.
+        DecodeError: the bytes do not have this wrapping.
     """
     if wrapping == "protobuf":
         return [data]
     if wrapping == "base64":
-        return [payload(data)]
+        return [decode_frame_data(data)]
     reader = SseReader()
     frames = [frame for _, frame in reader.feed(data)]
     last = [frame for _, frame in reader.close()]
     if not frames and not last:
         raise DecodeError("$", "a stream of events is expected, and there is none")
-    if not any(last) and _BEGUN.search(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").rpartition(b"\n\n")[2]):
+    if not any(last) and _UNFINISHED.search(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").rpartition(b"\n\n")[2]):
         raise DecodeError(f"events[{len(frames)}]", "the stream ends in the middle of it")
     frames += last
-    return [_numbered(index, frame) for index, frame in enumerate(frames)]
+    return [_decode_frame(index, frame) for index, frame in enumerate(frames)]
 
 
-def _numbered(index: int, frame: bytes) -> bytes:
+def _decode_frame(index: int, frame: bytes) -> bytes:
     try:
-        return payload(frame)
+        return decode_frame_data(frame)
     except DecodeError as error:
         raise DecodeError(f"events[{index}]", error.what) from None
 
 
-def decode(data: bytes, message: str | None = None, where: str = "$") -> Decoded:
-    """One message as JSON; without a name it is what it looks like.
+def decode(data: bytes, message: str | None = None, where: str = "$") -> DecodedMessage:
+    """Decode one message to JSON. Without a name, its type is guessed.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes are not such a message.
     """
-    name = sniff(data, where) if message is None else known_message(message)
-    return Decoded(name, to_json(parse(name, data, where)), len(data))
+    name = detect_message(data, where) if message is None else known_message(message)
+    return DecodedMessage(name, to_json(parse(name, data, where)), len(data))
 
 
-def sniff(data: bytes, where: str = "$") -> str:
-    """Which of the messages that travel alone this is. An event has one field, and a request seldom."""
+def detect_message(data: bytes, where: str = "$") -> str:
+    """Guess which top-level message this is. An event has exactly one field, a request usually several."""
     found: dict[str, Any] = {}
-    for name in SNIFFED:
+    for name in DETECTABLE:
         try:
             found[name] = parse(name, data)
         except DecodeError:
             continue
     if not found:
-        raise DecodeError(where, f"this is neither {' nor '.join(SNIFFED)} in protobuf")
-    if "Request" in found and (len(found["Request"].ListFields()) > 1 or not _may_begin(found.get(EVENT))):
+        raise DecodeError(where, f"this is neither {' nor '.join(DETECTABLE)} in protobuf")
+    if "Request" in found and (len(found["Request"].ListFields()) > 1 or not _can_start_stream(found.get(EVENT))):
         return "Request"
-    return min(reversed(found), key=lambda name: _unknown(found[name]))
+    return min(reversed(found), key=lambda name: _count_unknown_bytes(found[name]))
 
 
-def _may_begin(event: Any) -> bool:
-    """Could this begin a stream, if it looks like that? Its ids are text; tasks in the place of one are not."""
+def _can_start_stream(event: Any) -> bool:
+    """Can this event start a stream? The ids in `init` are printable; tasks of a request in their place are not."""
     if event is None or event.WhichOneof("type") != "init":
         return True
     return all(str(value).isprintable() for field, value in event.init.ListFields())
 
 
-def _unknown(message: Any) -> int:
-    """The bytes of unknown fields, at any depth."""
-    total, waiting = 0, [message]
-    while waiting:
-        current = waiting.pop()
-        total += len(unknown_of(current)) if len(UnknownFieldSet(current)) else 0
+def _count_unknown_bytes(message: Any) -> int:
+    """The number of bytes in unknown fields, at any depth."""
+    total, pending = 0, [message]
+    while pending:
+        current = pending.pop()
+        total += len(unknown_bytes(current)) if len(UnknownFieldSet(current)) else 0
         for field, value in current.ListFields():
             if field.message_type is None:
                 continue
             if field.message_type.GetOptions().map_entry:
                 inner = field.message_type.fields_by_name["value"]
-                waiting.extend(value.values() if inner.message_type is not None else ())
+                pending.extend(value.values() if inner.message_type is not None else ())
             else:
-                waiting.extend(value if field.is_repeated else (value,))
+                pending.extend(value if field.is_repeated else (value,))
     return total
 
 
 def encode(value: Any, message: str | None = None, rounded: list[str] | None = None) -> tuple[str, bytes]:
-    """The name and the bytes of the message that says this; without a name the one whose fields it has.
+    """Encode JSON as a message. Without a name, the type is guessed from its fields. Returns the name and the bytes.
 
-    `rounded` gets the places of JSON with numbers that could not be written as they are.
+    `rounded` collects the paths of numbers that could not be written exactly.
 
     Raises:
-        DecodeError: no message says this.
+        DecodeError: the JSON does not fit the message.
     """
-    name = _named_by(value) if message is None else known_message(message)
+    name = _guess_message(value) if message is None else known_message(message)
     return name, serialize(from_json(name, value, rounded))
 
 
-def _named_by(value: Any) -> str:
+def _guess_message(value: Any) -> str:
     events = {"init", "client_actions", "finished"}
-    return EVENT if isinstance(value, dict) and value and events >= value.keys() - {"$unknown"} else SNIFFED[0]
+    return EVENT if isinstance(value, dict) and value and events >= value.keys() - {"$unknown"} else DETECTABLE[0]
 
 
-def wrapped(messages: Sequence[tuple[str, bytes]], wrapping: Wrapping) -> bytes:
-    """Messages as they are sent.
+def wrap(messages: Sequence[tuple[str, bytes]], wrapping: Wrapping) -> bytes:
+    """Wrap messages for sending.
 
     Raises:
-        DecodeError: they cannot be sent like that.
+        DecodeError: they cannot have this wrapping.
     """
     if wrapping == "sse":
-        return b"".join(_events(messages))
+        return b"".join(_write_events(messages))
     if len(messages) != 1:
         raise DecodeError("$", f"{len(messages)} documents: only a stream has room for several")
     data = messages[0][1]
-    return data if wrapping == "protobuf" else text_of(data).encode() + b"\n"
+    return data if wrapping == "protobuf" else to_base64(data).encode() + b"\n"
 
 
-def _events(messages: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
+def _write_events(messages: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
     for index, (name, data) in enumerate(messages):
         if name != EVENT:
             raise DecodeError(f"$[{index}]", f"a stream has messages {EVENT}, and no {name}")
@@ -167,13 +167,13 @@ def _encode_request(value: Any, rounded: list[str] | None) -> bytes:
 
 
 def _unwrap_request(data: bytes) -> bytes:
-    request = unwrapped(data, "base64" if wrapping_of(data) == "base64" else "protobuf")[0]
+    request = unwrap(data, "base64" if detect_wrapping(data) == "base64" else "protobuf")[0]
     decode(request, "Request")
     return request
 
 
 def _decode_event(data: bytes) -> Any:
-    return decode(unwrapped(data, "base64")[0], EVENT).value
+    return decode(unwrap(data, "base64")[0], EVENT).value
 
 
 def _wrap_result(value: Any, raw: Raw) -> Any:
@@ -194,4 +194,4 @@ JSON_FORM = JsonForm(
     history=("task_context", "input"),
     wrap_result=_wrap_result,
 )
-"""Tools are those of `mcp_context`, the conversation is `task_context` with `input`, and results are inputs."""
+"""The tools are in `mcp_context`, the conversation in `task_context` and `input`, and results are inputs."""

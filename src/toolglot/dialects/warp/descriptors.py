@@ -1,4 +1,4 @@
-"""Message classes of Warp's API, made when they are first needed from the tables of `schema.py`."""
+"""Message classes of Warp's API, built from the tables of `schema.py` when this module is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, field
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from toolglot.dialects.warp.numbers import LONG_NUMBER, refuse_cut
+from toolglot.dialects.warp.number_range import LONG_NUMBER, check_number_range
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
 from toolglot.errors import DecodeError
 
@@ -38,7 +38,7 @@ def _set_type(field: Any, kind: str) -> None:
 
 
 def _add_map(message: Any, field: Any, kind: str) -> None:
-    """A map is a repeated entry of key and value, in a message of a set name."""
+    """Add a map: protobuf represents it as a repeated entry of key and value, in a message with a fixed name."""
     entry = message.nested_type.add()
     entry.name = "".join(word[:1].upper() + word[1:] for word in field.name.split("_")) + "Entry"
     entry.options.map_entry = True
@@ -66,13 +66,13 @@ def _add_field(message: Any, entry: str, oneofs: dict[str, int]) -> None:
         field.oneof_index = oneofs[oneof]
 
 
-def _file() -> Any:
-    """The edition decides presence (explicit) and what an unknown enum value is (a number like any other)."""
+def _build_file() -> Any:
+    """Build the file descriptor. Its edition makes presence explicit, and keeps unknown enum values as numbers."""
     file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=PACKAGE, syntax="editions")
     file.edition = descriptor_pb2.EDITION_2023
     file.dependency.extend(module.DESCRIPTOR.name for module in _DEPENDENCIES)
     for name, values in ENUMS.items():
-        # The values of an enum are names in the scope around it; each has one of its own, so that none needs a prefix.
+        # Names of enum values belong to the enclosing scope. Each enum has its own scope, so that none needs a prefix.
         enum = file.message_type.add(name=name).enum_type.add(name="Value")
         for number, value in enumerate(values):
             enum.value.add(name=value, number=number)
@@ -86,7 +86,7 @@ def _file() -> Any:
 
 
 _POOL = descriptor_pool.Default()
-_POOL.Add(_file())
+_POOL.Add(_build_file())
 _CLASSES: dict[str, Any] = {
     name: GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in MESSAGES
 }
@@ -95,15 +95,15 @@ TOO_DEEP = "messages are nested deeper than 100, where protobuf stops reading: J
 
 
 def new(name: str) -> Any:
-    """An empty message of this name."""
+    """Create an empty message of this type."""
     return _CLASSES[name]()
 
 
 def parse(name: str, data: bytes, where: str = "$") -> Any:
-    """The message of this name that these bytes are.
+    """Parse bytes as a message of this type.
 
     Raises:
-        DecodeError: they are none.
+        DecodeError: the bytes are not such a message.
     """
     message = _CLASSES[name]()
     try:
@@ -112,11 +112,11 @@ def parse(name: str, data: bytes, where: str = "$") -> Any:
         what = TOO_DEEP if "MaxDepth" in str(error) else f"this is no {name} in protobuf: {error}"
         raise DecodeError(where, what) from None
     if LONG_NUMBER.search(data) and message.SerializeToString() != data:
-        refuse_cut(message, data)
+        check_number_range(message, data)
     return message
 
 
 def serialize(message: Any) -> bytes:
-    """The bytes of a message, the same in every process."""
+    """Serialize a message deterministically: the bytes are the same in every process."""
     data: bytes = message.SerializeToString(deterministic=True)
     return data

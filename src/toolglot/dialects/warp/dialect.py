@@ -1,7 +1,7 @@
 """Warp's multi-agent API: protobuf requests, streams of base64.
 
-The package `protobuf` is needed to read and write it, and is an extra: it is loaded when the dialect is first used,
-and never by importing toolglot.
+It requires the package `protobuf`, which is an extra. `protobuf` is loaded on first use of the dialect, never by
+importing toolglot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolglot.dialect import (
     StreamEncoder,
     UpstreamRules,
 )
-from toolglot.dialects.warp.declared import Declared
+from toolglot.dialects.warp.client_tools import ClientToolPass
 from toolglot.dialects.warp.errors import decode_error, encode_error
 from toolglot.dialects.warp.listing import LISTING
 from toolglot.dialects.warp.models import CAPABILITIES
@@ -31,7 +31,7 @@ PATH = "/ai/multi-agent"
 
 
 def _load(module: str) -> Any:
-    """A module of this dialect that needs protobuf.
+    """Import a module of this dialect that needs protobuf.
 
     Raises:
         MissingExtraError: protobuf is not installed.
@@ -82,16 +82,16 @@ def _stream_encoder(request: Request | None, receipt: Receipt) -> StreamEncoder:
     return encoder
 
 
-def _answering(dialect: Dialect, request: Request) -> Dialect:
-    """The decoders have to know the tasks of the request: what the server does to them is no part of its answer."""
-    sent = _load("sent").Sent(request)
+def _with_request_tasks(dialect: Dialect, request: Request) -> Dialect:
+    """Make decoders that know the tasks of the request: the server's changes to them are not part of its answer."""
+    request_tasks = _load("request_tasks").RequestTasks(request)
 
     def decode_response(data: bytes) -> Response:
-        response: Response = _load("response").decode_response(data, sent)
+        response: Response = _load("response").decode_response(data, request_tasks)
         return response
 
     def stream_decoder(receipt: Receipt) -> StreamDecoder:
-        decoder: StreamDecoder = _load("stream").WarpStreamDecoder(receipt, sent=sent)
+        decoder: StreamDecoder = _load("stream").WarpStreamDecoder(receipt, request_tasks=request_tasks)
         return decoder
 
     return replace(dialect, decode_response=decode_response, stream_decoder=stream_decoder)
@@ -117,8 +117,8 @@ WARP = Dialect(
     answer=AnswerShape(model_places=(), counts=frozenset(COUNTS) - {"cache_write_long_tokens", "reasoning_tokens"}),
     upstream=UpstreamRules(
         forwards=False,
-        answer_pass=Declared,
-        answering=_answering,
+        answer_pass=ClientToolPass,
+        answering=_with_request_tasks,
         usual_history={"max_messages": 50, "max_tool_results": 10},
     ),
     listing=LISTING,

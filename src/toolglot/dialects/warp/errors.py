@@ -1,7 +1,7 @@
-"""Errors: `{"error": "…"}` over HTTP, with what is meant in the header `x-warp-error-code`.
+"""Errors: `{"error": "…"}` over HTTP, with a code in the header `x-warp-error-code`.
 
-A 429 with `OUT_OF_CREDITS` says that the account has nothing left, and no waiting helps; without it the server has too
-much to do. Errors inside a stream are `finished` events: `finish.py`.
+A 429 with `OUT_OF_CREDITS` means that the account has no credits left, and retrying does not help. Without it, the
+server is overloaded. Errors inside a stream are `finished` events: `finish.py`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
 
 
 def read_error(value: Any, status: int, headers: Mapping[str, str]) -> ApiError:
-    """An error document; the message that is meant for users comes first."""
+    """Read an error document. The message for users has priority."""
     fields = value if isinstance(value, dict) else {}
     inner = fields.get("error")
     nested = inner.get("message") if isinstance(inner, dict) else inner
-    told = [fields.get("userDisplayMessage"), nested, fields.get("message")]
-    message = next((text for text in told if isinstance(text, str) and text), None)
+    candidates = [fields.get("userDisplayMessage"), nested, fields.get("message")]
+    message = next((text for text in candidates if isinstance(text, str) and text), None)
     return _error(message or json.encode_text(value)[:2000], status, headers, fields)
 
 

@@ -1,9 +1,9 @@
-"""What is left of a protobuf message once its meaning has been taken out, as JSON; and the way back.
+"""Converts the fields of a protobuf message that the IR does not have to JSON, and restores them.
 
-A scalar stays what it is; a message is the base64 of its bytes, without its tag, because the same field has different
-numbers in inputs and in histories; a repeated field is a list and a map an object of these. Fields that no table knows
-are the base64 of their wire bytes under `unknown`. `$absent` names fields that were taken and had not been there: text
-that is empty is not the same as text that is missing.
+A scalar stays unchanged. A message is the base64 of its bytes, without its tag, because the same field has different
+numbers in inputs and in histories. A repeated field is a list, and a map an object. Unknown fields are the base64 of
+their wire bytes under `unknown`. `$absent` names the fields that the IR has and that were absent: an empty text differs
+from a missing one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from toolglot.dialects.warp.native import NAME
 from toolglot.errors import DecodeError
 from toolglot.ir import Native
 
-Taken: TypeAlias = Mapping[str, "Taken | None"]
-"""The fields that the IR has a place for; with the same of a field's own fields, or None for all of it."""
+ReadFields: TypeAlias = Mapping[str, "ReadFields | None"]
+"""The fields that the IR has. The value describes a field's own fields; None means all of it."""
 
 UNKNOWN = "unknown"
 ABSENT = "$absent"
 _BYTES, _MESSAGE = 12, 11  # of descriptor.FieldDescriptor, which mypy does not know
 
 
-def text_of(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def bytes_of(text: Any, where: str) -> bytes:
-    """The bytes that a node of Warp's keeps as base64.
+def from_base64(text: Any, where: str) -> bytes:
+    """Decode bytes that a node keeps as base64.
 
     Raises:
-        DecodeError: somebody has changed them.
+        DecodeError: the text is not base64, so a client has changed it.
     """
     try:
         return b64decode(text, validate=True)
@@ -45,33 +45,35 @@ def bytes_of(text: Any, where: str) -> bytes:
         raise DecodeError(where, "base64 is expected") from None
 
 
-def kept(message: Any, taken: Taken) -> dict[str, Any]:
-    """Everything in this message but what is taken."""
+def remaining_fields(message: Any, taken: ReadFields) -> dict[str, Any]:
+    """All fields of this message except those in `taken`, as JSON."""
     rest: dict[str, Any] = {}
     seen = set()
     for field, value in message.ListFields():
         seen.add(field.name)
         if field.name not in taken:
-            rest[field.name] = _portable(field, value)
-        elif (inner := taken[field.name]) is not None and ((left := kept(value, inner)) or _is_empty(value)):
+            rest[field.name] = _to_portable(field, value)
+        elif (inner := taken[field.name]) is not None and (
+            (left := remaining_fields(value, inner)) or _is_empty(value)
+        ):
             rest[field.name] = left
     absent = [
         name for name, inner in taken.items() if inner is None and name not in seen and _has_presence(message, name)
     ]
     if absent:
         rest[ABSENT] = absent
-    if unknown := unknown_of(message):
-        rest[UNKNOWN] = text_of(unknown)
+    if unknown := unknown_bytes(message):
+        rest[UNKNOWN] = to_base64(unknown)
     return rest
 
 
-def noted(rest: dict[str, Any]) -> Native:
-    """The native data of a node that has this left of its message."""
+def make_native(rest: dict[str, Any]) -> Native:
+    """Make `native` of a node from the remaining fields of its message."""
     return {NAME: rest} if rest else {}
 
 
-def unknown_of(message: Any) -> bytes:
-    """The wire bytes of the fields that no table knows."""
+def unknown_bytes(message: Any) -> bytes:
+    """The wire bytes of the unknown fields."""
     if not len(UnknownFieldSet(message)):
         return b""
     copy = type(message)()
@@ -94,28 +96,28 @@ def _is_map(field: Any) -> bool:
     return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
 
 
-def _portable(field: Any, value: Any) -> Any:
+def _to_portable(field: Any, value: Any) -> Any:
     if _is_map(field):
         inner = field.message_type.fields_by_name["value"]
-        return {key: _single(inner, value[key]) for key in sorted(value)}
+        return {key: _to_portable_value(inner, value[key]) for key in sorted(value)}
     if field.is_repeated:
-        return [_single(field, item) for item in value]
-    return _single(field, value)
+        return [_to_portable_value(field, item) for item in value]
+    return _to_portable_value(field, value)
 
 
-def _single(field: Any, value: Any) -> Any:
+def _to_portable_value(field: Any, value: Any) -> Any:
     if field.type == _MESSAGE:
-        return text_of(serialize(value))
-    return text_of(value) if field.type == _BYTES else value
+        return to_base64(serialize(value))
+    return to_base64(value) if field.type == _BYTES else value
 
 
 def restore(message: Any, rest: Mapping[str, Any], where: str = "native") -> None:
-    """Puts back what was left, into a message whose taken fields are written already. Other names are not read."""
+    """Restore the remaining fields in a message whose other fields are already written. Unknown names are ignored."""
     fields = message.DESCRIPTOR.fields_by_name
     for name, value in rest.items():
         if name in fields:
             try:
-                _put(message, fields[name], value, f"{where}.{name}")
+                _restore_field(message, fields[name], value, f"{where}.{name}")
             except (TypeError, ValueError) as error:
                 raise DecodeError(f"{where}.{name}", str(error)) from None
     for name in rest.get(ABSENT, ()):
@@ -127,12 +129,12 @@ def restore(message: Any, rest: Mapping[str, Any], where: str = "native") -> Non
 
 def _merge(message: Any, text: Any, where: str) -> None:
     try:
-        message.MergeFromString(bytes_of(text, where))
+        message.MergeFromString(from_base64(text, where))
     except ProtobufDecodeError as error:
         raise DecodeError(where, str(error)) from None
 
 
-def _put(message: Any, field: Any, value: Any, where: str) -> None:
+def _restore_field(message: Any, field: Any, value: Any, where: str) -> None:
     name = field.name
     if _is_map(field):
         inner, entries = field.message_type.fields_by_name["value"], getattr(message, name)
@@ -156,4 +158,4 @@ def _put(message: Any, field: Any, value: Any, where: str) -> None:
         else:
             _merge(body, value, where)
     else:
-        setattr(message, name, bytes_of(value, where) if field.type == _BYTES else value)
+        setattr(message, name, from_base64(value, where) if field.type == _BYTES else value)

@@ -1,4 +1,4 @@
-"""The end of an answer: `finished`, its reasons and its usage <-> stops, errors and `Usage`."""
+"""The event `finished`, with its reason and usage <-> stops, errors and `Usage`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolglot.dialects.warp.descriptors import new, parse, serialize
-from toolglot.dialects.warp.fields import bytes_of, kept, restore, text_of
+from toolglot.dialects.warp.fields import from_base64, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.native import NAME
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, ErrorKind
 from toolglot.ir import Stop, StopReason, Usage
@@ -17,8 +17,8 @@ FINISHED = "finished"
 REASON = "reason"
 
 
-class Reason(Struct, frozen=True):
-    """What an error that ends a stream is, outside Warp."""
+class FinishFailure(Struct, frozen=True):
+    """The error for a `finished` reason that means a failure."""
 
     kind: ErrorKind
     status: int
@@ -26,23 +26,27 @@ class Reason(Struct, frozen=True):
     message: str
 
 
-FAILURES: dict[str, Reason] = {
-    "max_token_limit": Reason("bad_request", 400, CONTEXT_OVERFLOW, "The conversation is too long for the model"),
-    "context_window_exceeded": Reason(
+FAILURES: dict[str, FinishFailure] = {
+    "max_token_limit": FinishFailure(
         "bad_request", 400, CONTEXT_OVERFLOW, "The conversation is too long for the model"
     ),
-    "quota_limit": Reason("billing", 429, "insufficient_quota", "The quota of this Warp account is used up"),
-    "llm_unavailable": Reason("overloaded", 503, "llm_unavailable", "The model is not available at Warp just now"),
-    "internal_error": Reason("server", 502, "internal_error", "Warp's server failed"),
-    "other": Reason("server", 502, "other", "Warp's server ended the answer without telling why"),
-    "invalid_api_key": Reason(
+    "context_window_exceeded": FinishFailure(
+        "bad_request", 400, CONTEXT_OVERFLOW, "The conversation is too long for the model"
+    ),
+    "quota_limit": FinishFailure("billing", 429, "insufficient_quota", "The quota of this Warp account is used up"),
+    "llm_unavailable": FinishFailure(
+        "overloaded", 503, "llm_unavailable", "The model is not available at Warp just now"
+    ),
+    "internal_error": FinishFailure("server", 502, "internal_error", "Warp's server failed"),
+    "other": FinishFailure("server", 502, "other", "Warp's server ended the answer without telling why"),
+    "invalid_api_key": FinishFailure(
         "authentication", 401, "invalid_api_key", "A model's API key in this Warp account is bad"
     ),
 }
 
 _STOPS: dict[StopReason, str] = {"length": "max_token_limit", "context_full": "context_window_exceeded"}
-"""Reasons of the IR that are not `done`. They come back as errors where nothing was said before them."""
-_UNTOLD = frozenset({"stop_sequence", "refusal", "filtered", "pause", "malformed_call", "other"})
+"""Stop reasons of the IR that are not `done`. Without an answer before them, they are decoded as errors."""
+_INEXPRESSIBLE_STOPS = frozenset({"stop_sequence", "refusal", "filtered", "pause", "malformed_call", "other"})
 _REASONS: dict[ErrorKind, str] = {
     "billing": "quota_limit",
     "authentication": "invalid_api_key",
@@ -53,18 +57,18 @@ _REASONS: dict[ErrorKind, str] = {
 }
 
 
-# Reading
+# Decoding
 
 
-def read_stop(finished: Any, said: bool) -> Stop | ApiError:
-    """Why the stream ended: a stop, or an error. No reason at all is as good as `done`.
+def read_stop(finished: Any, has_answer: bool) -> Stop | ApiError:
+    """Decode why the stream ended: a stop or an error. A missing reason means `done`.
 
-    `max_token_limit` cuts an answer; where none was begun, the input itself was too long.
+    `max_token_limit` means that the answer was cut. Without an answer, it means that the input was too long.
     """
     reason = finished.WhichOneof(REASON)
     if reason in (None, "done"):
         return Stop("end", reason)
-    if reason == "max_token_limit" and said:
+    if reason == "max_token_limit" and has_answer:
         return Stop("length", reason)
     failure = FAILURES[reason]
     detail = finished.internal_error.message if reason == "internal_error" else finished.invalid_api_key.model_name
@@ -73,78 +77,81 @@ def read_stop(finished: Any, said: bool) -> Stop | ApiError:
         status=failure.status,
         code=failure.code,
         message=f"{failure.message}: {detail}" if detail else failure.message,
-        native={NAME: {FINISHED: text_of(serialize(finished))}},
+        native={NAME: {FINISHED: to_base64(serialize(finished))}},
     )
 
 
-def left_of(finished: Any) -> dict[str, Any]:
-    """What `finished` says besides the reason; and the reason, where there is more in it than its name."""
+def other_finish_fields(finished: Any) -> dict[str, Any]:
+    """The fields of `finished` other than the reason; and the reason, if it has fields itself."""
     reason = finished.WhichOneof(REASON)
-    return kept(finished, {reason: {}} if reason else {})
+    return remaining_fields(finished, {reason: {}} if reason else {})
 
 
 def read_usage(finished: Any, characters: int) -> Usage | None:
-    """Tokens, where the server tells them.
+    """Read the token counts, if the server sends any.
 
-    It mostly tells the total alone. Of that, so much as the answer's characters make is called output.
+    It usually sends only the total. Then the output is estimated from the number of characters of the answer.
     """
     if finished.token_usage:
         counts = finished.token_usage
-        # A 0 of these messages is also what they hold where nobody counted.
+        # In these messages, 0 also means that there is no count.
         return Usage(
             input_tokens=sum(count.total_input for count in counts),
             output_tokens=sum(count.output for count in counts),
             cached_tokens=sum(count.input_cache_read for count in counts) or None,
             cache_write_tokens=sum(count.input_cache_write for count in counts) or None,
         )
-    told = finished.conversation_usage_metadata
-    maps = (told.warp_token_usage, told.byok_token_usage, told.custom_endpoint_token_usage)
+    totals = finished.conversation_usage_metadata
+    maps = (totals.warp_token_usage, totals.byok_token_usage, totals.custom_endpoint_token_usage)
     total = sum(usage.total_tokens for by_model in maps for usage in by_model.values())
-    total = total or sum(usage.total_tokens for usage in told.token_usage)
+    total = total or sum(usage.total_tokens for usage in totals.token_usage)
     if not total:
         return None
     output = min(total, -(-characters // 4))
     return Usage(input_tokens=total - output, output_tokens=output, is_split_estimated=True)
 
 
-# Writing
+# Encoding
 
 
 def write_stop(
-    stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None, said: bool = True
+    stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None, has_answer: bool = True
 ) -> tuple[Any, str | None]:
-    """The `finished` event for a stop, and what of the reason it cannot tell. `left` is what came with Warp's own.
+    """Make the `finished` event for a stop. Returns the event, and the reason if Warp cannot express it.
 
-    `said`: there is an answer. The limit that cuts one is an error where there is none.
+    `left` has the other fields of Warp's own `finished`. Without an answer, a limit would be read as an error, so it is
+    written as `done`.
     """
     event = new("ResponseEvent")
     finished = event.finished
     finished.SetInParent()
-    cut = stop.reason == "length" and not said
+    cut = stop.reason == "length" and not has_answer
     reason = "done" if cut else _STOPS.get(stop.reason, "done")
     if left is None or stop.raw is not None:
         getattr(finished, reason).SetInParent()
     if left is not None:
         restore(finished, left)
     elif usage is not None:
-        counts = finished.token_usage.add(total_input=_count(usage.input_tokens), output=_count(usage.output_tokens))
+        counts = finished.token_usage.add(
+            total_input=_clamp_count(usage.input_tokens), output=_clamp_count(usage.output_tokens)
+        )
         if usage.cached_tokens:
-            counts.input_cache_read = _count(usage.cached_tokens)
+            counts.input_cache_read = _clamp_count(usage.cached_tokens)
         if usage.cache_write_tokens:
-            counts.input_cache_write = _count(usage.cache_write_tokens)
-    return event, stop.reason if cut or stop.reason in _UNTOLD else None
+            counts.input_cache_write = _clamp_count(usage.cache_write_tokens)
+    return event, stop.reason if cut or stop.reason in _INEXPRESSIBLE_STOPS else None
 
 
-def _count(tokens: int | None) -> int:
+def _clamp_count(tokens: int | None) -> int:
     return max(0, min(tokens or 0, (1 << 32) - 1))
 
 
 def write_failure(error: ApiError) -> Any:
-    """The `finished` event for an error in a stream."""
+    """Make the `finished` event for an error in a stream."""
     event = new("ResponseEvent")
     own = error.native.get(NAME, {}).get(FINISHED)
     if isinstance(own, str):
-        event.finished.CopyFrom(parse("StreamFinished", bytes_of(own, FINISHED)))
+        event.finished.CopyFrom(parse("StreamFinished", from_base64(own, FINISHED)))
         return event
     reason = "context_window_exceeded" if error.code == CONTEXT_OVERFLOW else _REASONS.get(error.kind, "internal_error")
     getattr(event.finished, reason).SetInParent()

@@ -1,7 +1,7 @@
 """Frames: server-sent events whose data is the base64 of one `ResponseEvent`.
 
-The server writes the URL-safe alphabet with padding. Its own client takes quotes around it; this reader also takes
-the other alphabet, no padding, and data in several lines.
+The server writes the URL-safe alphabet with padding. Warp's client accepts quotes around it. This reader also accepts
+the standard alphabet, missing padding, and data in several lines.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolglot.errors import DecodeError
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-def payload(data: bytes) -> bytes:
-    """The bytes that a frame's data stands for.
+def decode_frame_data(data: bytes) -> bytes:
+    """Decode the base64 of a frame's data.
 
     Raises:
-        DecodeError: it is no base64.
+        DecodeError: the data is not base64.
     """
     text = b"".join(data.split()).strip(b'"').translate(_STANDARD).rstrip(b"=")
     try:
@@ -30,12 +30,12 @@ def payload(data: bytes) -> bytes:
 
 
 def read_event(data: bytes) -> Any:
-    """The `ResponseEvent` in a frame's data."""
-    return parse("ResponseEvent", payload(data))
+    """Parse the `ResponseEvent` in a frame's data."""
+    return parse("ResponseEvent", decode_frame_data(data))
 
 
 def write_event(event: Any) -> bytes:
-    """The frame of a `ResponseEvent`, spelt as the server spells it."""
+    """Write the frame of a `ResponseEvent` in the server's form."""
     return b"event:data\ndata:%b\n\n" % urlsafe_b64encode(serialize(event))
 
 

@@ -1,8 +1,8 @@
-"""Whole numbers out of a Struct, whose numbers are all floats: `5.0` was meant as 5.
+"""Restores integers from a Struct, whose numbers are all floats: `5.0` means 5.
 
-A schema that says `integer` decides. Where it is silent, a whole value is an integer too: JSON makes no difference
-between 5 and 5.0, and the programs that read it often do. Where it says `number` and not `integer`, values stay as
-they are.
+If the schema has the type `integer`, a whole value becomes an integer. If the schema has no type, it becomes an integer
+too: JSON does not distinguish 5 and 5.0, but programs that read it often do. If the schema has `number` and not
+`integer`, values stay unchanged.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Mapping
 from typing import Any
 
 LARGEST = 1 << 63
-"""No whole number beyond this is written out, unless the schema asks for an integer."""
+"""Larger values stay floats, unless the schema requires an integer."""
 _BRANCHES = ("oneOf", "anyOf", "allOf")
 
 
-def whole_numbers(value: Any, schema: Any = None) -> Any:
-    """The value with integers for whole floats, as far as the schema wants or allows it.
+def restore_integers(value: Any, schema: Any = None) -> Any:
+    """Replace whole floats by integers where the schema requires or allows it.
 
-    Walks properties, items, additionalProperties and the branches of oneOf, anyOf and allOf; references are not
-    followed, and what they lead to counts as silent.
+    Walks properties, items, additionalProperties and the branches of oneOf, anyOf and allOf. References are not
+    followed, and count as schemas without a type.
     """
     if isinstance(value, float):
-        return _whole(value, _types(schema, 0))
+        return _to_integer(value, _allowed_types(schema, 0))
     if isinstance(value, dict):
-        return {key: whole_numbers(item, _member(schema, key)) for key, item in value.items()}
+        return {key: restore_integers(item, _member_schema(schema, key)) for key, item in value.items()}
     if isinstance(value, list):
-        items = _keyword(schema, "items")
-        return [whole_numbers(item, items) for item in value]
+        items = _find_keyword(schema, "items")
+        return [restore_integers(item, items) for item in value]
     return value
 
 
-def _whole(value: float, types: frozenset[str]) -> int | float:
+def _to_integer(value: float, types: frozenset[str]) -> int | float:
     if not value.is_integer() or ("number" in types and "integer" not in types):
         return value
     return int(value) if "integer" in types or abs(value) <= LARGEST else value
@@ -46,32 +46,32 @@ def _branches(schema: Any) -> list[Any]:
     return [branch for branch in found if isinstance(branch, Mapping)]
 
 
-def _types(schema: Any, depth: int) -> frozenset[str]:
+def _allowed_types(schema: Any, depth: int) -> frozenset[str]:
     if not isinstance(schema, Mapping) or depth > 8:
         return frozenset()
     types: frozenset[str] = frozenset()
     for branch in _branches(schema):
         if branch is not schema:
-            types |= _types(branch, depth + 1)
+            types |= _allowed_types(branch, depth + 1)
             continue
-        said = branch.get("type")
-        several = said if isinstance(said, list) else [said]
-        types |= {item for item in several if isinstance(item, str)}
+        kind = branch.get("type")
+        kinds = kind if isinstance(kind, list) else [kind]
+        types |= {item for item in kinds if isinstance(item, str)}
     return types
 
 
-def _keyword(schema: Any, keyword: str) -> Any:
-    """What a keyword says, in the schema itself or else in the first branch that has it."""
+def _find_keyword(schema: Any, keyword: str) -> Any:
+    """The value of a keyword in the schema itself, or else in the first branch that has it."""
     if not isinstance(schema, Mapping):
         return None
     return next((branch[keyword] for branch in _branches(schema) if keyword in branch), None)
 
 
-def _member(schema: Any, key: str) -> Any:
+def _member_schema(schema: Any, key: str) -> Any:
     if not isinstance(schema, Mapping):
         return None
     for branch in _branches(schema):
         properties = branch.get("properties")
         if isinstance(properties, Mapping) and key in properties:
             return properties[key]
-    return _keyword(schema, "additionalProperties")
+    return _find_keyword(schema, "additionalProperties")

@@ -1,9 +1,8 @@
-"""Messages of Warp's API <-> JSON that people can read and write.
+"""Messages of Warp's API <-> JSON that people can read and write. The conversion is lossless.
 
-Fields have their names, messages are objects, a `Struct` is the JSON that it holds, bytes are base64, and enums the
-names of their values, or numbers that have none. Fields that no table knows are the base64 of their bytes, under
-`$unknown`; a `Struct` or a `Value` that JSON cannot say is the base64 of its own, under `$protobuf`: nothing is lost on
-the way there and back.
+Fields have their names, messages are objects, a `Struct` is its JSON, bytes are base64, and enum values are names, or
+numbers without a name. Unknown fields are the base64 of their bytes, under `$unknown`. A `Struct` or a `Value` that
+JSON cannot express is the base64 of its bytes, under `$protobuf`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from operator import setitem
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import Struct, new, serialize
-from toolglot.dialects.warp.fields import bytes_of, text_of, unknown_of
-from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.fields import from_base64, to_base64, unknown_bytes
+from toolglot.dialects.warp.integers import restore_integers
 from toolglot.dialects.warp.schema import MESSAGES
 from toolglot.dialects.warp.values import is_exact, read_struct, write_struct
 from toolglot.errors import DecodeError
@@ -27,15 +26,15 @@ PROTOBUF = "$protobuf"
 _MESSAGE, _BYTES, _ENUM, _STRING, _BOOL, _FLOATS = 11, 12, 14, 9, 8, (1, 2)  # of descriptor.FieldDescriptor
 _LARGEST = {1: 1.7976931348623157e308, 2: 3.4028234663852886e38}
 _NO_NUMBERS = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
-"""What JSON has no numbers for, as protobuf's own JSON writes it."""
+"""Floats that JSON does not have, as protobuf's own JSON writes them."""
 _STRUCT, _VALUE = "google.protobuf.Struct", "google.protobuf.Value"
 
 
 def known_message(name: str) -> str:
-    """The message of this name, which may have a package before it.
+    """Return the message's plain name. The given one may have a package.
 
     Raises:
-        DecodeError: there is none.
+        DecodeError: there is no such message.
     """
     plain = name.rpartition(".")[2]
     if plain not in MESSAGES:
@@ -47,46 +46,45 @@ def known_message(name: str) -> str:
 
 
 def to_json(message: Any) -> Any:
-    """What a message says."""
     kind = message.DESCRIPTOR.full_name
     if kind == _STRUCT:
-        return _exact_json(message, message)
+        return _struct_to_json(message, message)
     if kind == _VALUE:
         holder = Struct()
         holder.fields["value"].CopyFrom(message)
-        return _exact_json(holder, message, "value")
-    told = {field.name: _values(field, value) for field, value in message.ListFields()}
-    if unknown := unknown_of(message):
-        told[UNKNOWN] = text_of(unknown)
-    return told
+        return _struct_to_json(holder, message, "value")
+    members = {field.name: _to_json_values(field, value) for field, value in message.ListFields()}
+    if unknown := unknown_bytes(message):
+        members[UNKNOWN] = to_base64(unknown)
+    return members
 
 
-def _exact_json(struct: Any, message: Any, key: str = "") -> Any:
-    """The JSON in a Struct, or what it has under a key; the bytes of the message where that does not say all."""
-    whole = whole_numbers(read_struct(struct))
-    said = whole.get(key) if key else whole
-    is_ambiguous = isinstance(said, dict) and said.keys() == {PROTOBUF}
+def _struct_to_json(struct: Any, message: Any, key: str = "") -> Any:
+    """The JSON of a Struct, or of one of its keys; the bytes of the message if JSON cannot express it."""
+    whole = restore_integers(read_struct(struct))
+    value = whole.get(key) if key else whole
+    is_ambiguous = isinstance(value, dict) and value.keys() == {PROTOBUF}
     if is_ambiguous or not is_exact(json.encode_text(whole), struct):
-        return {PROTOBUF: text_of(serialize(message))}
-    return said
+        return {PROTOBUF: to_base64(serialize(message))}
+    return value
 
 
 def _is_map(field: Any) -> bool:
     return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
 
 
-def _values(field: Any, value: Any) -> Any:
+def _to_json_values(field: Any, value: Any) -> Any:
     if _is_map(field):
         inner = field.message_type.fields_by_name["value"]
-        return {key: _value(inner, value[key]) for key in sorted(value)}
-    return [_value(field, item) for item in value] if field.is_repeated else _value(field, value)
+        return {key: _to_json_value(inner, value[key]) for key in sorted(value)}
+    return [_to_json_value(field, item) for item in value] if field.is_repeated else _to_json_value(field, value)
 
 
-def _value(field: Any, value: Any) -> Any:
+def _to_json_value(field: Any, value: Any) -> Any:
     if field.type == _MESSAGE:
         return to_json(value)
     if field.type == _BYTES:
-        return text_of(value)
+        return to_base64(value)
     if field.type == _ENUM:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
@@ -99,10 +97,10 @@ def _value(field: Any, value: Any) -> Any:
 
 
 def from_json(name: str, value: Any, rounded: list[str] | None = None) -> Any:
-    """The message of this name that says this. `rounded` gets the places of a `Struct` whose numbers it cannot hold.
+    """Build a message of this type from JSON. `rounded` collects the paths of each `Struct` with rounded numbers.
 
     Raises:
-        DecodeError: it cannot.
+        DecodeError: the JSON does not fit the message.
     """
     message = new(name)
     _fill(message, value, "$", [] if rounded is None else rounded)
@@ -112,7 +110,7 @@ def from_json(name: str, value: Any, rounded: list[str] | None = None) -> Any:
 def _fill(message: Any, value: Any, where: str, rounded: list[str]) -> None:
     kind = message.DESCRIPTOR.full_name
     if kind in (_STRUCT, _VALUE) and isinstance(value, Mapping) and value.keys() == {PROTOBUF}:
-        _merge(message, bytes_of(value[PROTOBUF], f"{where}.{PROTOBUF}"), f"{where}.{PROTOBUF}")
+        _merge(message, from_base64(value[PROTOBUF], f"{where}.{PROTOBUF}"), f"{where}.{PROTOBUF}")
         return
     if kind == _VALUE:
         holder = Struct()
@@ -126,16 +124,16 @@ def _fill(message: Any, value: Any, where: str, rounded: list[str]) -> None:
         if not write_struct(value, message, where):
             rounded.append(where)
         return
-    fields, said = message.DESCRIPTOR.fields_by_name, dict[str, str]()
+    fields, oneofs = message.DESCRIPTOR.fields_by_name, dict[str, str]()
     for name, item in value.items():
         if name == UNKNOWN:
             continue
         if name not in fields:
             raise DecodeError(f"{where}.{name}", f"{message.DESCRIPTOR.name} has no such field")
-        _refuse_second(fields[name], said, where)
-        _put(message, fields[name], item, f"{where}.{name}", rounded)
+        _refuse_second_member(fields[name], oneofs, where)
+        _fill_field(message, fields[name], item, f"{where}.{name}", rounded)
     if UNKNOWN in value:
-        _merge(message, bytes_of(value[UNKNOWN], f"{where}.{UNKNOWN}"), f"{where}.{UNKNOWN}")
+        _merge(message, from_base64(value[UNKNOWN], f"{where}.{UNKNOWN}"), f"{where}.{UNKNOWN}")
 
 
 def _merge(message: Any, data: bytes, where: str) -> None:
@@ -147,15 +145,16 @@ def _merge(message: Any, data: bytes, where: str) -> None:
         raise DecodeError(where, "these are no fields in protobuf") from None
 
 
-def _refuse_second(field: Any, said: dict[str, str], where: str) -> None:
+def _refuse_second_member(field: Any, oneofs: dict[str, str], where: str) -> None:
+    """Refuse a second member of a oneof. `oneofs` has the member of each oneof so far."""
     if field.containing_oneof is None:
         return
-    other = said.setdefault(field.containing_oneof.name, field.name)
+    other = oneofs.setdefault(field.containing_oneof.name, field.name)
     if other != field.name:
         raise DecodeError(f"{where}.{field.name}", f"there is {other} already, and only one of them can be")
 
 
-def _put(message: Any, field: Any, value: Any, where: str, rounded: list[str]) -> None:
+def _fill_field(message: Any, field: Any, value: Any, where: str, rounded: list[str]) -> None:
     if _is_map(field):
         inner, entries = field.message_type.fields_by_name["value"], getattr(message, field.name)
         for key, item in _expected(value, Mapping, where, "an object").items():
@@ -163,23 +162,23 @@ def _put(message: Any, field: Any, value: Any, where: str, rounded: list[str]) -
                 _fill(entries[key], item, f"{where}.{key}", rounded)
             else:
                 place = f"{where}.{key}"
-                _checked(partial(setitem, entries, key), _scalar(inner, item, place), place)
+                _assign(partial(setitem, entries, key), _from_scalar(inner, item, place), place)
     elif field.is_repeated:
         items = getattr(message, field.name)
         for index, item in enumerate(_expected(value, list, where, "an array")):
             if field.type == _MESSAGE:
                 _fill(items.add(), item, f"{where}[{index}]", rounded)
             else:
-                _checked(items.append, _scalar(field, item, f"{where}[{index}]"), f"{where}[{index}]")
+                _assign(items.append, _from_scalar(field, item, f"{where}[{index}]"), f"{where}[{index}]")
     elif field.type == _MESSAGE:
         inner_message = getattr(message, field.name)
         inner_message.SetInParent()
         _fill(inner_message, value, where, rounded)
     else:
-        _checked(lambda scalar: setattr(message, field.name, scalar), _scalar(field, value, where), where)
+        _assign(lambda scalar: setattr(message, field.name, scalar), _from_scalar(field, value, where), where)
 
 
-def _checked(put: Any, value: Any, where: str) -> None:
+def _assign(put: Any, value: Any, where: str) -> None:
     try:
         put(value)
     except (TypeError, ValueError) as error:
@@ -192,9 +191,9 @@ def _expected(value: Any, kind: Any, where: str, noun: str) -> Any:
     return value
 
 
-def _scalar(field: Any, value: Any, where: str) -> Any:
+def _from_scalar(field: Any, value: Any, where: str) -> Any:
     if field.type == _BYTES:
-        return bytes_of(value, where)
+        return from_base64(value, where)
     if field.type == _STRING:
         return _expected(value, str, where, "text")
     if field.type == _BOOL:

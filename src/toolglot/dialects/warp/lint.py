@@ -1,4 +1,4 @@
-"""Streams of Warp: their events are protobuf in base64, so the common rules but one are all that is checked."""
+"""Lint rules for Warp streams: the common rules only, without those for JSON, since events are protobuf in base64."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Models. Warp itself tells them through GraphQL, as the choices for each of its features, and has no list to get.
+"""Lists of models. Warp itself has only a GraphQL API, with the choices for each of its features.
 
-Lists are written as OpenAI writes them, which is what tools around Warp ask a gateway for, and read in both forms.
+Lists are written in OpenAI's form, which tools around Warp request from a gateway, and read in both forms.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _FEATURES = ("agentMode", "planning", "coding", "cliAgent", "computerUseAgent")
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
-    """The models of a list, or those that any feature offers, each once; disabled ones are left out.
+    """Decode a list of models, or the models that any feature offers. Disabled models are left out.
 
     Raises:
-        DecodeError: this is no list of models.
+        DecodeError: the document is not a list of models.
     """
-    features = _find(json.decode(data), "featureModelChoice")
+    features = _find_key(json.decode(data), "featureModelChoice")
     if features is None:
         return openai_models.decode_models(data)
     if not isinstance(features, dict):
@@ -32,12 +32,12 @@ def decode_models(data: bytes) -> list[ModelInfo]:
         choices = offered.get("choices") if isinstance(offered, dict) else None
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and isinstance(choice.get("id"), str) and not choice.get("disableReason"):
-                found.setdefault(choice["id"], _decode(choice))
+                found.setdefault(choice["id"], _decode_entry(choice))
     return list(found.values())
 
 
-def _find(value: Any, key: str) -> Any:
-    """The first value of this key, at any depth: where it stands differs between versions."""
+def _find_key(value: Any, key: str) -> Any:
+    """Find the first value of this key, at any depth: its position differs between versions."""
     pending = [value]
     for item in pending:
         if isinstance(item, dict):
@@ -49,7 +49,7 @@ def _find(value: Any, key: str) -> Any:
     return None
 
 
-def _decode(choice: dict[str, Any]) -> ModelInfo:
+def _decode_entry(choice: dict[str, Any]) -> ModelInfo:
     title, owner = choice.get("displayName"), choice.get("provider")
     return ModelInfo(
         name=choice["id"],

@@ -1,4 +1,4 @@
-"""The members by which documents of Warp, in its JSON form, are recognized."""
+"""The members that identify documents of Warp in its JSON form."""
 
 from __future__ import annotations
 

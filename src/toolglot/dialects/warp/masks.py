@@ -1,7 +1,7 @@
-"""Changes to a message under a mask: dotted names of fields, relative to the message.
+"""Updates of a message under a field mask. A path is dotted field names, relative to the message.
 
-As in Warp's client, a name that no table knows ends a path in nothing; a path that leads on behind a text, a number or
-a map is an error.
+As in Warp's client, a path with an unknown name has no effect. A path that continues after a text, a number or a map is
+an error.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ _STRING = 9  # of descriptor.FieldDescriptor
 _MESSAGE = 11
 
 
-def update(target: Any, patch: Any, path: str) -> None:
-    """Sets the masked field to the patch's value, even where that is nothing. A path that is not known does nothing.
+def update_field(target: Any, patch: Any, path: str) -> None:
+    """Set the field at the path to the patch's value, or clear it if the patch has none. An unknown path has no effect.
 
     Raises:
-        DecodeError: a repeated field on the way has more elements on one side than on the other, or the way leads
-            through something that has no fields.
+        DecodeError: a repeated field in the path has different lengths in target and patch, or the path continues
+            after a field without subfields.
     """
-    _update(target, patch, path.split("."))
+    _update_path(target, patch, path.split("."))
 
 
-def _update(target: Any, patch: Any, names: Sequence[str]) -> None:
+def _update_path(target: Any, patch: Any, names: Sequence[str]) -> None:
     name, *rest = names
     field = target.DESCRIPTOR.fields_by_name.get(name)
     if field is None:
         return
     if not rest:
-        _set(target, patch, field)
+        _set_field(target, patch, field)
     elif field.type != _MESSAGE or field.message_type.GetOptions().map_entry:
         raise DecodeError(f"mask {'.'.join(names)}", f"{name} has no fields that a mask could name")
     elif not field.is_repeated:
-        _update(getattr(target, name), getattr(patch, name), rest)
+        _update_path(getattr(target, name), getattr(patch, name), rest)
     else:
         items, patches = getattr(target, name), getattr(patch, name)
         if len(items) != len(patches):
             raise DecodeError(f"mask {name}", f"{len(items)} elements are to be changed by {len(patches)}")
         for item, change in zip(items, patches, strict=True):
-            _update(item, change, rest)
+            _update_path(item, change, rest)
 
 
-def _set(target: Any, patch: Any, field: Any) -> None:
+def _set_field(target: Any, patch: Any, field: Any) -> None:
     name = field.name
     target.ClearField(name)
     if field.is_repeated:
@@ -57,10 +57,10 @@ def _set(target: Any, patch: Any, field: Any) -> None:
         setattr(target, name, getattr(patch, name))
 
 
-def differs(message: Any, patch: Any, path: str) -> bool:
-    """Would this update change anything? Nothing is copied to find out."""
-    *way, last = path.split(".")
-    for name in way:
+def would_change(message: Any, patch: Any, path: str) -> bool:
+    """Would this update change the message? Nothing is copied to find out."""
+    *parents, last = path.split(".")
+    for name in parents:
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None or field.type != _MESSAGE:
             return False
@@ -76,58 +76,58 @@ def differs(message: Any, patch: Any, path: str) -> bool:
     return bool(getattr(message, last) != getattr(patch, last))
 
 
-def restorer(message: Any, path: str) -> tuple[Callable[[], None], int]:
-    """What puts back what a change under this path takes away; and how many bytes are kept for it.
+def make_restorer(message: Any, path: str) -> tuple[Callable[[], None], int]:
+    """Make a function that undoes a change at this path. Also returns the number of bytes that it keeps.
 
-    Only what stands at the path is kept, or the member of a oneof whose place would be taken: not the message.
+    It keeps only the field at the path, or the oneof member that the change would replace, not the whole message.
     """
-    way: list[str] = []
+    parents: list[str] = []
     inner, names = message, path.split(".")
     for name in names:
         field = inner.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
-            return _nothing, 0
+            return _do_nothing, 0
         oneof = field.containing_oneof
         held = inner.WhichOneof(oneof.name) if oneof is not None else None
         if held not in (None, name):
-            return _restorer(message, way, name, inner.DESCRIPTOR.fields_by_name[held])
-        if field.type != _MESSAGE or field.is_repeated or not inner.HasField(name) or len(way) == len(names) - 1:
+            return _make_restorer(message, parents, name, inner.DESCRIPTOR.fields_by_name[held])
+        if field.type != _MESSAGE or field.is_repeated or not inner.HasField(name) or len(parents) == len(names) - 1:
             break
-        way.append(name)
+        parents.append(name)
         inner = getattr(inner, name)
-    return _restorer(message, way, name, field)
+    return _make_restorer(message, parents, name, field)
 
 
-def _restorer(message: Any, way: Sequence[str], name: str, field: Any) -> tuple[Callable[[], None], int]:
-    inner = _at(message, way)
+def _make_restorer(message: Any, parents: Sequence[str], name: str, field: Any) -> tuple[Callable[[], None], int]:
+    inner = _follow_path(message, parents)
     saved = type(inner)()
-    _set(saved, inner, field)
+    _set_field(saved, inner, field)
 
     def restore() -> None:
-        place = _at(message, way)  # anew: what stood there may have been exchanged, and put back
+        place = _follow_path(message, parents)  # looked up again: the submessage may have been replaced since
         place.ClearField(name)
-        _set(place, saved, field)
+        _set_field(place, saved, field)
 
     return restore, saved.ByteSize()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
-def _at(message: Any, way: Sequence[str]) -> Any:
-    for name in way:
+def _follow_path(message: Any, parents: Sequence[str]) -> Any:
+    for name in parents:
         message = getattr(message, name)
     return message
 
 
 def text_at(message: Any, path: str) -> str | None:
-    """The text at this path; None when the path does not lead to a text.
+    """The text at this path. None if the path does not lead to a text.
 
-    A oneof that holds something else is left as it is: reading a field that is not set gives its default.
+    This does not change a oneof: reading an unset field gives its default.
     """
-    *way, last = path.split(".")
-    for name in way:
+    *parents, last = path.split(".")
+    for name in parents:
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None or field.type != _MESSAGE or field.is_repeated:
             return None
@@ -140,12 +140,12 @@ def text_at(message: Any, path: str) -> str | None:
 
 
 def set_text(message: Any, path: str, text: str) -> None:
-    *way, last = path.split(".")
-    setattr(_at(message, way), last, text)
+    *parents, last = path.split(".")
+    setattr(_follow_path(message, parents), last, text)
 
 
-def holds(message: Any, path: str) -> bool:
-    """May there be something at this path, given what else the message has? Of a oneof, one member is set at most."""
+def can_hold(message: Any, path: str) -> bool:
+    """Can this path be set without replacing a oneof member? False if another member of a oneof in the path is set."""
     for name in path.split("."):
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
@@ -159,6 +159,6 @@ def holds(message: Any, path: str) -> bool:
     return True
 
 
-def overlap(first: str, second: str) -> bool:
-    """Does one of these paths lead through the other?"""
+def paths_overlap(first: str, second: str) -> bool:
+    """Is one of these paths a prefix of the other?"""
     return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")

@@ -1,5 +1,5 @@
-"""Images: `{data, mime_type}`. `data` is bytes that hold base64 text; a writer that puts the image itself there is read
-too, and gets it back so."""
+"""Images: `{data, mime_type}`. `data` is bytes that contain base64 text. Some clients put the raw image there; it is
+read too, and written back the same way."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from typing import Any
 
-from toolglot.dialects.warp.fields import Taken, kept, noted, restore
+from toolglot.dialects.warp.fields import ReadFields, make_native, remaining_fields, restore
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Media, MediaKind, Source, native_of
 from toolglot.receipt import Receipt
 
-IMAGE: Taken = {"data": None, "mime_type": None}
+IMAGE: ReadFields = {"data": None, "mime_type": None}
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2}")
 _KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 
@@ -23,29 +23,29 @@ def kind_of(media_type: str, default: MediaKind = "document") -> MediaKind:
 
 
 def decode_media(image: Any, kind: MediaKind = "image") -> Media:
-    rest = kept(image, IMAGE)
+    rest = remaining_fields(image, IMAGE)
     if _BASE64.fullmatch(image.data):
         data = image.data.decode()
     else:
         data, rest["$raw"] = b64encode(image.data).decode(), True
-    return Media(kind=kind, source=Source("base64", data, image.mime_type or None), native=noted(rest))
+    return Media(kind=kind, source=Source("base64", data, image.mime_type or None), native=make_native(rest))
 
 
 def encode_media(media: Media, image: Any, where: str, receipt: Receipt) -> None:
-    """Writes base64 media; any other kind of source is the caller's to tell."""
+    """Write base64 media. The caller must report any other kind of source."""
     if media.detail not in (None, "auto"):
         receipt.loss(f"{where}.detail", f"detail {media.detail}", "Warp has no resolution of images to ask for")
     if media.name is not None:
         receipt.loss(f"{where}.name", "name", "Warp's images have no names")
     own = native_of(media, NAME)
-    image.data = _raw(media.source.data) if own.get("$raw") else media.source.data.encode()
+    image.data = _decode_or_encode(media.source.data) if own.get("$raw") else media.source.data.encode()
     image.mime_type = media.source.media_type or ""
     if not own and not image.mime_type:
         image.ClearField("mime_type")
     restore(image, own)
 
 
-def _raw(data: str) -> bytes:
+def _decode_or_encode(data: str) -> bytes:
     try:
         return b64decode(data)
     except (Base64Error, ValueError):

@@ -1,4 +1,4 @@
-"""What Warp can express, and the models that it is known to offer."""
+"""Capabilities of Warp, and the models that it documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from toolglot.dialect import Capabilities
 
 CAPABILITIES = Capabilities(
     fields=frozenset({"parallel_tool_calls"}),
-    # Ids and names come back as they are sent; no rule is published.
+    # Ids and names come back unchanged; no rule is published.
     name_pattern=r"[A-Za-z0-9_.-]+",
     id_pattern=r"[!-~]+",
     id_length=256,
@@ -66,4 +66,4 @@ MODEL_IDS = (
     "minimax-2.7-fireworks",
     "qwen-3.6-plus-fireworks",
 )
-"""The ids that Warp documented in May 2026, for a list that nobody configured. Others are passed on as they are."""
+"""The ids that Warp documented in May 2026: the default list of models. Other ids are passed on unchanged."""

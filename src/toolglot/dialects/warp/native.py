@@ -1,3 +1,3 @@
-"""The name under which a node keeps what only Warp understands."""
+"""The key in `native` for fields that only Warp understands."""
 
 NAME = "warp"

@@ -1,55 +1,55 @@
-"""What a user says: `user_query`, in a task or in an input <-> a message of the user's, and the system prompt.
+"""`user_query`, in a task or in an input <-> a user message, and the system prompt.
 
-Warp has no place for a system prompt. It rides as an attachment with a name of its own on what is asked now: on the
-last query of the input, or, where a turn brings nothing but results of tools, on an empty query behind them. So it
-reaches the model in every turn, and a longer history extends the shorter one.
+Warp has no field for a system prompt. It is sent as a named attachment on the last query of the input. If the input has
+only tool results, an empty query after them has it. So it reaches the model in every turn, and the bytes of a longer
+history begin with those of the shorter one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.warp.fields import Taken, kept, noted, restore
+from toolglot.dialects.warp.fields import ReadFields, make_native, remaining_fields, restore
 from toolglot.dialects.warp.media import decode_media, encode_media
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Block, Media, Message, Refusal, Text, Thinking, ToolCall, ToolResult, native_of, replace
 from toolglot.receipt import Receipt, describe_block
 
 SYSTEM_PROMPT = "SYSTEM_PROMPT"
-"""The attachment that holds the system prompt."""
+"""The name of the attachment with the system prompt."""
 TASK = "$task"
-"""The note on a message that it stood in a task, and not in the input."""
+"""The note on a message that came from a task, not from the input."""
 ATTACHED = "$attached"
-"""The note on a system message that an attachment elsewhere says it, which is kept where it is."""
-_QUERY: Taken = {"query": None}
-_QUERY_IN_TASK: Taken = {"query": None, "context": {"images": None}}
+"""The note on a system message that repeats an attachment, which is itself kept on its query."""
+_QUERY: ReadFields = {"query": None}
+_QUERY_IN_TASK: ReadFields = {"query": None, "context": {"images": None}}
 
 
 def decode_query(outer: Any, *, in_task: bool) -> Message:
-    """A user's message, its attachments kept on it."""
+    """Decode a user message. Its attachments are kept as native."""
     query = outer.user_query
-    rest = kept(outer, {"user_query": _QUERY_IN_TASK if in_task else _QUERY})
+    rest = remaining_fields(outer, {"user_query": _QUERY_IN_TASK if in_task else _QUERY})
     content: list[Block] = [Text(text=query.query)] if query.query else []
     if in_task:
         rest[TASK] = True
         content += map(decode_media, query.context.images)
-    return Message(role="user", content=tuple(content), native=noted(rest))
+    return Message(role="user", content=tuple(content), native=make_native(rest))
 
 
-def system_on(outer: Any) -> str | None:
-    """The system prompt on a query, if it is nothing but text."""
+def find_system_prompt(outer: Any) -> str | None:
+    """Find the system prompt on a query. None if there is none, or if it is not plain text."""
     query = outer.user_query
     if SYSTEM_PROMPT not in query.referenced_attachments:
         return None
     attachment = query.referenced_attachments[SYSTEM_PROMPT]
-    if attachment.WhichOneof("value") != "plain_text" or kept(attachment, {"plain_text": None}):
+    if attachment.WhichOneof("value") != "plain_text" or remaining_fields(attachment, {"plain_text": None}):
         return None
     text: str = attachment.plain_text
     return text
 
 
-def without_system(message: Message) -> Message:
-    """The message of a query whose system prompt has been taken."""
+def remove_system_prompt(message: Message) -> Message:
+    """Remove the system prompt from the attachments of a message."""
     own = dict(native_of(message, NAME))
     query = dict(own["user_query"])
     attachments = {key: value for key, value in query["referenced_attachments"].items() if key != SYSTEM_PROMPT}
@@ -59,11 +59,11 @@ def without_system(message: Message) -> Message:
     own["user_query"] = query
     if not query:
         del own["user_query"]
-    return replace(message, native=noted(own))
+    return replace(message, native=make_native(own))
 
 
 def encode_query(message: Message, outer: Any, images: Any, where: str, receipt: Receipt) -> None:
-    """Writes what a user says, results aside, into a message of a task or into an input."""
+    """Write a user message, without its results, into a message of a task or into an input."""
     texts: list[str] = []
     shown = False
     for index, block in enumerate(message.content):
@@ -79,7 +79,7 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
             case ToolResult():
                 pass
             case _:
-                receipt.loss(place, _name(block), "a user's query of Warp's cannot hold it")
+                receipt.loss(place, _describe(block), "a user's query of Warp's cannot hold it")
     if len(texts) > 1:
         receipt.note(where, f"{len(texts)} texts", "a query is one text: they are joined by an empty line")
     outer.user_query.query = "\n\n".join(texts)
@@ -87,7 +87,7 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
 
 
 def attach_system(inputs: Any, text: str) -> None:
-    """Puts the system prompt on the last query of these inputs."""
+    """Attach the system prompt to the last query of these inputs."""
     queries = [item.user_query for item in inputs if item.HasField("user_query")]
     query = queries[-1] if queries else inputs.add().user_query
     if not queries:
@@ -101,11 +101,11 @@ def system_text(message: Message, where: str, receipt: Receipt) -> str:
         if isinstance(block, (Text, Refusal, Thinking)):
             texts.append(block.text)
         else:
-            receipt.loss(f"{where}.content[{index}]", _name(block), "a system prompt of Warp's is text alone")
+            receipt.loss(f"{where}.content[{index}]", _describe(block), "a system prompt of Warp's is text alone")
     return "\n\n".join(texts)
 
 
-def _name(block: Block) -> str:
+def _describe(block: Block) -> str:
     match block:
         case ToolCall(name=name):
             return f"call of {name}"

@@ -1,7 +1,7 @@
 """Requests: the protobuf message `Request` <-> `Request` of the IR.
 
-The conversation is the task that has no parent; what is asked now is the input behind it. Everything else, other
-tasks and unknown fields included, is kept on the node it belongs to.
+The conversation is the task without a parent, followed by the input of the current turn. Everything else, other tasks
+and unknown fields included, is kept as native on the node it belongs to.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new, parse, serialize
-from toolglot.dialects.warp.fields import Taken, kept, noted, restore, text_of
+from toolglot.dialects.warp.fields import ReadFields, make_native, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, write_history
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.tools import TOOL_SERVER, address, decode_tools, encode_tools, server_ids
-from toolglot.dialects.warp.transcript import Reader
+from toolglot.dialects.warp.tools import TOOL_SERVER, decode_tools, encode_tools, server_ids, set_server_id
+from toolglot.dialects.warp.transcript import TranscriptReader
 from toolglot.dialects.warp.unknown_fields import UnknownFields
 from toolglot.errors import DecodeError
 from toolglot.ir import Request, native_of
@@ -22,11 +22,11 @@ from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 PATH = "/ai/multi-agent"
 WIRE = "$wire"
-"""The note that a request came over this wire: no defaults are filled in."""
+"""The note on a request of a Warp client: no defaults are filled in."""
 OTHERS = "other_conversations"
 CALL_MCP_TOOL = 9
-"""The one kind of tool that a client of another API can run. With an empty list the server may use any."""
-_SETTINGS: Taken = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
+"""The only kind of tool that a client of another API can run. With an empty list the server may use any kind."""
+_SETTINGS: ReadFields = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
 _DEPRECATED = ("user_query", "tool_call_result")
 
 
@@ -34,16 +34,16 @@ def path(request: Request) -> str:
     return PATH
 
 
-# Reading
+# Decoding
 
 
 def decode_request(data: bytes) -> Request:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise DecodeError("$", f"the document has {len(data)} bytes, more than the limit of {MAX_DOCUMENT_BYTES}")
     wire = parse("Request", data)
-    reader = Reader()
+    reader = TranscriptReader()
     tasks, root = _read_tasks(wire, reader)
-    rest = kept(
+    rest = remaining_fields(
         wire,
         {
             "task_context": {"tasks": None},
@@ -73,29 +73,29 @@ def decode_request(data: bytes) -> Request:
         tools=tools,
         parallel_tool_calls=parallel,
         stream=True,
-        native=noted({**rest, **notes}),
+        native=make_native({**rest, **notes}),
     )
 
 
-def _read_tasks(wire: Any, reader: Reader) -> tuple[list[str], int]:
-    """Reads the conversation, and returns all tasks without its messages, and which one it is (-1: none)."""
+def _read_tasks(wire: Any, reader: TranscriptReader) -> tuple[list[str], int]:
+    """Read the conversation. Returns all tasks, the root without its messages, and the root's index (-1: none)."""
     root = -1
     tasks: list[str] = []
     for index, task in enumerate(wire.task_context.tasks):
         if root < 0 and not task.dependencies.parent_task_id:
             root = index
-            reader.task(task.messages)
+            reader.read_task(task.messages)
             shell = new("Task")
             shell.CopyFrom(task)
             shell.ClearField("messages")
-            tasks.append(text_of(serialize(shell)))
+            tasks.append(to_base64(serialize(shell)))
         else:
-            tasks.append(text_of(serialize(task)))
+            tasks.append(to_base64(serialize(task)))
     return tasks, root
 
 
 def _other_conversations(wire: Any, root: int) -> list[str]:
-    """The ids of further tasks without a parent that say something: who knows one conversation misses them."""
+    """The ids of further root tasks with messages. Other APIs have one conversation, so the receipt reports them."""
     return [
         task.id
         for index, task in enumerate(wire.task_context.tasks)
@@ -103,20 +103,20 @@ def _other_conversations(wire: Any, root: int) -> list[str]:
     ]
 
 
-def _read_input(wire: Any, reader: Reader) -> Taken:
-    """Reads what is asked now, and returns what has been taken of it."""
+def _read_input(wire: Any, reader: TranscriptReader) -> ReadFields:
+    """Read the input. Returns the fields that were read."""
     kind = wire.input.WhichOneof("type")
     images = wire.input.context.images
     if kind in _DEPRECATED:
         item = new("UserInput")
         getattr(item, kind).CopyFrom(getattr(wire.input, kind))
-        reader.inputs([item], images)
+        reader.read_inputs([item], images)
         return {"context": {"images": None}, kind: None}
-    reader.inputs(wire.input.user_inputs.inputs, images)
+    reader.read_inputs(wire.input.user_inputs.inputs, images)
     return {"context": {"images": None}, "user_inputs": {"inputs": None}}
 
 
-# Writing
+# Encoding
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
@@ -124,7 +124,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     request = write_history(request, wire, receipt)
     own = native_of(request, NAME)
     if "$input" in own:
-        _deprecate(wire, own["$input"])
+        _use_deprecated_input(wire, own["$input"])
     _encode_settings(request, wire.settings)
     if request.tools or "mcp_context" in own:
         wire.mcp_context.SetInParent()
@@ -133,14 +133,14 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         servers = server_ids(request)
         for task in wire.task_context.tasks:
             for message in task.messages:
-                address(message, servers)
-    _report(request, receipt)
+                set_server_id(message, servers)
+    _report_unsupported(request, receipt)
     restore(wire, {key: value for key, value in own.items() if key != "mcp_context"})
     return serialize(wire)
 
 
-def _deprecate(wire: Any, kind: str) -> None:
-    """The one input in the place where older clients have it."""
+def _use_deprecated_input(wire: Any, kind: str) -> None:
+    """Move a single input to the field that older clients use."""
     inputs = wire.input.user_inputs.inputs
     if len(inputs) == 1 and inputs[0].WhichOneof("input") == kind:
         item = new("UserInput")
@@ -166,7 +166,7 @@ def _encode_settings(request: Request, settings: Any) -> None:
         settings.supports_reasoning_message = True
 
 
-_UNHEARD = (
+_UNSUPPORTED = (
     "tool_choice",
     "max_output_tokens",
     "temperature",
@@ -185,11 +185,11 @@ _UNHEARD = (
     "service_tier",
     "cache",
 )
-"""The optional fields of a request for which Warp has no place."""
+"""The optional fields of a request that Warp does not have."""
 
 
-def _report(request: Request, receipt: Receipt) -> None:
-    for name in _UNHEARD:
+def _report_unsupported(request: Request, receipt: Receipt) -> None:
+    for name in _UNSUPPORTED:
         value = getattr(request, name)
         if value is None or value == ():
             continue

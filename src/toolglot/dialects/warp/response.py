@@ -1,9 +1,9 @@
-"""Whole responses: the stream, folded. Warp always streams; whoever did not ask for it gets the sum."""
+"""Whole responses: folded streams. Warp always streams; other clients may want a whole response."""
 
 from __future__ import annotations
 
 from toolglot.dialects.warp.errors import read_error
-from toolglot.dialects.warp.sent import Sent
+from toolglot.dialects.warp.request_tasks import RequestTasks
 from toolglot.dialects.warp.stream_decoder import WarpStreamDecoder
 from toolglot.dialects.warp.stream_encoder import WarpStreamEncoder
 from toolglot.errors import DecodeError, UpstreamError
@@ -13,20 +13,18 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 
 
-def decode_response(data: bytes, sent: Sent | None = None) -> Response:
-    """The response that a whole stream adds up to; updates and rollbacks have had their way.
-
-    `sent`: what the server was told of before.
+def decode_response(data: bytes, request_tasks: RequestTasks | None = None) -> Response:
+    """Fold a whole stream to a response, with all updates and rollbacks applied.
 
     Raises:
-        DecodeError: this is no stream of the API's.
-        UpstreamError: it ends in an error, or before its end.
+        DecodeError: the data is not a stream of this API.
+        UpstreamError: the stream ends in an error, or is cut.
     """
     if data.lstrip().startswith(b"{"):
         raise UpstreamError(read_error(json.decode_frame(data), 0, {}))
     if b"data:" not in data:
         raise DecodeError("$", "a stream of events is expected, and there is none")
-    decoder = WarpStreamDecoder(Receipt(), whole=True, sent=sent)
+    decoder = WarpStreamDecoder(Receipt(), whole=True, request_tasks=request_tasks)
     folded = Fold()
     for event in (*decoder.feed(data), *decoder.close()):
         folded.add(event)

@@ -1,5 +1,5 @@
-"""Results of tools: `call_mcp_tool`, in an input or in a history, <-> `ToolResult`. The names of fields are the same on
-both sides, and their numbers are not: the descriptors know.
+"""Tool results in an input or in a history <-> `ToolResult`. Inputs and histories have the same field names with
+different numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
 from toolglot.dialects.warp.descriptors import parse, serialize
-from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.fields import ReadFields, from_base64, make_native, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.json_form import to_json
 from toolglot.dialects.warp.media import IMAGE, decode_media, encode_media, kind_of
 from toolglot.dialects.warp.native import NAME
@@ -19,15 +19,15 @@ from toolglot.wire import json
 
 CANCELLED = "The tool call was cancelled."
 BUILTIN = "$builtin"
-_TAKEN: dict[str, Taken] = {
+_READ_FIELDS: dict[str, ReadFields] = {
     "call_mcp_tool": {"success": {"results": None}, "error": {"message": None}},
     "cancel": {},
 }
-"""What a `ToolResult` says of results of these kinds; of others it says all."""
+"""The fields of these kinds of results that a `ToolResult` has. For other kinds, it has all of them."""
 
 
-def dictionary(message: Any) -> dict[str, Any] | None:
-    """A message as JSON, for readers who know no protobuf; None where JSON cannot say it (a number that is none)."""
+def to_dict(message: Any) -> dict[str, Any] | None:
+    """Convert a message to JSON, for readers without protobuf. None if JSON cannot express it (NaN, infinity)."""
     try:
         value: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
     except (SerializeToJsonError, ValueError):
@@ -35,28 +35,30 @@ def dictionary(message: Any) -> dict[str, Any] | None:
     return value
 
 
-# Reading
+# Decoding
 
 
 def decode_result(outer: Any) -> ToolResult:
-    """The result in a message of the history or in an input; what is around it is kept on it."""
+    """Decode the result in a message of the history or in an input. The other fields are kept as native."""
     result = outer.tool_call_result
     kind = result.WhichOneof("result")
-    taken: Taken = {"tool_call_id": None, **({kind: _TAKEN.get(kind)} if kind else {})}
-    rest = kept(outer, {"tool_call_result": taken})
-    content, is_error, note = _content(result, kind)
-    return ToolResult(call_id=result.tool_call_id, content=content, is_error=is_error, native=noted({**rest, **note}))
+    taken: ReadFields = {"tool_call_id": None, **({kind: _READ_FIELDS.get(kind)} if kind else {})}
+    rest = remaining_fields(outer, {"tool_call_result": taken})
+    content, is_error, note = _decode_content(result, kind)
+    return ToolResult(
+        call_id=result.tool_call_id, content=content, is_error=is_error, native=make_native({**rest, **note})
+    )
 
 
-def _content(result: Any, kind: str | None) -> tuple[tuple[Block, ...], bool | None, dict[str, Any]]:
+def _decode_content(result: Any, kind: str | None) -> tuple[tuple[Block, ...], bool | None, dict[str, Any]]:
     cancelled = (Text(text=CANCELLED),)
     if kind is None or kind == "cancel":
         return cancelled, True, {"$cancelled": kind or "absent"}
     body = getattr(result, kind)
     if kind != "call_mcp_tool":
-        said = dictionary(body)
-        text = json.encode_text(to_json(body) if said is None else said)
-        return (Text(text=text),), None, {BUILTIN: [kind, text_of(serialize(body))]}
+        value = to_dict(body)
+        text = json.encode_text(to_json(body) if value is None else value)
+        return (Text(text=text),), None, {BUILTIN: [kind, to_base64(serialize(body))]}
     outcome = body.WhichOneof("result")
     if outcome == "error":
         return (Text(text=body.error.message),) if body.error.message else (), True, {}
@@ -68,40 +70,40 @@ def _content(result: Any, kind: str | None) -> tuple[tuple[Block, ...], bool | N
 def _decode_item(item: Any) -> Block:
     kind = item.WhichOneof("result")
     if kind == "text":
-        return Text(text=item.text.text, native=noted(kept(item, {"text": {"text": None}})))
+        return Text(text=item.text.text, native=make_native(remaining_fields(item, {"text": {"text": None}})))
     if kind == "image":
-        return _with_rest(decode_media(item.image), kept(item, {"image": None}))
+        return _with_rest(decode_media(item.image), remaining_fields(item, {"image": None}))
     if kind == "resource":
         return _decode_resource(item)
-    return Opaque(NAME, {"type": "tool result", "result": text_of(serialize(item))})
+    return Opaque(NAME, {"type": "tool result", "result": to_base64(serialize(item))})
 
 
 def _decode_resource(item: Any) -> Block:
     kind = item.resource.WhichOneof("content_type")
     if kind == "text":
-        rest = kept(item, {"resource": {"text": {"content": None}}})
-        return Text(text=item.resource.text.content, native=noted({**rest, "$resource": True}))
+        rest = remaining_fields(item, {"resource": {"text": {"content": None}}})
+        return Text(text=item.resource.text.content, native=make_native({**rest, "$resource": True}))
     if kind == "binary":
         media = decode_media(item.resource.binary, kind_of(item.resource.binary.mime_type))
-        return _with_rest(media, {**kept(item, {"resource": {"binary": IMAGE}}), "$resource": True})
-    return Opaque(NAME, {"type": "resource", "result": text_of(serialize(item))})
+        return _with_rest(media, {**remaining_fields(item, {"resource": {"binary": IMAGE}}), "$resource": True})
+    return Opaque(NAME, {"type": "resource", "result": to_base64(serialize(item))})
 
 
 def _with_rest(media: Media, rest: dict[str, Any]) -> Media:
     return with_native(media, NAME, **rest) if rest else media
 
 
-# Writing
+# Encoding
 
 
 def encode_result(result: ToolResult, outer: Any, where: str, receipt: Receipt) -> None:
-    """Writes a result into a message of the history or into an input."""
+    """Write a result into a message of the history or into an input."""
     own = native_of(result, NAME)
     body = outer.tool_call_result
     body.tool_call_id = result.call_id
-    if not _encode_kept(own, result, body):
+    if not _encode_original(own, result, body):
         if result.is_error:
-            body.call_mcp_tool.error.message = "\n".join(_texts(result, where, receipt))
+            body.call_mcp_tool.error.message = "\n".join(_error_texts(result, where, receipt))
         else:
             body.call_mcp_tool.success.SetInParent()
             for index, block in enumerate(result.content):
@@ -109,8 +111,8 @@ def encode_result(result: ToolResult, outer: Any, where: str, receipt: Receipt) 
     restore(outer, own)
 
 
-def _encode_kept(own: Any, result: ToolResult, body: Any) -> bool:
-    """Whether the result is one of Warp's own that a `ToolResult` only describes."""
+def _encode_original(own: Any, result: ToolResult, body: Any) -> bool:
+    """Write the original of a built-in or cancelled result. Returns False if there is none, or if it was changed."""
     if BUILTIN in own:
         kind, data = own[BUILTIN]
         if kind in body.DESCRIPTOR.fields_by_name:
@@ -126,7 +128,7 @@ def _encode_kept(own: Any, result: ToolResult, body: Any) -> bool:
     return True
 
 
-def _texts(result: ToolResult, where: str, receipt: Receipt) -> list[str]:
+def _error_texts(result: ToolResult, where: str, receipt: Receipt) -> list[str]:
     texts: list[str] = []
     for index, block in enumerate(result.content):
         if isinstance(block, (Text, Refusal)):
@@ -154,6 +156,6 @@ def _encode_item(block: Block, results: Any, where: str, receipt: Receipt) -> No
                 encode_media(block, item.image, where, receipt)
             restore(item, own)
         case Opaque(dialect=dialect, value={"result": str(data)}) if dialect == NAME:
-            results.add().CopyFrom(parse("MCPResult", bytes_of(data, where), where))
+            results.add().CopyFrom(parse("MCPResult", from_base64(data, where), where))
         case _:
             receipt.loss(where, describe_block(block), "a result of a tool cannot hold it")

@@ -1,11 +1,11 @@
-"""The messages of Warp's multi-agent API, as tables: what `descriptors.py` builds its descriptors from.
+"""The messages of Warp's multi-agent API as tables, from which `descriptors.py` builds descriptors.
 
-One entry is `number name type`, with `[]` behind the type of a repeated field, `{}` around the value's type of a map
-with text as keys, and `@name` for a member of a oneof. A type that is neither scalar nor in these tables is an enum or
-one of protobuf's well-known types. `Unknown` is a message of which nothing but its place is known: whatever is in it
-is kept as unknown fields, as anything is that is newer than these tables.
+An entry is `number name type`, with `[]` after the type of a repeated field, `{}` around the value type of a map with
+string keys, and `@name` for a member of a oneof. A type that is neither scalar nor in these tables is an enum or one of
+protobuf's well-known types. `Unknown` is a message whose fields are not known: its content is kept as unknown fields,
+like all fields that are newer than these tables.
 
-Presence is explicit everywhere: an empty message that is there says something (`in_progress: {}`).
+Presence is explicit everywhere: an empty message has a meaning (`in_progress: {}`).
 """
 
 from __future__ import annotations
@@ -345,4 +345,4 @@ ENUMS: dict[str, tuple[str, ...]] = {
         "TRANSFER_SHELL_COMMAND_CONTROL_TO_USER",
     ),
 }
-"""The names of each enum's values, from 0 on."""
+"""The names of each enum's values, numbered from 0."""

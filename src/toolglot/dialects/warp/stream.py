@@ -1,4 +1,4 @@
-"""Streams, both ways."""
+"""Streams of the multi-agent API <-> events."""
 
 from toolglot.dialects.warp.stream_decoder import WarpStreamDecoder
 from toolglot.dialects.warp.stream_encoder import WarpStreamEncoder

@@ -1,12 +1,13 @@
 """Streams of the multi-agent API -> events.
 
-The server sends actions on tasks; the answer is what the task without a parent is told. Text is passed on as it comes,
-also inside a transaction: whoever reads wants to see it at once. If a rollback takes back what was passed on, the only
-honest end is an error; if nothing of it was, nobody ever sees it. A client of Warp's own follows transactions itself.
+The server sends actions on tasks. The answer is the messages that it adds to the root task, the one without a parent.
+Text is emitted as it arrives, also inside a transaction: users want to see it at once. If a rollback retracts emitted
+text, the stream ends in an error. If nothing was emitted, the rollback stays invisible. A Warp client applies
+transactions itself.
 
-What has to wait, and for what, `stream_waiting.py` says. What is no part of the answer (echoes, server events, other
-tasks, messages of earlier turns that are told again) rides along on the next event as the action that it came as, for
-clients of Warp's.
+`stream_queue.py` decides when an entry is emitted. Actions that are not part of the answer (echoes, server events,
+other tasks, repeated messages of earlier turns) are side actions: the next event carries them unchanged, for Warp
+clients.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from typing import Any
 
 from toolglot.dialects.warp.descriptors import new, parse
 from toolglot.dialects.warp.errors import read_error
-from toolglot.dialects.warp.fields import kept, text_of, unknown_of
-from toolglot.dialects.warp.finish import FINISHED, left_of, read_stop, read_usage
-from toolglot.dialects.warp.frames import payload
+from toolglot.dialects.warp.fields import remaining_fields, to_base64, unknown_bytes
+from toolglot.dialects.warp.finish import FINISHED, other_finish_fields, read_stop, read_usage
+from toolglot.dialects.warp.frames import decode_frame_data
+from toolglot.dialects.warp.late_changes import LateChange, judge_append, judge_update
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.passed import Late, appended, updated
-from toolglot.dialects.warp.sent import Sent
-from toolglot.dialects.warp.stream_entry import AROUND, QUIET, Entry, is_content, is_visible, kind_of
-from toolglot.dialects.warp.stream_known import SILENT, Known
-from toolglot.dialects.warp.stream_out import Output
-from toolglot.dialects.warp.stream_waiting import Waiting
+from toolglot.dialects.warp.request_tasks import RequestTasks
+from toolglot.dialects.warp.stream_entry import AROUND, SILENT_KINDS, AnswerEntry, is_content, is_visible, kind_of
+from toolglot.dialects.warp.stream_messages import SILENT, StreamMessages
+from toolglot.dialects.warp.stream_output import StreamOutput
+from toolglot.dialects.warp.stream_queue import StreamQueue
 from toolglot.dialects.warp.undo import UndoLog
 from toolglot.dialects.warp.unknown_fields import UnknownFields, has_unknown
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
@@ -39,26 +40,27 @@ from toolglot.wire.stray_lines import read_stray_error
 
 
 class WarpStreamDecoder:
-    """`whole`: nothing is passed on before the end, so that updates and rollbacks can change everything.
+    """`whole`: nothing is emitted before the end, so that updates and rollbacks can change everything.
 
-    `sent`: what the server was told of before, which is no part of the answer, whatever becomes of it.
+    Changes to `request_tasks`, the tasks of the request, are not part of the answer.
     """
 
-    def __init__(self, receipt: Receipt, *, whole: bool = False, sent: Sent | None = None) -> None:
+    def __init__(self, receipt: Receipt, *, whole: bool = False, request_tasks: RequestTasks | None = None) -> None:
         self._receipt = receipt
         self._whole = whole
         self._sse = SseReader(keeps_stray=True)
-        self._out = Output(receipt)
+        self._out = StreamOutput(receipt)
         self._ended = False
         self._started = False
         self._undo = UndoLog()
-        self._known = Known(self._undo, sent or Sent())
-        self._waiting = Waiting(self._out, self._known, self._undo)
-        self._follows = not whole and sent is not None and sent.by_warps_client  # whoever listens, all that happens
+        self._messages = StreamMessages(self._undo, request_tasks or RequestTasks())
+        self._queue = StreamQueue(self._out, self._messages, self._undo)
+        # Such a client gets every action, whatever has been emitted before.
+        self._is_warp_client = not whole and request_tasks is not None and request_tasks.is_from_warp_client
         self._unknown = UnknownFields()
-        self._has_unknown = False  # the event that is read now
+        self._has_unknown = False  # the current event has unknown fields
         self.unreadable: DecodeError | None = None
-        """What in the stream made no sense."""
+        """The error that made the stream unreadable."""
 
     # The protocol
 
@@ -67,7 +69,7 @@ class WarpStreamDecoder:
             return []
         try:
             for event, frame in self._sse.feed(data):
-                self._frame(event, frame)
+                self._read_frame(event, frame)
         except DecodeError as error:
             self.unreadable = error
             self._fault(unreadable(error))
@@ -77,7 +79,7 @@ class WarpStreamDecoder:
         if not self._ended:
             try:
                 for event, frame in self._sse.close():
-                    self._frame(event, frame)
+                    self._read_frame(event, frame)
             except DecodeError as error:
                 self._fault(truncated(str(error)))
             self._fault(truncated("there was no `finished`"))
@@ -92,15 +94,15 @@ class WarpStreamDecoder:
             self._ended = True
             self._out.events.append(Fault(error))
 
-    def _taken_back(self, what: str) -> None:
-        if self._follows:
-            return  # it will be told, and knows what to do
+    def _fault_on_retraction(self, what: str) -> None:
+        if self._is_warp_client:
+            return  # it gets the action and applies it
         message = f"The upstream {what} that had been passed on"
         self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
 
     # Frames
 
-    def _frame(self, event: bytes, data: bytes) -> None:
+    def _read_frame(self, event: bytes, data: bytes) -> None:
         if self._ended or data.strip() in (b"", b"[DONE]"):
             return
         if event == STRAY and not data.lstrip().startswith(b"{"):
@@ -109,51 +111,51 @@ class WarpStreamDecoder:
         if data.lstrip().startswith(b"{"):
             self._fault(read_error(json.decode_frame(data), 0, {}))
             return
-        raw = payload(data)
+        raw = decode_frame_data(data)
         message = parse("ResponseEvent", raw)
         self._has_unknown = self._unknown.add_event(message, raw)
         match message.WhichOneof("type"):
             case "init" if self._started:
-                self._waiting.put_aside(message)
+                self._queue.add_side_action(message)
             case "init":
                 self._start(message)
             case "client_actions":
                 self._start(None)
-                self._put_shell_aside(message)
+                self._keep_unknown_shell(message)
                 for action in message.client_actions.actions:
                     if not self._ended:
                         self._act(action)
                 if not self._whole and not self._ended:
-                    self._waiting.pass_on(final=False)
+                    self._queue.flush(final=False)
             case "finished":
                 self._start(None)
                 self._finish(message)
             case None if self._has_unknown:
-                self._waiting.put_aside(message)
-        if self._out.aside_bytes > MAX_EVENT_BYTES:
+                self._queue.add_side_action(message)
+        if self._out.side_bytes > MAX_EVENT_BYTES:
             raise DecodeError("$", f"more than {MAX_EVENT_BYTES} bytes are no part of the answer")
 
     def _start(self, event: Any) -> None:
-        """Passes on the beginning; without an event, the server has left it out."""
+        """Emit the start. Without an event, the server has left out `init`."""
         if self._started:
             return
         self._started = True
         if event is None:
             self._out.events.append(Start(id="", native={NAME: {"init": {"$init": "absent"}}}))
             return
-        left = kept(event.init, {"request_id": None})
-        notes = {**({"init": left} if left else {}), **_around(event)}
+        left = remaining_fields(event.init, {"request_id": None})
+        notes = {**({"init": left} if left else {}), **_unknown_around(event)}
         self._out.events.append(Start(id=event.init.request_id, native={NAME: notes} if notes else {}))
 
-    def _put_shell_aside(self, event: Any) -> None:
-        """Puts unknown fields aside that stand around the actions of an event."""
+    def _keep_unknown_shell(self, event: Any) -> None:
+        """Keep the unknown fields around the actions of an event as a side action."""
         if not self._has_unknown:
             return
         shell = new("ResponseEvent")
         shell.CopyFrom(event)
         del shell.client_actions.actions[:]
         if has_unknown(shell):
-            self._waiting.put_aside(shell)
+            self._queue.add_side_action(shell)
 
     # Actions
 
@@ -162,234 +164,243 @@ class WarpStreamDecoder:
         if kind in _ACTIONS:
             _ACTIONS[kind](self, action)
         else:
-            self._waiting.put_aside(action)
+            self._queue.add_side_action(action)
 
     def _create(self, action: Any) -> None:
         task = action.create_task.task
-        self._known.learn(task.messages)
+        self._messages.add_messages(task.messages)
         if task.dependencies.parent_task_id:
-            self._known.learn_subtask(task.id)
-            self._waiting.put_aside(action)
+            self._messages.add_subtask(task.id)
+            self._queue.add_side_action(action)
             return
-        self._known.learn_root(task.id)
+        self._messages.add_root(task.id)
         shell = new("ClientAction")
         shell.CopyFrom(action)
         del shell.create_task.task.messages[:]
-        self._waiting.put_aside(shell)
+        self._queue.add_side_action(shell)
         for message in task.messages:
-            self._message(message, task.id)
+            self._add_message(message, task.id)
 
     def _move(self, action: Any) -> None:
-        """The task to which messages go is not the conversation: what waits is dropped, what was said stays said."""
+        """Move messages out of the conversation. Entries in the queue are dropped; emitted text stays."""
         moved = action.move_messages_to_new_task
-        inside = self._known.is_inside(moved.source_task_id)
-        told = "" if inside else self._moved(moved)
-        self._known.learn_subtask(moved.new_task.id)
-        self._known.learn((*moved.new_task.messages, *moved.replacement_messages))
+        in_subtask = self._messages.is_subtask(moved.source_task_id)
+        report = "" if in_subtask else self._remove_moved(moved)
+        self._messages.add_subtask(moved.new_task.id)
+        self._messages.add_messages((*moved.new_task.messages, *moved.replacement_messages))
         if not self._ended:
-            self._waiting.put_aside(action, told)
-        if not self._ended and not inside:
-            self._replace(moved)
+            self._queue.add_side_action(action, report)
+        if not self._ended and not in_subtask:
+            self._add_replacements(moved)
 
-    def _moved(self, moved: Any) -> str:
-        """Takes messages out of the conversation; the name of what others have to be told of it."""
-        told = ""
-        gone = list(self._known.between(moved.source_task_id, moved.first_message_id, moved.last_message_id))
+    def _remove_moved(self, moved: Any) -> str:
+        """Remove moved messages from the conversation. Returns the name of the loss to report to other clients."""
+        report = ""
+        gone = list(self._messages.entries_between(moved.source_task_id, moved.first_message_id, moved.last_message_id))
         for entry in gone:
             if entry.index < 0 and not entry.done:
-                self._waiting.change(entry, partial(setattr, entry, "moved", True))
+                self._queue.change(entry, partial(setattr, entry, "moved", True))
             elif entry.kind == "call" and entry.index >= 0:
-                self._taken_back("moved a call to another task")
-            elif entry.speaks and entry.index >= 0:
-                told = "text_moved_to_another_task"
-            self._known.forget(entry.message.id)
-        strange = any(kind_of(message) not in (*QUIET, "call") for message in moved.replacement_messages)
-        return told or ("replacement_messages" if strange else "")
+                self._fault_on_retraction("moved a call to another task")
+            elif entry.has_text and entry.index >= 0:
+                report = "text_moved_to_another_task"
+            self._messages.remove_moved(entry.message.id)
+        strange = any(kind_of(message) not in (*SILENT_KINDS, "call") for message in moved.replacement_messages)
+        return report or ("replacement_messages" if strange else "")
 
-    def _replace(self, moved: Any) -> None:
-        """What stands for moved messages is told as such; calls of it are to be run, and what is nothing may yet be."""
+    def _add_replacements(self, moved: Any) -> None:
+        """Add the messages that replace moved ones: calls, which must run, and silent ones, which may get content."""
         for message in moved.replacement_messages:
             if kind_of(message) == "call":
-                self._message(message, moved.source_task_id, how="$upsert")
-            elif kind_of(message) in QUIET and not self._known.is_earlier(message.id):
-                self._known.enter_silent(message, moved.source_task_id)
+                self._add_message(message, moved.source_task_id, how="$upsert")
+            elif kind_of(message) in SILENT_KINDS and not self._messages.is_from_earlier_turn(message.id):
+                self._messages.add_silent_entry(message, moved.source_task_id)
 
     def _add(self, action: Any) -> None:
         added = action.add_messages_to_task
-        self._known.learn(added.messages)
-        if not added.messages or self._known.is_inside(added.task_id):
-            self._waiting.put_aside(action)
+        self._messages.add_messages(added.messages)
+        if not added.messages or self._messages.is_subtask(added.task_id):
+            self._queue.add_side_action(action)
             return
         if self._has_unknown:
             shell = new("ClientAction")
             shell.CopyFrom(action)
             del shell.add_messages_to_task.messages[:]
             if has_unknown(shell):
-                self._waiting.put_aside(shell)
+                self._queue.add_side_action(shell)
         for message in added.messages:
-            self._message(message, added.task_id)
+            self._add_message(message, added.task_id)
 
-    def _message(self, message: Any, task_id: str, *, how: str = "") -> None:
-        earlier = self._known.is_earlier(message.id)  # which the server tells once more
+    def _add_message(self, message: Any, task_id: str, *, how: str = "") -> None:
+        earlier = self._messages.is_from_earlier_turn(message.id)  # the server repeats it
         if not earlier and kind_of(message) != "aside":
-            self._waiting.add(self._known.enter(message, task_id, how))
+            self._queue.add(self._messages.add_entry(message, task_id, how))
             return
         action = new("ClientAction")
         action.add_messages_to_task.task_id = task_id
         action.add_messages_to_task.messages.add().CopyFrom(message)
-        changed = earlier and self._known.is_changed(message)
-        self._waiting.put_aside(action, _earlier((message.WhichOneof("message") or "",)) if changed else "")
+        is_changed = earlier and self._messages.is_changed(message)
+        self._queue.add_side_action(
+            action, _earlier_change_report((message.WhichOneof("message") or "",)) if is_changed else ""
+        )
         if not earlier:
-            self._known.enter_silent(message, task_id)
+            self._messages.add_silent_entry(message, task_id)
 
     def _change(self, action: Any) -> None:
-        """Appends to a message or updates one. Unknown fields are no part of the change: they are put aside with it."""
+        """Append to a message or update one. Unknown fields of the action become a side action."""
         shell = new("ClientAction") if self._has_unknown and has_unknown(action) else None
         if shell is not None:
             shell.CopyFrom(action)
-        asides = self._waiting.asides
+        count = self._queue.side_action_count
         kind = action.WhichOneof("action")
         if kind == "update_task_message":
             self._update(action)
         else:
             self._append(action)
-        if shell is not None and self._waiting.asides == asides and not self._ended:
+        if shell is not None and self._queue.side_action_count == count and not self._ended:
             del getattr(shell, kind).mask.paths[:]  # so that it changes nothing
-            self._waiting.put_aside(shell)
+            self._queue.add_side_action(shell)
 
     def _append(self, action: Any) -> None:
-        change, known = action.append_to_message_content, self._known
+        change, known = action.append_to_message_content, self._messages
         paths = tuple(change.mask.paths)
-        inside = known.is_inside(change.task_id)
-        entry = None if inside else known.entry(change.message.id)
+        in_subtask = known.is_subtask(change.task_id)
+        entry = None if in_subtask else known.entry(change.message.id)
         if entry is not None and not entry.done:
-            growing = all(path == entry.spoken for path in paths)
-            self._waiting.change(entry, lambda: entry.append(change.message, paths), paths, growing=growing)
+            growing = all(path == entry.text_path for path in paths)
+            self._queue.change(entry, lambda: entry.append(change.message, paths), paths, growing=growing)
         elif entry is not None and entry.is_silent:
-            self._fill(entry, action, change, Entry.append)
-        elif entry is not None or (known.has("") and not change.message.id and not inside):
-            self._late(self._judged(appended, entry, change), action, entry)
-        elif known.is_earlier(change.message.id):
-            self._waiting.put_aside(action, "" if inside else _earlier(paths))
-        elif known.has(change.message.id, inside=inside):
-            self._waiting.put_aside(action)
+            self._change_silent(entry, action, change, AnswerEntry.append)
+        elif entry is not None or (known.has_message("") and not change.message.id and not in_subtask):
+            self._apply_late_change(self._judge(judge_append, entry, change), action, entry)
+        elif known.is_from_earlier_turn(change.message.id):
+            self._queue.add_side_action(action, "" if in_subtask else _earlier_change_report(paths))
+        elif known.has_message(change.message.id, in_subtask=in_subtask):
+            self._queue.add_side_action(action)
         else:
             raise DecodeError("append_to_message_content", f"there is no message {change.message.id!r}")
 
     def _update(self, action: Any) -> None:
-        change, known = action.update_task_message, self._known
+        change, known = action.update_task_message, self._messages
         paths = tuple(change.mask.paths)
-        inside = known.is_inside(change.task_id)
-        entry = None if inside else known.entry(change.message.id)
-        if self._follows and entry is not None and entry.index >= 0 and any(map(is_content, {*paths} - {entry.spoken})):
-            self._waiting.pass_on(final=True)  # it may become something else, which is told as it comes
+        in_subtask = known.is_subtask(change.task_id)
+        entry = None if in_subtask else known.entry(change.message.id)
+        if (
+            self._is_warp_client
+            and entry is not None
+            and entry.index >= 0
+            and any(map(is_content, {*paths} - {entry.text_path}))
+        ):
+            self._queue.flush(final=True)  # it may change its kind, which the client sees from the action
         if entry is not None and not entry.done:
-            self._waiting.change(entry, lambda: entry.update(change.message, paths), paths)
+            self._queue.change(entry, lambda: entry.update(change.message, paths), paths)
         elif entry is not None and entry.is_silent:
-            self._fill(entry, action, change, Entry.update)
+            self._change_silent(entry, action, change, AnswerEntry.update)
         elif entry is not None:
-            self._late(self._judged(updated, entry, change), action, entry)
-        elif known.is_earlier(change.message.id):
-            self._waiting.put_aside(action, "" if inside else _earlier(paths))
+            self._apply_late_change(self._judge(judge_update, entry, change), action, entry)
+        elif known.is_from_earlier_turn(change.message.id):
+            self._queue.add_side_action(action, "" if in_subtask else _earlier_change_report(paths))
         else:
-            self._upsert(action, change, inside)
+            self._upsert(action, change, in_subtask)
 
-    def _upsert(self, action: Any, change: Any, inside: bool) -> None:
-        """An update of a message that nobody has heard of adds it."""
+    def _upsert(self, action: Any, change: Any, in_subtask: bool) -> None:
+        """Apply an update of an unknown message: it adds the message."""
         message, kind = change.message, kind_of(change.message)
-        is_new = not inside and not self._known.has(message.id)
-        self._known.learn((message,))
-        if is_new and kind not in QUIET:
-            self._message(message, change.task_id, how="$upsert")
+        is_new = not in_subtask and not self._messages.has_message(message.id)
+        self._messages.add_messages((message,))
+        if is_new and kind not in SILENT_KINDS:
+            self._add_message(message, change.task_id, how="$upsert")
             return
-        self._waiting.put_aside(action)
+        self._queue.add_side_action(action)
         if is_new:
-            self._known.enter_silent(message, change.task_id)
+            self._messages.add_silent_entry(message, change.task_id)
 
-    def _fill(self, entry: Entry, action: Any, change: Any, how: Callable[[Entry, Any, tuple[str, ...]], None]) -> None:
-        """A change to a message that said nothing in the answer so far, and was put aside."""
+    def _change_silent(
+        self, entry: AnswerEntry, action: Any, change: Any, how: Callable[[AnswerEntry, Any, tuple[str, ...]], None]
+    ) -> None:
+        """Apply a change to a silent message, which so far is only a side action."""
         paths = tuple(change.mask.paths)
         named = tuple(filter(is_visible, paths)) if entry.how == SILENT else paths
-        self._waiting.change(entry, lambda: how(entry, change.message, named), named)
+        self._queue.change(entry, lambda: how(entry, change.message, named), named)
         if entry.is_silent:
-            self._waiting.put_aside(action)
+            self._queue.add_side_action(action)
             return
         message = entry.whole()
-        self._undo.spend(message.ByteSize())
-        self._message(message, change.task_id, how="$upsert")
-        self._rest(action, change, tuple(path for path in paths if path not in named))
+        self._undo.charge(message.ByteSize())
+        self._add_message(message, change.task_id, how="$upsert")
+        self._keep_rest_of_change(action, change, tuple(path for path in paths if path not in named))
 
-    def _rest(self, action: Any, change: Any, paths: tuple[str, ...]) -> None:
-        """What of a change has not been said with the answer."""
+    def _keep_rest_of_change(self, action: Any, change: Any, paths: tuple[str, ...]) -> None:
+        """Keep the paths of a change that are not part of the answer as a side action."""
         if paths:
             change.mask.paths[:] = paths
-            self._waiting.put_aside(action)
+            self._queue.add_side_action(action)
 
-    def _judged(self, judge: Callable[[Any, Any], Late], entry: Entry | None, change: Any) -> Late:
-        """What a change to something that has been passed on comes to; whoever follows needs the change alone."""
+    def _judge(self, judge: Callable[[Any, Any], LateChange], entry: AnswerEntry | None, change: Any) -> LateChange:
+        """Judge a change to an emitted message. A Warp client needs only the action itself."""
         try:
             return judge(entry, change)
         except DecodeError:
-            if not self._follows:
+            if not self._is_warp_client:
                 raise
-            return Late()
+            return LateChange()
 
-    def _late(self, late: Late, action: Any, entry: Entry | None) -> None:
-        """A change to what has been passed on."""
+    def _apply_late_change(self, late: LateChange, action: Any, entry: AnswerEntry | None) -> None:
+        """Apply a change to an emitted message."""
         if late.fault:
-            self._taken_back(late.fault)
-            late = Late()
+            self._fault_on_retraction(late.fault)
+            late = LateChange()
         if late.loss and entry is not None:
             self._receipt.loss(f"content[{entry.index}]", "text", late.loss)
         if late.more is None:
             if not self._ended:
-                self._waiting.put_aside(action)
+                self._queue.add_side_action(action)
             return
         change = getattr(action, action.WhichOneof("action"))
-        self._message(late.more, change.task_id, how=late.how)
-        self._rest(action, change, late.rest)
+        self._add_message(late.more, change.task_id, how=late.how)
+        self._keep_rest_of_change(action, change, late.rest)
 
     # Transactions
 
     def _begin(self, action: Any) -> None:
-        if self._follows:
-            self._waiting.begin(action)
+        if self._is_warp_client:
+            self._queue.begin(action)
         else:
             self._undo.begin()
 
     def _commit(self, action: Any) -> None:
         if self._undo.transaction:
             self._undo.commit()
-            if self._follows:
-                self._waiting.put_aside(action)
+            if self._is_warp_client:
+                self._queue.add_side_action(action)
 
     def _roll_back(self, action: Any) -> None:
-        """Takes back what the transaction brought, if nobody has seen it."""
+        """Undo the transaction, or fail if a part of it has been emitted."""
         transaction = self._undo.transaction
         if not transaction:
             return
         if self._out.seen_in >= transaction:
-            self._taken_back("took back a part of the answer")
+            self._fault_on_retraction("took back a part of the answer")
         if not self._ended:
             self._undo.roll_back()
-            self._waiting.take_back(transaction)
-        if not self._ended and self._follows:
-            self._waiting.roll_back(action)
+            self._queue.drop_transaction(transaction)
+        if not self._ended and self._is_warp_client:
+            self._queue.roll_back(action)
 
     # The end
 
     def _finish(self, event: Any) -> None:
         finished = event.finished
         self._undo.end()
-        self._waiting.pass_on(final=True)
-        stop = read_stop(finished, said=self._out.blocks > 0)
-        before = {**self._out.before(), **self._out.told()}
+        self._queue.flush(final=True)
+        stop = read_stop(finished, has_answer=self._out.blocks > 0)
+        before = {**self._out.take_side_notes(), **self._out.take_reports()}
         if not isinstance(stop, Stop):
             self._fault(replace(stop, native={NAME: {**stop.native[NAME], **before}}))
             return
-        if stop.reason == "end" and self._out.called:  # Warp has no word for "waits for tools": the calls tell it
+        if stop.reason == "end" and self._out.called:  # Warp has no reason for tool calls: the calls imply it
             stop = replace(stop, reason="tool_calls")
-        notes: dict[str, Any] = {FINISHED: left_of(finished), **_around(event), **before}
+        notes: dict[str, Any] = {FINISHED: other_finish_fields(finished), **_unknown_around(event), **before}
         if lines := self._unknown.lines():
             notes[UNREAD] = lines
         self._ended = True
@@ -397,14 +408,14 @@ class WarpStreamDecoder:
         self._out.events.append(Finish(stop=stop, usage=usage, native={NAME: notes}))
 
 
-def _around(event: Any) -> dict[str, Any]:
-    """The unknown fields beside what an event says."""
-    unknown = unknown_of(event)
-    return {AROUND: text_of(unknown)} if unknown else {}
+def _unknown_around(event: Any) -> dict[str, Any]:
+    """The unknown fields of an event itself, as a note."""
+    unknown = unknown_bytes(event)
+    return {AROUND: to_base64(unknown)} if unknown else {}
 
 
-def _earlier(paths: tuple[str, ...]) -> str:
-    """What a client is told of a change to a message of an earlier turn, where it would see it."""
+def _earlier_change_report(paths: tuple[str, ...]) -> str:
+    """The name of the loss to report for a change to a message of an earlier turn. Empty if it is not visible."""
     return "change_of_an_earlier_message" if any(map(is_visible, paths)) else ""
 
 

@@ -1,7 +1,7 @@
-"""Events -> streams of the multi-agent API, as a client of Warp's reads them.
+"""Events -> streams of the multi-agent API, for Warp's clients.
 
-`init`, the task if the client has none yet, one message for each block, text appended piece by piece, `finished`. What
-came from Warp itself keeps its ids and everything else that is not the answer.
+A stream is `init`, the task if the client has none yet, one message for each block, with text appended piece by piece,
+and `finished`. Blocks from Warp itself keep their ids and side actions.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.warp.blocks import MESSAGE, encode_block, has_own_bytes, parsed
+from toolglot.dialects.warp.blocks import MESSAGE, encode_block, has_original_bytes, parse_arguments
 from toolglot.dialects.warp.descriptors import new, parse
-from toolglot.dialects.warp.fields import UNKNOWN, bytes_of, restore
+from toolglot.dialects.warp.fields import UNKNOWN, from_base64, restore
 from toolglot.dialects.warp.finish import FINISHED, write_failure, write_stop
 from toolglot.dialects.warp.frames import write_actions, write_event
 from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, restore_task
 from toolglot.dialects.warp.masks import set_text
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.stream_entry import AROUND, BEFORE, EVENT
-from toolglot.dialects.warp.tools import address, server_ids
-from toolglot.dialects.warp.transcript import identity
+from toolglot.dialects.warp.tools import server_ids, set_server_id
+from toolglot.dialects.warp.transcript import derive_id
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
 from toolglot.ir import Block, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 
-_SPOKEN: dict[type, str] = {
+_TEXT_PATHS: dict[type, str] = {
     Text: "agent_output.text",
     Refusal: "agent_output.text",
     Thinking: "agent_reasoning.reasoning",
@@ -45,9 +45,9 @@ class WarpStreamEncoder:
         self._index = 0
         self._block: Block | None = None
         self._arguments: list[str] = []
-        self._message: Any = None  # of the block whose text is being written
+        self._message: Any = None  # the message of the open text block
         self._wrote = False
-        self._said = False
+        self._has_answer = False
 
     def keepalive(self) -> bytes:
         return b":\n\n"
@@ -60,16 +60,18 @@ class WarpStreamEncoder:
                 return self._delta(text)
             case Open(index=index, block=block):
                 self._index = index
-                return self._opened(block)
+                return self._open_block(block)
             case Close():
-                return self._closed(event)
+                return self._close_block(event)
             case Start():
                 return self._start(event)
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
                 return (
-                    self._start(Start()) + self._beside(error.native.get(NAME, {})) + write_event(write_failure(error))
+                    self._start(Start())
+                    + self._write_side_actions(error.native.get(NAME, {}))
+                    + write_event(write_failure(error))
                 )
 
     def _start(self, event: Start) -> bytes:
@@ -84,32 +86,32 @@ class WarpStreamEncoder:
         wire = new("ResponseEvent")
         wire.init.request_id = event.id
         if "init" not in own:
-            wire.init.conversation_id = self._conversation()
+            wire.init.conversation_id = self._conversation_id()
         restore(wire.init, left)
         _restore_around(wire, own)
-        return write_event(wire) + (b"" if "init" in own or not event.model else self._model_used(event.model))
+        return write_event(wire) + (b"" if "init" in own or not event.model else self._write_model_used(event.model))
 
-    def _model_used(self, model: str) -> bytes:
-        """Warp tells the model in a message of its own."""
+    def _write_model_used(self, model: str) -> bytes:
+        """Write the model, which Warp sends in a separate message."""
         message = new("Message")
-        message.id, message.task_id = identity("model", self._id), self._task_id()
+        message.id, message.task_id = derive_id("model", self._id), self._task_id()
         message.model_used.model_id = model
-        return self._write(message, None)
+        return self._write_message(message, None)
 
-    def _conversation(self) -> str:
-        """The id of the conversation: the client's own, or a new one that this answer's id decides."""
+    def _conversation_id(self) -> str:
+        """The id of the conversation: the client's own, or a new one derived from the answer's id."""
         metadata = native_of(self._request, NAME).get("metadata") if self._request is not None else None
         known = metadata.get("conversation_id") if isinstance(metadata, dict) else None
-        return known if isinstance(known, str) and known else identity("conversation", self._id)
+        return known if isinstance(known, str) and known else derive_id("conversation", self._id)
 
-    def _beside(self, own: Mapping[str, Any]) -> bytes:
-        """What rode along in front of an event."""
+    def _write_side_actions(self, own: Mapping[str, Any]) -> bytes:
+        """Write the side actions that an event carries."""
         written = b""
         for note in own.get(BEFORE, ()):
             if isinstance(note, dict):
-                written += write_event(parse("ResponseEvent", bytes_of(note.get(EVENT), BEFORE), BEFORE))
+                written += write_event(parse("ResponseEvent", from_base64(note.get(EVENT), BEFORE), BEFORE))
                 continue
-            action = parse("ClientAction", bytes_of(note, BEFORE), BEFORE)
+            action = parse("ClientAction", from_base64(note, BEFORE), BEFORE)
             if action.HasField("create_task") and not action.create_task.task.dependencies.parent_task_id:
                 self._task = action.create_task.task.id
             written += write_actions(action)
@@ -117,18 +119,18 @@ class WarpStreamEncoder:
 
     # Blocks
 
-    def _opened(self, block: Block) -> bytes:
+    def _open_block(self, block: Block) -> bytes:
         self._block, self._arguments, self._wrote = block, [], False
         own = block.value if isinstance(block, Opaque) and block.dialect == NAME else native_of(block, NAME)
-        beside = self._beside(own) if isinstance(own, dict) else b""
-        if type(block) in _SPOKEN:
-            self._message = self._message_of(replace(block, text="") if isinstance(block, Refusal) else block)
+        beside = self._write_side_actions(own) if isinstance(own, dict) else b""
+        if type(block) in _TEXT_PATHS:
+            self._message = self._encode_message(replace(block, text="") if isinstance(block, Refusal) else block)
             text = getattr(block, "text", "")
             return beside + (self._delta(text) if text and self._message is not None else b"")
-        return beside if isinstance(block, ToolCall) else beside + self._add(block)
+        return beside if isinstance(block, ToolCall) else beside + self._write_block(block)
 
-    def _message_of(self, block: Block) -> Any:
-        """The message of a block; None, with a line in the receipt, for what Warp cannot say."""
+    def _encode_message(self, block: Block) -> Any:
+        """Encode a block as a message. None, with a line in the receipt, if Warp has no message for it."""
         where = f"content[{self._index}]"
         message = new("Message")
         if isinstance(block, Thinking) and not block.text and not native_of(block, NAME):
@@ -136,25 +138,25 @@ class WarpStreamEncoder:
         elif not encode_block(block, message, where, self._receipt):
             return None
         if not isinstance(block, Opaque) and MESSAGE not in native_of(block, NAME):
-            message.id = identity("message", self._id, self._index)
+            message.id = derive_id("message", self._id, self._index)
             message.task_id = self._task_id()
-            address(message, self._servers)
+            set_server_id(message, self._servers)
         return message
 
     def _task_id(self) -> str:
-        return self._task or identity("task", self._id)
+        return self._task or derive_id("task", self._id)
 
     def _delta(self, text: str) -> bytes:
         if isinstance(self._block, ToolCall):
             self._arguments.append(text)
             return b""
-        path = _SPOKEN.get(type(self._block), "")
+        path = _TEXT_PATHS.get(type(self._block), "")
         if self._message is None or not path:
             return b""
         if not self._wrote and not _notes(self._block).get("$more"):
             self._wrote = True
             set_text(self._message, path, text)
-            return self._write(self._message, self._block)
+            return self._write_message(self._message, self._block)
         self._wrote = True
         action = new("ClientAction")
         change = action.append_to_message_content
@@ -166,14 +168,14 @@ class WarpStreamEncoder:
 
     def _task_of(self, message: Any, block: Block | None) -> str:
         own = block.value if isinstance(block, Opaque) else native_of(block, NAME) if block is not None else {}
-        told = own.get("$task_id") if isinstance(own, Mapping) else None
-        return told if isinstance(told, str) else message.task_id or self._task_id()
+        task_id = own.get("$task_id") if isinstance(own, Mapping) else None
+        return task_id if isinstance(task_id, str) else message.task_id or self._task_id()
 
-    def _write(self, message: Any, block: Block | None) -> bytes:
-        """A message for the first time, behind the task that it belongs to."""
+    def _write_message(self, message: Any, block: Block | None) -> bytes:
+        """Write a new message, after the action that creates its task if necessary."""
         actions: list[Any] = []
         task_id = self._task_of(message, block)
-        self._said = self._said or block is not None
+        self._has_answer = self._has_answer or block is not None
         if not self._task and MESSAGE not in _notes(block):
             action = new("ClientAction")
             action.create_task.task.id = task_id
@@ -190,40 +192,40 @@ class WarpStreamEncoder:
             action.add_messages_to_task.messages.add().CopyFrom(message)
         return b"".join(map(write_actions, (*actions, action)))
 
-    def _add(self, block: Block) -> bytes:
-        message = self._message_of(block)
-        return b"" if message is None else self._write(message, block)
+    def _write_block(self, block: Block) -> bytes:
+        message = self._encode_message(block)
+        return b"" if message is None else self._write_message(message, block)
 
-    def _closed(self, event: Close) -> bytes:
+    def _close_block(self, event: Close) -> bytes:
         block, self._block = self._block, None
         message, self._message = self._message, None
         if isinstance(block, ToolCall):
             whole = closed(block, "".join(self._arguments), event)
-            return self._call(whole) if isinstance(whole, ToolCall) else b""
+            return self._write_call(whole) if isinstance(whole, ToolCall) else b""
         if message is None or not isinstance(block, (Text, Refusal, Thinking)):
             return b""
         if event.citations:
             self._receipt.loss(f"content[{self._index}]", "citations", "Warp cites its own documents only")
         own = event.native.get(NAME, {})
-        if not self._wrote and not _notes(block).get("$more"):  # which has been written before
+        if not self._wrote and not _notes(block).get("$more"):  # a `$more` message exists already
             if isinstance(block, Thinking) and not native_of(block, NAME) and not own:
                 self._receipt.loss(f"content[{self._index}]", "reasoning without text", "only its owner can read it")
                 return b""
-            return self._write(message, block) + self._changes(block, message, own)
-        return self._changes(block, message, own)
+            return self._write_message(message, block) + self._write_changes(block, message, own)
+        return self._write_changes(block, message, own)
 
-    def _call(self, call: ToolCall) -> bytes:
-        if (call.complete and parsed(call.arguments) is not None) or has_own_bytes(call):
-            return self._add(call)
+    def _write_call(self, call: ToolCall) -> bytes:
+        if (call.complete and parse_arguments(call.arguments) is not None) or has_original_bytes(call):
+            return self._write_block(call)
         where = f"content[{self._index}]"
         why = f"{describe_bad_arguments(call.arguments)}; it is shown as text"
         self._receipt.loss(where, f"call of {call.name}", why)
-        return self._add(Text(text=show_bad_call(call.name, call.arguments)))
+        return self._write_block(Text(text=show_bad_call(call.name, call.arguments)))
 
-    def _changes(self, block: Text | Refusal | Thinking, message: Any, own: Mapping[str, Any]) -> bytes:
-        """What only the end of a block could tell, as an update."""
+    def _write_changes(self, block: Text | Refusal | Thinking, message: Any, own: Mapping[str, Any]) -> bytes:
+        """Write the fields that are known only at the end of a block, as an update."""
         paths = list(own.get("$changed", ()))
-        path = _SPOKEN[type(block)]
+        path = _TEXT_PATHS[type(block)]
         patch = new("Message")
         patch.id = message.id
         if paths:
@@ -241,11 +243,11 @@ class WarpStreamEncoder:
 
     def _finish(self, event: Finish) -> bytes:
         own = event.native.get(NAME, {})
-        wire, untold = write_stop(event.stop, event.usage, own.get(FINISHED), self._said)
-        if untold is not None:
-            self._receipt.loss("stop", untold, "Warp has no such reason to stop: it is done")
+        wire, inexpressible = write_stop(event.stop, event.usage, own.get(FINISHED), self._has_answer)
+        if inexpressible is not None:
+            self._receipt.loss("stop", inexpressible, "Warp has no such reason to stop: it is done")
         _restore_around(wire, own)
-        return self._beside(own) + write_event(wire)
+        return self._write_side_actions(own) + write_event(wire)
 
 
 def _restore_around(event: Any, own: Mapping[str, Any]) -> None:
@@ -260,7 +262,7 @@ def _notes(block: Block | None) -> Mapping[str, Any]:
 
 
 def _root_of(request: Request | None) -> str:
-    """The id of the task in which the client has the conversation; empty when it has none yet."""
+    """The id of the client's root task. Empty if it has none yet."""
     own = native_of(request, NAME) if request is not None else {}
     tasks, root = own.get(KEPT_TASKS, ()), own.get(ROOT, -1)
     if not 0 <= root < len(tasks):

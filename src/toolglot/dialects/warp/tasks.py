@@ -1,7 +1,7 @@
-"""The server's tasks, as a client of Warp's keeps them: what was sent, and what the stream's actions made of it.
+"""The server's tasks, as a Warp client keeps them: the tasks of the request with the stream's actions applied.
 
 The official client sends them back with the next request, opaque data included; the strategy `replay` does the same.
-Whoever keeps state feeds the upstream's bytes to this beside the decoder and stores what `tasks` says.
+The code that stores state feeds the upstream's bytes to this class as well as to the decoder, and stores `tasks()`.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from functools import partial
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new, parse, serialize
-from toolglot.dialects.warp.fields import kept, restore, text_of
+from toolglot.dialects.warp.fields import remaining_fields, restore, to_base64
 from toolglot.dialects.warp.frames import read_event
-from toolglot.dialects.warp.masks import text_at, update
+from toolglot.dialects.warp.masks import text_at, update_field
 from toolglot.dialects.warp.queries import SYSTEM_PROMPT
-from toolglot.dialects.warp.task_held import Held, HeldTask, shell_of
-from toolglot.dialects.warp.transcript import identity
+from toolglot.dialects.warp.task_state import TaskMessage, TaskState, shell_of
+from toolglot.dialects.warp.transcript import derive_id
 from toolglot.dialects.warp.undo import UndoLog
 from toolglot.errors import DecodeError
 from toolglot.wire.sse import SseReader
 
-_STEP = 64
-"""What looking at one more task or message counts for, in the bytes that a stream may have copied."""
+_STEP_COST = 64
+"""The cost of visiting one task or message, in bytes of the undo log's copy limit."""
 
 
 class Tasks:
-    """`sent` is the request as it went to the server. What cannot be read changes nothing: the decoder will tell."""
+    """`sent` is the request as it went to the server. Unreadable data sets `problem`; the decoder reports the error."""
 
     def __init__(self, sent: bytes) -> None:
         request = parse("Request", sent)
         self.conversation_id: str = request.metadata.conversation_id
         self._inputs = request.input.user_inputs.inputs
         self._images = request.input.context.images
-        self._tasks = {task.id: HeldTask(task) for task in request.task_context.tasks}
+        self._tasks = {task.id: TaskState(task) for task in request.task_context.tasks}
         self._known = {message.id for task in request.task_context.tasks for message in task.messages}
         self._sse = SseReader()
         self._undo = UndoLog()
         self.problem: str | None = None
-        """Why nothing can be kept."""
+        """The reason why the tasks cannot be stored."""
         self.finished = False
-        """The server has said that it is done; before that, nothing is worth keeping."""
+        """The server has sent `finished`. The tasks are worth storing only after that."""
 
     def feed(self, data: bytes) -> None:
         if self.problem is not None:
@@ -48,38 +48,38 @@ class Tasks:
         try:
             for _, frame in self._sse.feed(data):
                 if frame.strip() not in (b"", b"[DONE]"):
-                    self._event(read_event(frame))
+                    self._apply_event(read_event(frame))
         except DecodeError as error:
             self.problem = str(error)
 
     def tasks(self) -> list[str]:
-        """The tasks for the next request, in base64. Inputs that the server has not echoed are part of them."""
+        """The tasks for the next request, in base64. They include inputs that the server has not echoed."""
         tasks = [task.whole() for task in self._tasks.values()]
         root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
         if root is not None:
             self._add_inputs(root)
-        return [text_of(serialize(task)) for task in tasks]
+        return [to_base64(serialize(task)) for task in tasks]
 
-    def _root(self) -> HeldTask | None:
+    def _root(self) -> TaskState | None:
         return next((task for task in self._tasks.values() if not task.shell.dependencies.parent_task_id), None)
 
     def _add_inputs(self, root: Any) -> None:
-        """What was asked, in front of what came for it, unless the server has put it there itself."""
+        """Add the inputs before the answer to them, unless the server has added them itself."""
         place = next((at for at, message in enumerate(root.messages) if message.id not in self._known), None)
         if place is None:
             return
         echoed = {
-            message.tool_call_result.tool_call_id for message in root.messages if _is(message, "tool_call_result")
+            message.tool_call_result.tool_call_id for message in root.messages if _has(message, "tool_call_result")
         }
-        asks = any(_is(message, "user_query") for message in root.messages[place:])
+        asks = any(_has(message, "user_query") for message in root.messages[place:])
         missing = [
             message
             for number, item in enumerate(self._inputs)
-            if (message := self._message_of(item, number, root.id)) is not None
-            and not (asks if _is(message, "user_query") else message.tool_call_result.tool_call_id in echoed)
+            if (message := self._input_as_message(item, number, root.id)) is not None
+            and not (asks if _has(message, "user_query") else message.tool_call_result.tool_call_id in echoed)
         ]
-        # Pictures stand beside the inputs; in a task they stand with the words that they belong to.
-        for query in [message for message in missing if _is(message, "user_query")][-1:]:
+        # A request has images next to the inputs; a task has them in the query that they belong to.
+        for query in [message for message in missing if _has(message, "user_query")][-1:]:
             query.user_query.context.images.extend(self._images)
         later = [new("Message") for _ in root.messages[place:]]
         for copy, message in zip(later, root.messages[place:], strict=True):
@@ -87,14 +87,14 @@ class Tasks:
         del root.messages[place:]
         root.messages.extend((*missing, *later))
 
-    def _message_of(self, item: Any, number: int, task_id: str) -> Any:
-        """An input as a message of a task: the same fields under other numbers."""
+    def _input_as_message(self, item: Any, number: int, task_id: str) -> Any:
+        """Convert an input to a message of a task: the same fields under other numbers."""
         kind = item.WhichOneof("input")
         if kind not in ("user_query", "tool_call_result"):
             return None
         message = new("Message")
-        message.id, message.task_id = identity(task_id, "input", len(self._known), number), task_id
-        restore(message, kept(item, {kind: {}}))
+        message.id, message.task_id = derive_id(task_id, "input", len(self._known), number), task_id
+        restore(message, remaining_fields(item, {kind: {}}))
         if kind == "user_query":
             message.user_query.referenced_attachments.pop(SYSTEM_PROMPT, None)
             if not message.user_query.query and len(message.user_query.ListFields()) <= 1:
@@ -103,7 +103,7 @@ class Tasks:
 
     # Actions
 
-    def _event(self, event: Any) -> None:
+    def _apply_event(self, event: Any) -> None:
         if event.HasField("init") and event.init.conversation_id:
             self.conversation_id = event.init.conversation_id
         self.finished = self.finished or event.WhichOneof("type") == "finished"
@@ -112,12 +112,12 @@ class Tasks:
             if kind in _ACTIONS:
                 _ACTIONS[kind](self, getattr(action, kind))
 
-    def _task(self, task_id: str) -> HeldTask:
+    def _get_task(self, task_id: str) -> TaskState:
         if task_id not in self._tasks:
-            self._put(task_id, HeldTask(_empty(task_id)))
+            self._put_task(task_id, TaskState(_empty(task_id)))
         return self._tasks[task_id]
 
-    def _put(self, task_id: str, task: HeldTask) -> None:
+    def _put_task(self, task_id: str, task: TaskState) -> None:
         older = self._tasks.get(task_id)
         self._tasks[task_id] = task
 
@@ -127,40 +127,40 @@ class Tasks:
             else:
                 self._tasks[task_id] = older
 
-        self._undo.note(undo)
+        self._undo.record(undo)
 
-    def _changing(self, held: Held) -> None:
+    def _save_before_change(self, held: TaskMessage) -> None:
         now = self._undo.transaction
         if held.saved_in < now:
             size = held.message.ByteSize()
-            self._undo.note(held.saved(now), size)
+            self._undo.record(held.snapshot(now), size)
 
     def _create(self, action: Any) -> None:
-        """A task that is there already is told again: what it has, it keeps."""
+        """Create a task. An existing task gets the new fields and keeps its messages."""
         task_id = action.task.id
         if task_id in self._tasks:
             self._exchange_shell(self._tasks[task_id], shell_of(action.task))
         elif not action.task.dependencies.parent_task_id and (old := self._root()) is not None:
             self._replace_root(old, shell_of(action.task))
         else:
-            self._put(task_id, HeldTask(shell_of(action.task)))
+            self._put_task(task_id, TaskState(shell_of(action.task)))
         self._add_to(self._tasks[task_id], action.task.messages)
 
-    def _exchange_shell(self, task: HeldTask, shell: Any) -> None:
+    def _exchange_shell(self, task: TaskState, shell: Any) -> None:
         before, task.shell = task.shell, shell
-        self._undo.note(lambda: setattr(task, "shell", before), before.ByteSize())
+        self._undo.record(lambda: setattr(task, "shell", before), before.ByteSize())
 
-    def _replace_root(self, task: HeldTask, shell: Any) -> None:
-        """The server's root takes the place of the client's own, as in Warp's client, behind what was said before."""
+    def _replace_root(self, task: TaskState, shell: Any) -> None:
+        """Replace the client's root task by the server's, as Warp's client does. It keeps the earlier messages."""
         old, tasks = task.shell.id, self._tasks
-        self._undo.spend(_STEP * len(tasks))
-        for held in task.held:
-            self._undo.spend(_STEP)
-            self._changing(held)
+        self._undo.charge(_STEP_COST * len(tasks))
+        for held in task.messages:
+            self._undo.charge(_STEP_COST)
+            self._save_before_change(held)
             held.message.task_id = shell.id
         self._exchange_shell(task, shell)
         self._tasks = {name: other for name, other in tasks.items() if name != old} | {shell.id: task}
-        self._undo.note(lambda: setattr(self, "_tasks", tasks))
+        self._undo.record(lambda: setattr(self, "_tasks", tasks))
         for other in self._tasks.values():
             if other.shell.dependencies.parent_task_id == old:
                 inner = _copy(other.shell)
@@ -168,41 +168,41 @@ class Tasks:
                 self._exchange_shell(other, inner)
 
     def _add(self, action: Any) -> None:
-        self._add_to(self._task(action.task_id), action.messages)
+        self._add_to(self._get_task(action.task_id), action.messages)
 
-    def _add_to(self, task: HeldTask, messages: Iterable[Any]) -> None:
-        """Messages behind the others; one that was sent and is told again stays where it is, and says what it says."""
+    def _add_to(self, task: TaskState, messages: Iterable[Any]) -> None:
+        """Append messages. A repeated message of the request keeps its position and gets the new content."""
         for message in messages:
-            held = task.numbered.get(message.id) if message.id in self._known else None
+            held = task.by_id.get(message.id) if message.id in self._known else None
             if held is None:
-                self._undo.note(task.append(Held(message, self._undo.transaction)))
+                self._undo.record(task.append(TaskMessage(message, self._undo.transaction)))
             else:
-                self._changing(held)
+                self._save_before_change(held)
                 held.pieces = {}
                 held.message.CopyFrom(message)
 
     def _update(self, action: Any) -> None:
-        task = self._task(action.task_id)
-        held = task.numbered.get(action.message.id)
+        task = self._get_task(action.task_id)
+        held = task.by_id.get(action.message.id)
         if held is None:
             self._add_to(task, (action.message,))
             return
-        self._changing(held)
-        held.settle(action.mask.paths)
+        self._save_before_change(held)
+        held.write_pieces(action.mask.paths)
         for path in action.mask.paths:
-            update(held.message, action.message, path)
-        held.forget_lost()
+            update_field(held.message, action.message, path)
+        held.drop_lost_pieces()
 
     def _append(self, action: Any) -> None:
         task = self._tasks.get(action.task_id)
-        held = task.numbered.get(action.message.id) if task is not None else None
+        held = task.by_id.get(action.message.id) if task is not None else None
         if held is None:
             return
         for path in action.mask.paths:
             if text := text_at(action.message, path):
                 texts = held.pieces.setdefault(path, [])
                 if held.saved_in < self._undo.transaction:
-                    self._undo.note(_shortened(texts, len(texts)))
+                    self._undo.record(_make_truncate(texts, len(texts)))
                 texts.append(text)
 
     def _begin(self, action: Any) -> None:
@@ -214,8 +214,8 @@ class Tasks:
     def _roll_back(self, action: Any) -> None:
         self._undo.roll_back()
 
-    def _set(self, action: Any) -> None:
-        task = self._task(action.task_id)
+    def _set_task_fields(self, action: Any) -> None:
+        task = self._get_task(action.task_id)
         if self._undo.transaction:
             self._exchange_shell(task, _copy(task.shell))
         for field, value in action.ListFields():
@@ -223,26 +223,26 @@ class Tasks:
                 setattr(task.shell, field.name, value)
 
     def _move(self, action: Any) -> None:
-        """Messages from the first to the last go to a new task; others take their place."""
-        source = self._task(action.source_task_id)
+        """Move a run of messages to a new task, and add the replacement messages in its place."""
+        source = self._get_task(action.source_task_id)
         run = source.run(action.first_message_id, action.last_message_id)
         if run is None:
-            self._undo.spend(_STEP * len(source.numbered))
+            self._undo.charge(_STEP_COST * len(source.by_id))
             return
-        self._undo.spend(_STEP * len(run))
+        self._undo.charge(_STEP_COST * len(run))
         now = self._undo.transaction
-        task = HeldTask(action.new_task, now)
-        self._put(action.new_task.id, task)
+        task = TaskState(action.new_task, now)
+        self._put_task(action.new_task.id, task)
         before, after = source.unlink(run[0], run[-1])
-        self._undo.note(partial(source.link, run[0], run[-1], before, after))
-        task.take(run)
+        self._undo.record(partial(source.link, run[0], run[-1], before, after))
+        task.append_run(run)
         for held in run:
-            if source.numbered.get(held.message.id) is held:
-                del source.numbered[held.message.id]
-                self._undo.note(partial(source.numbered.__setitem__, held.message.id, held))
+            if source.by_id.get(held.message.id) is held:
+                del source.by_id[held.message.id]
+                self._undo.record(partial(source.by_id.__setitem__, held.message.id, held))
         for message in action.replacement_messages:
-            held = Held(message, now)
-            self._undo.note(source.add(held, before, after))
+            held = TaskMessage(message, now)
+            self._undo.record(source.add(held, before, after))
             before = held
 
 
@@ -258,14 +258,14 @@ def _copy(message: Any) -> Any:
     return copy
 
 
-def _shortened(texts: list[str], length: int) -> Callable[[], None]:
+def _make_truncate(texts: list[str], length: int) -> Callable[[], None]:
     def undo() -> None:
         del texts[length:]
 
     return undo
 
 
-def _is(message: Any, kind: str) -> bool:
+def _has(message: Any, kind: str) -> bool:
     return bool(message.HasField(kind))
 
 
@@ -277,8 +277,8 @@ _ACTIONS: dict[str, Callable[[Tasks, Any], None]] = {
     "begin_transaction": Tasks._begin,
     "commit_transaction": Tasks._commit,
     "rollback_transaction": Tasks._roll_back,
-    "update_task_summary": Tasks._set,
-    "update_task_description": Tasks._set,
-    "update_task_server_data": Tasks._set,
+    "update_task_summary": Tasks._set_task_fields,
+    "update_task_description": Tasks._set_task_fields,
+    "update_task_server_data": Tasks._set_task_fields,
     "move_messages_to_new_task": Tasks._move,
 }

@@ -1,4 +1,4 @@
-"""A conversation <-> the messages of a task and the inputs behind them."""
+"""A conversation <-> the messages of a task and the inputs after them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from toolglot.dialects.warp.blocks import MESSAGE, decode_block, encode_block
 from toolglot.dialects.warp.descriptors import new, parse, serialize
-from toolglot.dialects.warp.fields import bytes_of, text_of
+from toolglot.dialects.warp.fields import from_base64, to_base64
 from toolglot.dialects.warp.media import decode_media
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.queries import (
@@ -17,103 +17,103 @@ from toolglot.dialects.warp.queries import (
     attach_system,
     decode_query,
     encode_query,
-    system_on,
+    find_system_prompt,
+    remove_system_prompt,
     system_text,
-    without_system,
 )
 from toolglot.dialects.warp.results import decode_result, encode_result
 from toolglot.ir import Block, Message, Opaque, Text, ToolResult, is_instruction, native_of, replace
 from toolglot.receipt import Receipt
 
 IMAGES = "$images"
-"""The note on a user's message that has images of the input and no query."""
+"""The note on a user message that has the images of the input and no query."""
 SYSTEM_ROLES = ("system", "developer")
 
 
-def identity(*parts: object) -> str:
-    """An id in the form of a UUID, the same for the same parts in every process."""
+def derive_id(*parts: object) -> str:
+    """Derive an id in the form of a UUID. The same parts give the same id in every process."""
     text = sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:32]}"
 
 
-# Reading
+# Decoding
 
 
-class Reader:
-    """Messages of a task and inputs to messages of the IR; what the assistant says in a row is one message."""
+class TranscriptReader:
+    """Reads messages of a task and inputs as messages of the IR. Consecutive assistant blocks form one message."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self._attached: str | None = None  # the system prompt that was seen last
+        self._attached: str | None = None  # the latest system prompt
 
-    def task(self, messages: Sequence[Any]) -> None:
-        spoken: list[Block] = []  # of the assistant, in a row
+    def read_task(self, messages: Sequence[Any]) -> None:
+        blocks: list[Block] = []  # consecutive blocks of the assistant
         for message in messages:
             match message.WhichOneof("message"):
                 case "user_query":
-                    self._speak(spoken)
-                    self._query(message, in_task=True)
+                    self._end_assistant_message(blocks)
+                    self._add_query(message, in_task=True)
                 case "tool_call_result" if message.tool_call_result.WhichOneof("result") not in ("server", "subagent"):
-                    self._speak(spoken)
-                    self._result(message, {NAME: {TASK: True}})
+                    self._end_assistant_message(blocks)
+                    self._add_result(message, {NAME: {TASK: True}})
                 case _:
-                    spoken.append(decode_block(message))
-        self._speak(spoken)
+                    blocks.append(decode_block(message))
+        self._end_assistant_message(blocks)
 
-    def _speak(self, spoken: list[Block]) -> None:
-        if spoken:
-            self.messages.append(Message(role="assistant", content=tuple(spoken)))
-            spoken.clear()
+    def _end_assistant_message(self, blocks: list[Block]) -> None:
+        if blocks:
+            self.messages.append(Message(role="assistant", content=tuple(blocks)))
+            blocks.clear()
 
-    def inputs(self, inputs: Sequence[Any], images: Sequence[Any]) -> None:
-        places: list[int] = []  # of the queries
+    def read_inputs(self, inputs: Sequence[Any], images: Sequence[Any]) -> None:
+        places: list[int] = []  # indices of the queries
         for item in inputs:
             match item.WhichOneof("input"):
                 case "user_query":
                     places.append(len(self.messages))
-                    self._query(item, in_task=False)
+                    self._add_query(item, in_task=False)
                 case "tool_call_result":
-                    self._result(item, {})
+                    self._add_result(item, {})
                 case kind:
-                    value = {"type": kind or "input", "input": text_of(serialize(item))}
+                    value = {"type": kind or "input", "input": to_base64(serialize(item))}
                     self.messages.append(Message(role="user", content=(Opaque(NAME, value),)))
         queries = [item for item in inputs if item.WhichOneof("input") == "user_query"]
-        system = system_on(queries[-1]) if queries else None
+        system = find_system_prompt(queries[-1]) if queries else None
         if system is not None:
             place = places[-1]
-            self.messages[place] = asked = without_system(self.messages[place])
-            carries = not asked.content and not asked.native and place == len(self.messages) - 1
-            if carries and len(places) == 1:
-                del self.messages[place]  # it was there to carry the system prompt
+            self.messages[place] = query = remove_system_prompt(self.messages[place])
+            is_empty = not query.content and not query.native and place == len(self.messages) - 1
+            if is_empty and len(places) == 1:
+                del self.messages[place]  # it only carried the system prompt
         if images:
-            self._images([decode_media(image) for image in images], bool(inputs))
+            self._add_images([decode_media(image) for image in images], bool(inputs))
         if system is not None:
             self.messages.insert(0, Message(role="system", content=(Text(text=system),)))
         elif self._attached is not None:
             native = {NAME: {ATTACHED: True}}
             self.messages.insert(0, Message(role="system", content=(Text(text=self._attached),), native=native))
 
-    def _images(self, shown: Sequence[Block], has_inputs: bool) -> None:
+    def _add_images(self, images: Sequence[Block], has_inputs: bool) -> None:
         last = self.messages[-1] if self.messages and has_inputs else None
         if last is not None and last.role == "user" and not any(isinstance(block, Opaque) for block in last.content):
-            self.messages[-1] = replace(last, content=(*last.content, *shown))
+            self.messages[-1] = replace(last, content=(*last.content, *images))
         else:
-            self.messages.append(Message(role="user", content=tuple(shown), native={NAME: {IMAGES: True}}))
+            self.messages.append(Message(role="user", content=tuple(images), native={NAME: {IMAGES: True}}))
 
-    def _query(self, outer: Any, *, in_task: bool) -> None:
+    def _add_query(self, outer: Any, *, in_task: bool) -> None:
         self.messages.append(decode_query(outer, in_task=in_task))
-        system = system_on(outer)
+        system = find_system_prompt(outer)
         self._attached = self._attached if system is None else system
 
-    def _result(self, outer: Any, native: dict[str, Any]) -> None:
+    def _add_result(self, outer: Any, native: dict[str, Any]) -> None:
         self.messages.append(Message(role="tool", content=(decode_result(outer),), native=native))
 
 
-# Writing
+# Encoding
 
 
-def first_input(messages: Sequence[Message]) -> int:
-    """Where the input begins: behind what the assistant said last, and behind what is known to stand in a task."""
+def find_first_input(messages: Sequence[Message]) -> int:
+    """The index of the first input message: after the last message of the assistant or from a task."""
     for index in range(len(messages), 0, -1):
         message = messages[index - 1]
         if message.role == "assistant" or TASK in native_of(message, NAME):
@@ -121,79 +121,79 @@ def first_input(messages: Sequence[Message]) -> int:
     return 0
 
 
-class Writer:
-    """Messages into a task, then into the inputs of one request, and the system prompt on these."""
+class TranscriptWriter:
+    """Writes messages into a task, then into the inputs of a request, and attaches the system prompt to the inputs."""
 
     def __init__(self, wire: Any, receipt: Receipt) -> None:
         self._wire = wire
         self._receipt = receipt
         self._system: list[str] = []
-        self._said = False
+        self._has_messages = False
 
-    def task(self, task: Any, messages: Sequence[Message], start: int) -> None:
+    def write_task(self, task: Any, messages: Sequence[Message], start: int) -> None:
         for number, message in enumerate(messages, start):
-            self._message(message, f"messages[{number}]", task)
+            self._write_message(message, f"messages[{number}]", task)
 
-    def inputs(self, messages: Sequence[Message], start: int) -> None:
+    def write_inputs(self, messages: Sequence[Message], start: int) -> None:
         for number, message in enumerate(messages, start):
-            self._message(message, f"messages[{number}]", None)
+            self._write_message(message, f"messages[{number}]", None)
 
     def finish(self) -> None:
         if self._system:
             attach_system(self._wire.input.user_inputs.inputs, "\n\n".join(self._system))
 
-    def _message(self, message: Message, where: str, task: Any) -> None:
+    def _write_message(self, message: Message, where: str, task: Any) -> None:
         for index, block in enumerate(message.content):
             if getattr(block, "cache", None) is not None:
                 self._receipt.loss(f"{where}.content[{index}]", "cache breakpoint", "Warp caches by itself")
         if message.role in SYSTEM_ROLES:
-            self.system(message, where)
+            self.add_system(message, where)
             return
-        self._said = True
+        self._has_messages = True
         if message.role == "assistant":
-            self._assistant(message, where, task)
+            self._write_assistant(message, where, task)
             return
         lines = [block.text for block in message.content if isinstance(block, Text) and is_instruction(block)]
-        if lines:  # for this turn alone: in a query they would stay as the user's own words
+        if lines:  # they apply to this turn only: in a query they would stay as the user's own text
             self._system += lines
             message = replace(message, content=tuple(block for block in message.content if not is_instruction(block)))
         results = [block for block in message.content if isinstance(block, ToolResult)]
         for index, block in enumerate(message.content):
             if isinstance(block, ToolResult):
-                outer = self._outer(task, kept=TASK in native_of(message, NAME))
+                outer = self._new_message(task, is_restored=TASK in native_of(message, NAME))
                 encode_result(block, outer, f"{where}.content[{index}]", self._receipt)
         if len(results) < len(message.content) or not (results or lines):
-            self._user(message, where, task)
+            self._write_user(message, where, task)
 
-    def system(self, message: Message, where: str) -> None:
+    def add_system(self, message: Message, where: str) -> None:
         if ATTACHED in native_of(message, NAME):
             return
-        if self._said:
+        if self._has_messages:
             self._receipt.loss(where, f"the place of a {message.role} message", "it is part of the system prompt")
         self._system.append(system_text(message, where, self._receipt))
 
-    def _user(self, message: Message, where: str, task: Any) -> None:
+    def _write_user(self, message: Message, where: str, task: Any) -> None:
         if message.role != "user":
             self._receipt.loss(where, f"role {message.role}", "Warp knows users, agents and results of tools")
         own = native_of(message, NAME)
-        if task is None and self._raw_input(message, where):
+        if task is None and self._write_raw_input(message, where):
             return
         if task is None and IMAGES in own:
             encode_query(message, new("UserInput"), self._wire.input.context.images, where, self._receipt)
             return
-        outer = self._outer(task, kept=TASK in own)
+        outer = self._new_message(task, is_restored=TASK in own)
         images = outer.user_query.context.images if task is not None else self._wire.input.context.images
         encode_query(message, outer, images, where, self._receipt)
 
-    def _raw_input(self, message: Message, where: str) -> bool:
-        """An input of a kind that only Warp understands, as it came."""
+    def _write_raw_input(self, message: Message, where: str) -> bool:
+        """Write the original of an input that only Warp understands. Returns False for other messages."""
         match message.content:
             case (Opaque(dialect=dialect, value={"input": str(data)}),) if dialect == NAME:
-                self._wire.input.user_inputs.inputs.add().CopyFrom(parse("UserInput", bytes_of(data, where), where))
+                self._wire.input.user_inputs.inputs.add().CopyFrom(parse("UserInput", from_base64(data, where), where))
                 return True
         return False
 
-    def _assistant(self, message: Message, where: str, task: Any) -> None:
+    def _write_assistant(self, message: Message, where: str, task: Any) -> None:
         for index, block in enumerate(message.content):
             place = f"{where}.content[{index}]"
             outer = new("Message")
@@ -204,13 +204,13 @@ class Writer:
             if isinstance(block, Opaque) or MESSAGE in native_of(block, NAME):
                 task.messages.add().CopyFrom(outer)
             else:
-                self._outer(task, kept=False).MergeFrom(outer)
+                self._new_message(task, is_restored=False).MergeFrom(outer)
 
-    def _outer(self, task: Any, *, kept: bool) -> Any:
-        """A new message of the task, or a new input. A message that was kept has its ids, or none."""
+    def _new_message(self, task: Any, *, is_restored: bool) -> Any:
+        """Add a message to the task, or an input. A restored message gets no new ids: it has its own, or none."""
         if task is None:
             return self._wire.input.user_inputs.inputs.add()
         message = task.messages.add()
-        if not kept:
-            message.id, message.task_id = identity(task.id, len(task.messages)), task.id
+        if not is_restored:
+            message.id, message.task_id = derive_id(task.id, len(task.messages)), task.id
         return message

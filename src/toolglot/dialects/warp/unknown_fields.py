@@ -1,12 +1,12 @@
-"""Receipt lines on the fields of Warp's messages that no table knows, and on values that others overwrite.
+"""Receipt lines for unknown fields in Warp's messages, and for overwritten values.
 
-Newer clients and servers send fields that the tables do not have. Warp's own side gets them back; every other API
-cannot. This lists them from the bytes of whole messages: once for each kind of place, by its path, with the number of
-the field. A field of a known number in another wire type is unknown to a reader too, and so is an entry of a map with
-anything unknown in it.
+Newer clients and servers send fields that the tables do not have. Warp's own side gets them back; other APIs cannot
+carry them. This module lists them from the bytes of whole messages: one line for each kind of position, with its path
+and the field number. A field with a known number and another wire type counts as unknown too, and so does a map entry
+with an unknown field.
 
-A field that may be there once, two members of a oneof, and a key of a map may all come several times. Protobuf then
-takes the last one, or joins the messages. Warp's own server does the same, so that is a note.
+A singular field, a oneof and a map key may occur several times. Protobuf then takes the last value, or merges the
+messages. Warp's own server does the same, so the line is a note.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from toolglot.dialects.warp.wire_fields import LEN, MESSAGE, WireField, read_fie
 from toolglot.receipt import Loss, Severity
 
 MAX_LINES = 40
-"""Further kinds of places are counted together."""
+"""The limit for lines. Further kinds of positions are counted together."""
 MAX_FIELDS = 50_000
-"""Fields looked at in one request or answer: some tenths of a second's work. What is behind them is not listed."""
+"""The limit for inspected fields in one request or answer: some tenths of a second. Later fields are not listed."""
 MAX_PATH = 300
 
 ONLY_WARP = f"only {NAME} understands it"
@@ -44,11 +44,12 @@ NOTED: Mapping[str, str] = {
         "it tells what Warp keeps of a task, and not of the answer",
     ),
 }
-"""Fields in which everything is for Warp alone, each with the reason: an unknown field in one is a note and no loss."""
+"""Fields that concern only Warp, with the reason: an unknown field inside one is a note, not a loss."""
 
 
-class _Message(NamedTuple):
-    """A message to look at: where its bytes are, its path with and without places in lists, and why it is noted."""
+class _MessageSpan(NamedTuple):
+    """A message to inspect: its bytes, its path with list indices (`path`) and without (`kind`), and the reason if its
+    unknown fields are only notes (`noted`)."""
 
     descriptor: Any
     start: int
@@ -58,8 +59,8 @@ class _Message(NamedTuple):
     noted: str
 
 
-class _Found:
-    """The unknown fields of one kind of place. The path is the first one's."""
+class _FoundFields:
+    """The unknown fields of one kind of position. The path is that of the first one."""
 
     __slots__ = ("count", "field", "noted", "path", "size")
 
@@ -79,9 +80,9 @@ class _Found:
 
 
 def has_unknown(message: Any) -> bool:
-    """Is there an unknown field anywhere in this message? Takes no Python for each field.
+    """Does this message have an unknown field at any depth? Runs no Python code for each field.
 
-    Protobuf does not look deeper than 64 messages. Only JSON in a `Struct` goes there, and `values.py` reads all of it.
+    Protobuf checks at most 64 levels. Only JSON in a `Struct` is deeper, and `values.py` reads all of it.
     """
     known = type(message)()
     known.CopyFrom(message)
@@ -90,35 +91,35 @@ def has_unknown(message: Any) -> bool:
 
 
 class UnknownFields:
-    """The unknown fields of a request, or of all the events of an answer."""
+    """Collects the unknown fields of a request, or of all events of an answer."""
 
     __slots__ = ("_events", "_found", "_left", "_more")
 
     def __init__(self) -> None:
-        self._found: dict[str, _Found] = {}
+        self._found: dict[str, _FoundFields] = {}
         self._left = MAX_FIELDS
         self._more = 0
         self._events = 0
 
     def add_event(self, message: Any, data: bytes) -> bool:
-        """Looks at the next event of an answer; whether it has unknown fields."""
+        """Inspect the next event of an answer. Returns whether it has unknown fields."""
         found = self.add(message, data, f"events[{self._events}]")
         self._events += 1
         return found
 
     def add(self, message: Any, data: bytes, path: str = "") -> bool:
-        """Looks at a message and the bytes that it was read from; whether it has unknown fields."""
+        """Inspect a message and the bytes that it was read from. Returns whether it has unknown fields."""
         is_unknown = has_unknown(message)
-        # Overwritten values make a message shorter when it is written again.
+        # A message with overwritten values is shorter when it is serialized again.
         if is_unknown or message.ByteSize() != len(data):
-            waiting = [_Message(message.DESCRIPTOR, 0, len(data), path, "", "")]
-            while waiting and self._left > 0:
-                waiting += reversed(self._look(waiting.pop(), data))
+            pending = [_MessageSpan(message.DESCRIPTOR, 0, len(data), path, "", "")]
+            while pending and self._left > 0:
+                pending += reversed(self._inspect(pending.pop(), data))
         return is_unknown
 
-    def _look(self, message: _Message, data: bytes) -> list[_Message]:
-        """Lists the unknown fields of one message; the messages in it."""
-        inner: list[_Message] = []
+    def _inspect(self, message: _MessageSpan, data: bytes) -> list[_MessageSpan]:
+        """List the unknown fields of one message. Returns the messages inside it."""
+        inner: list[_MessageSpan] = []
         places: dict[int, int] = {}
         seen: dict[str, int] = {}
         for field in read_fields(message.descriptor, data, message.start, message.end):
@@ -126,7 +127,7 @@ class UnknownFields:
             if self._left <= 0:
                 break
             if not field.is_read:
-                self._list(message, field)
+                self._list_unknown(message, field)
                 continue
             if (slot := _slot(field, data)) is not None:
                 if slot in seen:
@@ -138,7 +139,7 @@ class UnknownFields:
                 inner.append(_message_at(message, field, place))
         return inner
 
-    def _list(self, message: _Message, field: WireField) -> None:
+    def _list_unknown(self, message: _MessageSpan, field: WireField) -> None:
         is_entry = message.descriptor.GetOptions().map_entry
         named = f"unknown field {field.number}" if field.known is None else f"field {field.number} in another form"
         kind = f"{message.kind}.{field.number}"
@@ -146,14 +147,14 @@ class UnknownFields:
             if len(self._found) >= MAX_LINES:
                 self._more += 1
                 return
-            path = message.path if is_entry else _joined(message.path, str(field.number))
+            path = message.path if is_entry else _join_path(message.path, str(field.number))
             what = f"an entry with {named}" if is_entry else named
-            self._found[kind] = _Found(path, what, message.noted)
+            self._found[kind] = _FoundFields(path, what, message.noted)
         found = self._found[kind]
         found.count += 1
         found.size += message.end - message.start if is_entry else max(field.end - field.start, 0)
 
-    def _list_overwritten(self, message: _Message, field: WireField, slot: str, why: str) -> None:
+    def _list_overwritten(self, message: _MessageSpan, field: WireField, slot: str, why: str) -> None:
         kind = f"{message.kind}.{slot}"
         if kind not in self._found:
             if len(self._found) >= MAX_LINES:
@@ -162,11 +163,11 @@ class UnknownFields:
             known = field.known
             oneof = known.containing_oneof
             what = "one key" if _is_map(known) else f"oneof {oneof.name}" if oneof is not None else "one field"
-            self._found[kind] = _Found(_joined(message.path, known.name), what, why)
+            self._found[kind] = _FoundFields(_join_path(message.path, known.name), what, why)
         self._found[kind].count += 1
 
     def lines(self) -> tuple[Loss, ...]:
-        """What a receipt says of them."""
+        """The receipt lines."""
         lines = [found.line() for found in self._found.values()]
         if self._more or self._left <= 0:
             what = f"{self._more or 'further'} unknown fields"
@@ -180,7 +181,7 @@ def _is_map(known: Any) -> bool:
 
 
 def _slot(field: WireField, data: bytes) -> str | None:
-    """What holds one value of this field: the field, its oneof, or a key of a map; None where it is a list."""
+    """The slot that has one value: the field, its oneof, or a map key. None for a repeated field."""
     known = field.known
     if _is_map(known):
         entry = read_fields(known.message_type, data, field.start, field.end)
@@ -192,16 +193,16 @@ def _slot(field: WireField, data: bytes) -> str | None:
     return known.name if oneof is None else f"oneof {oneof.name}"
 
 
-def _message_at(outer: _Message, field: WireField, place: int) -> _Message:
+def _message_at(outer: _MessageSpan, field: WireField, place: int) -> _MessageSpan:
     known = field.known
     name = known.name
     if outer.descriptor.GetOptions().map_entry:
         path = outer.path
     else:
-        path = _joined(outer.path, f"{name}[{place}]" if known.is_repeated else name)
+        path = _join_path(outer.path, f"{name}[{place}]" if known.is_repeated else name)
     noted = outer.noted or NOTED.get(name, "")
-    return _Message(known.message_type, field.start, field.end, path[:MAX_PATH], f"{outer.kind}.{name}", noted)
+    return _MessageSpan(known.message_type, field.start, field.end, path[:MAX_PATH], f"{outer.kind}.{name}", noted)
 
 
-def _joined(path: str, name: str) -> str:
+def _join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name

@@ -1,7 +1,7 @@
-"""JSON objects <-> `google.protobuf.Struct`, which has one kind of number and no order of keys.
+"""JSON objects <-> `google.protobuf.Struct`, which has only doubles and no order of keys.
 
-Numbers come back as integers where they are whole (`5.0` is how a Struct writes 5), and keys sorted, so that the same
-message gives the same text in every process.
+`arguments_of` restores integers from whole numbers (a Struct has 5 as `5.0`). Keys are sorted, so that the same message
+gives the same text in every process.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from msgspec import Raw
 
 from toolglot.dialects.warp.descriptors import Struct, serialize
-from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.integers import restore_integers
 from toolglot.dialects.warp.unknown_fields import has_unknown
 from toolglot.errors import DecodeError
 from toolglot.wire import json
 
 MAX_DEPTH = 28
-"""Readers of protobuf refuse messages nested deeper than 100, and a level of JSON takes three."""
+"""Protobuf readers refuse more than 100 nested messages, and a level of JSON takes three."""
 
 
 def write_struct(value: Mapping[str, Any], struct: Any, where: str) -> bool:
-    """Writes a JSON object into an empty Struct; whether every number in it stayed exact.
+    """Write a JSON object into an empty Struct. Returns whether every number stayed exact.
 
     Raises:
-        DecodeError: it is nested too deeply, or has a number that no double comes near.
+        DecodeError: the object is nested too deeply, or has a number beyond the range of doubles.
     """
     struct.SetInParent()
     return _write_object(value, struct, where, 0)
@@ -35,11 +35,11 @@ def write_struct(value: Mapping[str, Any], struct: Any, where: str) -> bool:
 def _write_object(value: Mapping[str, Any], struct: Any, where: str, depth: int) -> bool:
     exact = True
     for key, item in value.items():
-        exact &= _write(item, struct.fields[key], where, depth)
+        exact &= _write_value(item, struct.fields[key], where, depth)
     return exact
 
 
-def _write(value: Any, target: Any, where: str, depth: int) -> bool:
+def _write_value(value: Any, target: Any, where: str, depth: int) -> bool:
     if depth > MAX_DEPTH:
         raise DecodeError(where, f"the JSON is nested deeper than {MAX_DEPTH} levels, which protobuf readers refuse")
     match value:
@@ -48,7 +48,7 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
         case bool():
             target.bool_value = value
         case int() | float():
-            target.number_value = _double(value, where)
+            target.number_value = _to_double(value, where)
             return isinstance(value, float) or int(target.number_value) == value
         case str():
             target.string_value = value
@@ -57,12 +57,12 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
             return _write_object(value, target.struct_value, where, depth + 1)
         case _:
             target.list_value.SetInParent()
-            exact = [_write(item, target.list_value.values.add(), where, depth + 1) for item in value]
+            exact = [_write_value(item, target.list_value.values.add(), where, depth + 1) for item in value]
             return all(exact)
     return True
 
 
-def _double(value: int | float, where: str) -> float:
+def _to_double(value: int | float, where: str) -> float:
     try:
         return float(value)
     except OverflowError:
@@ -70,10 +70,10 @@ def _double(value: int | float, where: str) -> float:
 
 
 def read_struct(struct: Any) -> dict[str, Any]:
-    """The JSON object that a Struct holds.
+    """Read a Struct as a JSON object.
 
-    JSON cannot say everything that may be in one: a value of a kind that nobody knows, or of none, a number that is
-    none. Such a value is a `Raw` that is no JSON, so that no text made of it can be taken for a whole one.
+    JSON cannot express values of an unknown kind or of none, infinity and NaN. Such a value becomes a `Raw` that is not
+    JSON, so that the resulting text cannot pass as valid JSON.
     """
     value = _read_object(struct)
     if has_unknown(struct):
@@ -82,38 +82,38 @@ def read_struct(struct: Any) -> dict[str, Any]:
 
 
 _UNKNOWN = "..."
-_KINDLESS = Raw(b"<a value of no known kind>")
+_UNKNOWN_KIND = Raw(b"<a value of no known kind>")
 _NOT_FINITE = {"inf": Raw(b"Infinity"), "-inf": Raw(b"-Infinity"), "nan": Raw(b"NaN")}
 
 
 def _read_object(struct: Any) -> dict[str, Any]:
     fields = struct.fields
-    return {key: _read(fields[key]) for key in sorted(fields)}
+    return {key: _read_value(fields[key]) for key in sorted(fields)}
 
 
-def _read(value: Any) -> Any:
+def _read_value(value: Any) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
         return _read_object(value.struct_value)
     if kind == "list_value":
-        return [_read(item) for item in value.list_value.values]
+        return [_read_value(item) for item in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
         return number if isfinite(number) else _NOT_FINITE[str(number)]
     if kind == "null_value":
         return None
-    return _KINDLESS if kind is None else getattr(value, kind)
+    return _UNKNOWN_KIND if kind is None else getattr(value, kind)
 
 
 def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
-    """JSON without what is none in it. `dropped` gets the paths of that, except of unknown fields, which have a list of
-    their own."""
+    """Remove the values that JSON cannot express. `dropped` collects their paths, except those of unknown fields, which
+    `UnknownFields` lists."""
     if isinstance(value, dict):
         readable: dict[str, Any] = {}
         for key, item in value.items():
             if not isinstance(item, Raw):
                 readable[key] = drop_unreadable(item, f"{where}.{key}", dropped)
-            elif key != _UNKNOWN or item is _KINDLESS:
+            elif key != _UNKNOWN or item is _UNKNOWN_KIND:
                 dropped.append(f"{where}.{key}")
         return readable
     if isinstance(value, list):
@@ -127,20 +127,20 @@ def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
 
 
 def arguments_of(struct: Any) -> str:
-    """The arguments of a call as JSON text; as text that is no JSON where JSON cannot say them."""
-    return json.encode_text(whole_numbers(read_struct(struct)))
+    """The arguments of a call as JSON text. The text is invalid JSON if JSON cannot express them."""
+    return json.encode_text(restore_integers(read_struct(struct)))
 
 
 def unreadable_arguments(size: int) -> str:
-    """Text for arguments of which nothing is known but their size."""
+    """The text for arguments of which only the size is known. It is invalid JSON."""
     return json.encode_text({_UNKNOWN: Raw(b"<%d bytes of unknown fields>" % size)})
 
 
 def is_exact(text: str, struct: Any) -> bool:
-    """Does this text say all that the Struct does?"""
+    """Does this JSON text express the Struct exactly?"""
     again = Struct()
     try:
         value = json.decode_frame(text.encode("utf-8", "surrogatepass"))
         return isinstance(value, dict) and write_struct(value, again, "$") and serialize(again) == serialize(struct)
-    except DecodeError:  # it is no JSON, or nested more deeply than it is written
+    except DecodeError:  # it is not JSON, or nested more deeply than `write_struct` allows
         return False

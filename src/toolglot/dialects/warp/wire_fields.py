@@ -1,4 +1,4 @@
-"""Fields of a protobuf message as they are on the wire, in their order, beside what the tables know of each."""
+"""Reads the fields of a protobuf message from its bytes, in wire order, with their descriptors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MESSAGE = 11
 _SIZES = {FIXED64: 8, FIXED32: 4}
 _WIRE_TYPES = {1: FIXED64, 2: FIXED32, 5: VARINT, 8: VARINT, 9: LEN, 11: LEN, 12: LEN, 13: VARINT, 14: VARINT}
 _WIRE_TYPES |= {3: VARINT, 4: VARINT, 6: FIXED64, 7: FIXED32, 15: FIXED32, 16: FIXED64, 17: VARINT, 18: VARINT}
-"""By the types of descriptor.FieldDescriptor."""
+"""Types of descriptor.FieldDescriptor -> wire types."""
 _NOT_PACKED = frozenset({9, MESSAGE, 12})
 
 
@@ -22,13 +22,13 @@ class WireField(NamedTuple):
     start: int
     end: int
     value: int
-    """Of a varint."""
+    """The value of a varint; 0 for other wire types."""
     known: Any
-    """The descriptor of the field, whatever its wire type is; None if no table knows the number."""
+    """The descriptor of the field, whatever its wire type. None if the number is unknown."""
 
     @property
     def is_read(self) -> bool:
-        """Does a reader of protobuf take this field, and not keep it as an unknown one?"""
+        """Do protobuf readers read this field? Otherwise they keep it as unknown."""
         if self.known is None:
             return False
         packed = self.wire_type == LEN and self.known.is_repeated and self.known.type not in _NOT_PACKED
@@ -36,7 +36,7 @@ class WireField(NamedTuple):
 
 
 def read_fields(descriptor: Any, data: bytes, at: int, end: int) -> Iterator[WireField]:
-    """The fields of a message that a reader of protobuf has accepted. A group is one field."""
+    """Read the fields of a message that protobuf has already parsed without error. A group is one field."""
     known = descriptor.fields_by_number
     while at < end:
         tag, at = read_varint(data, at)
@@ -71,7 +71,7 @@ def _group_end(data: bytes, at: int) -> int:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins here, cut to 64 bits, and where it ends."""
+    """Read a varint, truncated to 64 bits. Returns the value and its end position."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -147,12 +147,12 @@ def _without_instructions(message: Message) -> Message:
 
 def _decode_replay(kept: StoredReplay, messages: Sequence[Message], covered: int) -> Mapping[str, Any] | None:
     """What is kept, if it can be read, and this conversation can go on from it."""
-    from toolglot.dialects.warp.history import goes_on  # needs an extra
+    from toolglot.dialects.warp.history import can_continue  # needs an extra
 
     try:
         value = json.decode(kept.value, MAX_BYTES)
         tasks = value.get("tasks") if isinstance(value, dict) else None
-        if not isinstance(tasks, list) or not goes_on(tasks, messages, covered):
+        if not isinstance(tasks, list) or not can_continue(tasks, messages, covered):
             return None
     except (DecodeError, RecursionError, TypeError) as error:  # a damaged row may also hold a value of another type
         log.warning("what was kept of a conversation cannot be read: %s", error)

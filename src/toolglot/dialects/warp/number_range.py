@@ -1,4 +1,4 @@
-"""Numbers on the wire that are too large for their fields, which readers of protobuf cut to 32 bits without a word."""
+"""Detects numbers that are too large for their fields. Protobuf readers truncate them to 32 bits silently."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from toolglot.dialects.warp.wire_fields import LEN, MESSAGE, VARINT, read_fields
 from toolglot.errors import DecodeError
 
 LONG_NUMBER = re.compile(rb"[\x80-\xff]{4}")
-"""What bytes have in them wherever there is a number of more than 28 bits; and in other places."""
+"""Matches every varint of more than 28 bits, and other bytes too."""
 _INT32, _UINT32, _ENUM = 5, 13, 14  # of descriptor.FieldDescriptor
 
 
-def refuse_cut(message: Any, data: bytes) -> None:
-    """Looks at the bytes that a message was read from.
+def check_number_range(message: Any, data: bytes) -> None:
+    """Check the bytes that a message was read from.
 
     Raises:
-        DecodeError: one of its numbers is not the one on the wire.
+        DecodeError: a number does not fit its field.
     """
-    waiting = [(message.DESCRIPTOR, 0, len(data))]
-    while waiting:
-        descriptor, at, end = waiting.pop()
+    pending = [(message.DESCRIPTOR, 0, len(data))]
+    while pending:
+        descriptor, at, end = pending.pop()
         for field in read_fields(descriptor, data, at, end):
             if field.known is None:
                 continue
             if field.wire_type == VARINT:
                 _check(field.known, field.value)
             elif field.wire_type == LEN and field.known.type == MESSAGE:
-                waiting.append((field.known.message_type, field.start, field.end))
+                pending.append((field.known.message_type, field.start, field.end))
             elif field.wire_type == LEN and field.known.type in _FITS:
-                _check_all(field.known, data, field.start, field.end)
+                _check_packed(field.known, data, field.start, field.end)
 
 
-def _check_all(field: Any, data: bytes, at: int, end: int) -> None:
+def _check_packed(field: Any, data: bytes, at: int, end: int) -> None:
     while at < end:
         value, at = read_varint(data, at)
         _check(field, value)
@@ -46,12 +46,12 @@ def _check(field: Any, value: int) -> None:
         raise DecodeError(f"$.{name}", f"{value} has more than 32 bits")
 
 
-def _is_signed(value: int) -> bool:
+def _fits_int32(value: int) -> bool:
     return value < 1 << 31 or value >= (1 << 64) - (1 << 31)
 
 
 _FITS: dict[int, Callable[[int], bool]] = {
-    _INT32: _is_signed,
-    _ENUM: _is_signed,
+    _INT32: _fits_int32,
+    _ENUM: _fits_int32,
     _UINT32: lambda value: value < 1 << 32,
 }

@@ -1,7 +1,7 @@
-"""A conversation told in one text, for servers that do not take a history that they have not written themselves.
+"""Renders a conversation as one text, for servers that accept only a history that they wrote themselves.
 
-Turns stand in their true order, results behind their calls. A line of content that would begin a turn of its own is
-marked with a backslash, so that nobody speaks in another's name.
+Turns keep their order, and results come after their calls. A content line that looks like the start of a turn gets a
+backslash, so that no text can forge another role.
 """
 
 from __future__ import annotations
@@ -15,60 +15,62 @@ from toolglot.ir import Block, Media, Message, Refusal, Request, Text, Thinking,
 from toolglot.receipt import Receipt, describe_block
 from toolglot.tools.inserted_text import ANALYZE_RESULTS
 
-GO_ON = "Please continue."
+CONTINUE = "Please continue."
 _LABELS = re.compile(r"^(?=\\*(?:User|Assistant|Tool calls|Tool result \(.*\)|Tool error \(.*\)):)", re.MULTILINE)
 
 
-class Story(NamedTuple):
+class TextHistory(NamedTuple):
     query: str
     system: str
     images: tuple[Media, ...]
 
 
-def narrate(request: Request, receipt: Receipt) -> Story:
-    """The one query that tells this conversation, the system prompt, and the images it speaks of."""
+def render_history(request: Request, receipt: Receipt) -> TextHistory:
+    """Render the conversation as one query, with its system prompt and images."""
     images: list[Media] = []
     system: list[str] = []
     turns: list[str] = []
-    said: list[Message] = []
+    conversation: list[Message] = []
     for number, message in enumerate(request.messages):
         where = f"messages[{number}]"
         if message.role in SYSTEM_ROLES:
             system.append(system_text(message, where, receipt))
             continue
-        said.append(message)
-        turns += _turn(message, where, images, receipt)
+        conversation.append(message)
+        turns += _render_turn(message, where, images, receipt)
     prompt = "\n\n".join(system)
-    if len(said) == 1 and said[0].role == "user" and not _results(said[0]):
-        return Story(_text(said[0].content, "messages", images[:0], receipt, plain=True), prompt, tuple(images))
-    if said and _ends_in_results(said):
+    if len(conversation) == 1 and conversation[0].role == "user" and not _results(conversation[0]):
+        return TextHistory(
+            _render_content(conversation[0].content, "messages", images[:0], receipt, plain=True), prompt, tuple(images)
+        )
+    if conversation and _ends_in_results(conversation):
         turns.append(f"User: {ANALYZE_RESULTS}")
-    elif said and said[-1].role == "assistant":
-        turns.append(f"User: {GO_ON}")
-    if said:
+    elif conversation and conversation[-1].role == "assistant":
+        turns.append(f"User: {CONTINUE}")
+    if conversation:
         receipt.note("messages", "the conversation", "it is told as one text, turn by turn")
-    return Story("\n\n".join(turns), prompt, tuple(images))
+    return TextHistory("\n\n".join(turns), prompt, tuple(images))
 
 
 def _results(message: Message) -> list[ToolResult]:
     return [block for block in message.content if isinstance(block, ToolResult)]
 
 
-def _ends_in_results(said: list[Message]) -> bool:
-    return bool(said[-1].content) and all(isinstance(block, ToolResult) for block in said[-1].content)
+def _ends_in_results(conversation: list[Message]) -> bool:
+    return bool(conversation[-1].content) and all(isinstance(block, ToolResult) for block in conversation[-1].content)
 
 
-def _turn(message: Message, where: str, images: list[Media], receipt: Receipt) -> list[str]:
+def _render_turn(message: Message, where: str, images: list[Media], receipt: Receipt) -> list[str]:
     turns: list[str] = []
     for index, result in enumerate(message.content):
         if isinstance(result, ToolResult):
             label = "Tool error" if result.is_error else "Tool result"
-            told = _text(result.content, f"{where}.content[{index}]", images, receipt)
-            turns.append(f"{label} ({result.call_id}): {told}")
+            text = _render_content(result.content, f"{where}.content[{index}]", images, receipt)
+            turns.append(f"{label} ({result.call_id}): {text}")
     rest = tuple(block for block in message.content if not isinstance(block, ToolResult))
     if message.role == "assistant":
         calls = [block for block in rest if isinstance(block, ToolCall)]
-        lines = [f"Assistant: {_text(rest, where, images, receipt)}".rstrip()]
+        lines = [f"Assistant: {_render_content(rest, where, images, receipt)}".rstrip()]
         if calls:
             lines.append(
                 "Tool calls: "
@@ -76,11 +78,13 @@ def _turn(message: Message, where: str, images: list[Media], receipt: Receipt) -
             )
         return ["\n".join(lines), *turns]
     if rest or not turns:
-        turns.append(f"User: {_text(rest, where, images, receipt)}")
+        turns.append(f"User: {_render_content(rest, where, images, receipt)}")
     return turns
 
 
-def _text(content: tuple[Block, ...], where: str, images: list[Media], receipt: Receipt, *, plain: bool = False) -> str:
+def _render_content(
+    content: tuple[Block, ...], where: str, images: list[Media], receipt: Receipt, *, plain: bool = False
+) -> str:
     parts: list[str] = []
     for index, block in enumerate(content):
         match block:

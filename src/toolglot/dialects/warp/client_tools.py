@@ -1,10 +1,10 @@
-"""What an answer of Warp's needs the request for: the tools that the client has, and what their schemas say."""
+"""Fits the calls in Warp's answers to the tools that the client declared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.integers import restore_integers
 from toolglot.dialects.warp.native import NAME
 from toolglot.events import Close, Delta, Event, Finish, Open
 from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of, replace, with_native
@@ -13,16 +13,16 @@ from toolglot.wire import json
 
 BUILTIN = "$builtin"
 ARGS = "$args"
-"""The arguments of a call as text, and the bytes of the Struct that they do not say all of."""
+"""The note on a call whose JSON arguments are not exact: the arguments as text, and the bytes of their Struct."""
 UNREADABLE = "$unreadable"
-"""The note on a call that JSON cannot say what it is to be given."""
+"""The note on a call whose arguments JSON cannot express."""
 
 
-class Declared:
-    """Calls of Warp's own tools reach a client that has declared a tool of that name, and no other.
+class ClientToolPass:
+    """Hides calls of Warp's built-in tools, unless the client has declared a tool of that name.
 
-    Whole numbers are integers where the tool's schema says so. Arguments that JSON cannot say reach a client of Warp's
-    as their bytes, so for that client nothing is wrong with the call.
+    Whole numbers become integers if the tool's schema requires it. A Warp client gets arguments that JSON cannot
+    express as bytes, so for that client the call is complete.
     """
 
     __slots__ = ("_as_bytes", "_calls", "_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
@@ -32,7 +32,7 @@ class Declared:
         self._schemas: dict[str, Json] = {tool.name: tool.parameters for tool in tools if isinstance(tool, Tool)}
         self._client = client
         self._receipt = receipt
-        self._calls = 0  # those that the client gets
+        self._calls = 0  # number of calls that the client gets
         self._hidden: set[int] = set()
         self._as_bytes: set[int] = set()
         self._typed: dict[int, Json] = {}
@@ -55,7 +55,7 @@ class Declared:
                 text = _typed("".join(self._pieces.pop(index)), self._typed.pop(index))
                 return (Delta(index, text), event) if text else (event,)
             case Finish(stop=stop) if self._hidden and not self._calls and stop.reason == "tool_calls":
-                return (replace(event, stop=replace(stop, reason="end")),)  # there is nothing to wait for
+                return (replace(event, stop=replace(stop, reason="end")),)  # the client has nothing to run
             case _:
                 return (event,)
 
@@ -79,10 +79,10 @@ class Declared:
 
 
 def _typed(text: str, schema: Json) -> str:
-    """The arguments with the integers that the schema asks for."""
+    """The arguments, with integers where the schema requires them."""
     raw = json.object_of(text)
     if raw is None or not text.strip():
         return text
     value = json.decode_frame(bytes(raw))
-    typed = whole_numbers(value, schema)
+    typed = restore_integers(value, schema)
     return json.encode_text(typed) if json.encode_text(typed) != json.encode_text(value) else text

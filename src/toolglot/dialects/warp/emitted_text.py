@@ -1,12 +1,12 @@
-"""All that was said of one message, in the pieces in which it was."""
+"""The text of one message that the decoder has emitted, in pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-class Said:
-    """Comparing costs no more than the text that is compared, however much has been said."""
+class EmittedText:
+    """Keeps the pieces apart, so that a comparison costs no more than the compared text."""
 
     __slots__ = ("_length", "_pieces")
 
@@ -20,13 +20,13 @@ class Said:
                 self._pieces.append(piece)
                 self._length += len(piece)
 
-    def forget(self) -> None:
-        """It has been written anew."""
+    def clear(self) -> None:
+        """Forget all text: the message has been rewritten."""
         self._pieces.clear()
         self._length = 0
 
-    def rest_of(self, text: str) -> str | None:
-        """What this text has behind what was said; None where it does not begin with that."""
+    def remainder_of(self, text: str) -> str | None:
+        """The part of this text after the emitted text. None if it does not begin with the emitted text."""
         if len(text) < self._length:
             return None
         at = 0

@@ -1,4 +1,4 @@
-"""What the server has been told before it answers: the tasks of the request, as they were sent."""
+"""The tasks of a request, as they were sent to the server."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from toolglot.ir import Request, native_of
 from toolglot.receipt import Receipt
 
 
-class Sent:
-    """Without a request, nothing has been told. Tasks are made only when something is asked about them."""
+class RequestTasks:
+    """The tasks of a request; empty without a request. They are built on first use."""
 
     def __init__(self, request: Request | None = None) -> None:
         self._request = request
 
     @property
-    def by_warps_client(self) -> bool:
-        """Did one of Warp's clients send it, which does everything that the server says itself?"""
+    def is_from_warp_client(self) -> bool:
+        """Did a Warp client send the request? Such a client applies all of the server's actions itself."""
         return self._request is not None and WIRE in native_of(self._request, NAME)
 
     @cached_property
@@ -32,10 +32,10 @@ class Sent:
         return list(wire.task_context.tasks)
 
     @cached_property
-    def _inside(self) -> frozenset[str]:
+    def _subtasks(self) -> frozenset[str]:
         own = native_of(self._request, NAME) if self._request is not None else {}
         if not own.get(TASKS) and not own.get(KEPT_TASKS):
-            return frozenset()  # a task that is made from a history is the conversation itself
+            return frozenset()  # a task built from a history is the conversation itself
         return frozenset(task.id for task in self._tasks if task.dependencies.parent_task_id)
 
     @cached_property
@@ -46,22 +46,22 @@ class Sent:
     def _messages(self) -> dict[str, Any]:
         return {message.id: message for task in self._tasks for message in task.messages if message.id}
 
-    def is_inside(self, task_id: str) -> bool:
-        """Is this a task inside the conversation, and not the conversation itself?"""
-        return task_id in self._inside
+    def is_subtask(self, task_id: str) -> bool:
+        """Is this a subtask, not the conversation itself?"""
+        return task_id in self._subtasks
 
     def is_root(self, task_id: str) -> bool:
-        """Is this the conversation itself?"""
+        """Is this the task of the conversation itself?"""
         return task_id in self._roots
 
-    def says(self, message: Any) -> bool:
-        """Did the message of this id say the same when it was sent?"""
+    def is_unchanged(self, message: Any) -> bool:
+        """Does this message have the same content as when it was sent?"""
         sent = self._messages.get(message.id)
         kind = message.WhichOneof("message")
         if sent is None or sent.WhichOneof("message") != kind:
             return False
         return kind is None or bool(getattr(sent, kind) == getattr(message, kind))
 
-    def has(self, message_id: str) -> bool:
-        """Is this a message of an earlier turn?"""
+    def has_message(self, message_id: str) -> bool:
+        """Was this message part of the request, so of an earlier turn?"""
         return message_id in self._messages
