@@ -411,7 +411,7 @@ def make_protocol(
 ) -> type[HttpServerProtocol]:
     """Make the protocol class with these limits, for uvicorn's `http=`."""
     shared: dict[str, Any] = {
-        "gates": limits,
+        "limits": limits,
         "admission": admission,
         "throttle": throttle or LogThrottle(),
         "spares": {},
