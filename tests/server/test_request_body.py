@@ -21,7 +21,7 @@ from toolglot.server.request_body import (
     ClientGone,
     CorruptBody,
     UnsupportedEncoding,
-    headers_of,
+    decode_headers,
     read_body,
 )
 
@@ -56,7 +56,7 @@ def read(headers: Headers, pieces: list[bytes], limits: Limits = LIMITS) -> byte
 
 def test_headers_are_found_by_their_names_and_the_first_of_two_counts() -> None:
     raw = [(b"host", b"localhost"), (b"x", b"first"), (b"x", b"second"), (b"y", b"\xe9")]
-    assert headers_of({"headers": raw}) == {"host": "localhost", "x": "first", "y": "é"}
+    assert decode_headers(raw) == {"host": "localhost", "x": "first", "y": "é"}
 
 
 @pytest.mark.parametrize("size", [0, 1, 64 * 1024 + 1, LIMITS.body])

@@ -176,7 +176,7 @@ def test_it_is_told_that_each_worker_starts_its_own_mcp_servers(tmp_path: Path, 
         finally:
             await transport.close()
 
-    lines = asyncio.run(begin()).told
+    lines = asyncio.run(begin()).notices
     assert any("started 3 times, once for each worker" in line for line in lines) is told
 
 

@@ -132,7 +132,7 @@ def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
     config = start.gateway.config
     if start.file is not None:
         yield f"  configured by {start.file}"
-    yield from (f"  {line}" for line in start.told)
+    yield from (f"  {line}" for line in start.notices)
     for name, upstream in start.gateway.upstreams.items():
         if upstream.base_url != DEMO_URL:
             default = ", for every model that nothing else claims" if name == config.default_upstream else ""

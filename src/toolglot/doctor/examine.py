@@ -76,7 +76,7 @@ async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> Async
     transport = HttpTransport(config.limits.upstream_connections, environ)
     try:
         begun = await start_gateway(plan.start_options, environ, transport)
-        for finding in _configuration_findings(Assembled(begun.gateway.config, begun.told)):
+        for finding in _configuration_findings(Assembled(begun.gateway.config, begun.notices)):
             yield finding
         asked = await asyncio.gather(
             *(upstreams.check_upstream(upstream) for upstream in begun.gateway.upstreams.values())

@@ -1,4 +1,4 @@
-"""What each route does, by the name in the table of routes."""
+"""The handler of each route, by the name of its action in the table of routes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECEIPTS_LISTED = 100
 
 
 async def list_models(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """The models that can be asked for, in the shape that the asking client expects."""
+    """List the models that clients can use, in the format of the client's dialect."""
     listing = find(find_client_dialect(incoming, match)).listing
     body = listing.encode_models(await incoming.gateway.catalog.models(), incoming.query)
     await incoming.reply(200, JSON, body)
@@ -45,17 +45,17 @@ async def show_model(service: Service, incoming: AsgiRequest, match: Match) -> N
 
 
 async def serve_stored(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """Stored responses and conversations."""
+    """Serve stored responses and conversations, from the store or from an upstream that stores responses itself."""
     body = b""
     if incoming.method == "POST":
         body = await incoming.body()
-    keeper = responses_relay.find_storing_upstream(incoming.gateway, match)
-    if service.store is None and keeper is not None:
-        await responses_relay.relay_request(incoming.gateway, keeper, incoming, match, body)
+    upstream = responses_relay.find_storing_upstream(incoming.gateway, match)
+    if service.store is None and upstream is not None:
+        await responses_relay.relay_request(incoming.gateway, upstream, incoming, match, body)
         return
     if service.store is None:
         raise FailedError(no_store_error(match.route.path, service.store_failure))
-    ask = ResponsesRequest(
+    request = ResponsesRequest(
         store=service.store,
         owner=incoming.record.owner,
         values=match.values,
@@ -64,24 +64,24 @@ async def serve_stored(service: Service, incoming: AsgiRequest, match: Match) ->
         now=time(),
     )
     try:
-        reply = await responses_routes.handle_request(match.route.method, match.route.path, ask)
+        reply = await responses_routes.handle_request(match.route.method, match.route.path, request)
     except RefusedError as refusal:
-        if keeper is None or refusal.error.code != "response_not_found":
+        if upstream is None or refusal.error.code != "response_not_found":
             raise
-        await responses_relay.relay_request(incoming.gateway, keeper, incoming, match, body)
+        await responses_relay.relay_request(incoming.gateway, upstream, incoming, match, body)
         return
     await incoming.reply(reply.status, {"content-type": reply.content_type}, reply.body)
 
 
 async def list_receipts(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """The newest receipts; whoever has a key sees those of that key alone."""
+    """List the newest receipts of this key."""
     owner = incoming.record.owner
     listed = service.receipts.latest_dated(owner, RECEIPTS_LISTED)
     if service.peers is not None:
         listed += await service.peers.receipts(owner, RECEIPTS_LISTED)
         listed = sorted(listed, key=lambda dated: dated[0], reverse=True)[:RECEIPTS_LISTED]
     hidden = (*incoming.gateway.secrets, *incoming.credentials)
-    await incoming.reply(200, JSON, json.encode({"receipts": [hide_in_json(told, hidden) for _, told in listed]}))
+    await incoming.reply(200, JSON, json.encode({"receipts": [hide_in_json(each, hidden) for _, each in listed]}))
 
 
 async def show_receipt(service: Service, incoming: AsgiRequest, match: Match) -> None:
@@ -97,33 +97,33 @@ async def show_receipt(service: Service, incoming: AsgiRequest, match: Match) ->
 
 
 async def list_mcp_servers(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """How the MCP servers are that this key may use."""
+    """Report the state of the MCP servers that this key may use."""
     config = incoming.gateway.config.mcp
     hidden = config.servers.keys() - filter_servers(config, incoming.record.key).servers.keys()
     states = [] if service.host is None else [each for each in service.host.states() if each.name not in hidden]
-    shown = [{name: value for name, value in asdict(state).items() if name != "log"} for state in states]
-    await incoming.reply(200, JSON, json.encode({"servers": shown}))
+    servers = [{name: value for name, value in asdict(state).items() if name != "log"} for state in states]
+    await incoming.reply(200, JSON, json.encode({"servers": servers}))
 
 
 async def report_health(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """The process is alive. No upstream is asked: a health check must never cost anything."""
+    """Report that the process is alive. No upstream is called: a health check must not cost anything."""
     await incoming.reply(200, JSON, b'{"status":"ok"}')
 
 
 async def report_readiness(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """Requests are taken: the configuration is loaded and the server is not shutting down."""
+    """Report whether requests are accepted: not while the server shuts down."""
     status, word = (200, "ready") if service.is_accepting else (503, "draining")
     await incoming.reply(status, JSON, json.encode({"status": word}))
 
 
 async def show_welcome(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """What is here, for whoever opens the address in a browser or with curl."""
-    told: dict[str, Any] = {
+    """List the endpoints, for people who open the address in a browser."""
+    description: dict[str, Any] = {
         "name": "toolglot",
         "version": __version__,
         "endpoints": [f"{route.method} {route.path}" for route in ROUTES if route.path != "/"],
     }
-    await incoming.reply(200, JSON, json.encode(told))
+    await incoming.reply(200, JSON, json.encode(description))
 
 
 async def show_metrics(service: Service, incoming: AsgiRequest, match: Match) -> None:
@@ -137,7 +137,7 @@ async def show_metrics(service: Service, incoming: AsgiRequest, match: Match) ->
 
 
 async def call_function(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """A function of a dialect that needs no upstream, where the configuration allows it."""
+    """Call a dialect's function that needs no upstream, if the configuration enables it."""
     route = match.route
     if route.setting and not getattr(incoming.gateway.config.server, route.setting):
         message = f"There is nothing at {route.path}, unless the configuration has `{route.setting}` under `server`"

@@ -1,4 +1,4 @@
-"""The ASGI app: one function that every request goes through, from its route to its last log line."""
+"""The ASGI app: routes a request, checks access, runs its action, and reports errors in the client's dialect."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NO_WEBSOCKET = ApiError(
     code="websocket_unsupported",
     message="toolglot does not serve WebSockets: send the same request as POST over HTTP",
 )
-"""Codex goes on over HTTP at once after a 426, and after any other refusal only when it has tried seven times."""
-_INSTEAD = {"upgrade": "HTTP/1.1", "connection": "upgrade"}
-"""RFC 9110, section 15.5.22: a 426 names what is spoken here."""
+"""After a 426 Codex switches to HTTP at once; after any other status only when it has tried seven times."""
+_UPGRADE_HEADERS = {"upgrade": "HTTP/1.1", "connection": "upgrade"}
+"""RFC 9110, section 15.5.22: a 426 names the supported protocol."""
 
 
 class App:
-    """Mountable in any ASGI server. What it needs is in `service`; whoever runs it opens and closes that."""
+    """Runs in any ASGI server. The caller opens and closes the `service`."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -64,7 +64,7 @@ class App:
         except asyncio.CancelledError:
             if not record.cancelled:
                 raise
-            # The client has gone: nobody is left to tell, and the work was all that had to end.
+            # The client has disconnected: its work is cancelled, and no error is sent.
             current = asyncio.current_task()
             assert current is not None
             current.uncancel()
@@ -96,24 +96,24 @@ class App:
                 if match.allowed:
                     incoming.extra_headers["allow"] = ", ".join(match.allowed)
                     if incoming.headers.get("upgrade", "").lower() == "websocket":
-                        incoming.extra_headers |= _INSTEAD
+                        incoming.extra_headers |= _UPGRADE_HEADERS
                         raise FailedError(NO_WEBSOCKET)
                 raise FailedError(match.error)
             incoming.record.route, incoming.record.client = match.route.path, match.dialect
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
-        except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
+        except BaseException as failure:  # also a cancellation, which may mean that the time to drain is over
             if (error := error_replies.describe_failure(failure, incoming.record)) is None:
                 raise
             receipt = failure.receipt if isinstance(failure, (FailedError, LossError)) else None
             await self._fail(incoming, match, error, receipt)
 
     def _refuse(self, incoming: AsgiRequest, match: routes.Match | routes.NoMatch) -> ApiError | None:
-        """Who may ask: decided on the matched route and nothing else. What is not known to be open needs a key."""
+        """Check access and limits. Only the matched route decides; a path that is not known to be open needs a key."""
         guard = incoming.gateway.guard
-        verdict = guard.check(incoming.method, incoming.headers)
-        incoming.extra_headers |= verdict.headers
-        if verdict.error is not None or incoming.method == "OPTIONS":
-            return verdict.error
+        decision = guard.check(incoming.method, incoming.headers)
+        incoming.extra_headers |= decision.headers
+        if decision.error is not None or incoming.method == "OPTIONS":
+            return decision.error
         if isinstance(match, routes.Match) and match.route.open:
             return None
         caller, error = guard.identify(incoming.headers, incoming.query)
@@ -140,28 +140,28 @@ class App:
         error: ApiError,
         receipt: Receipt | None = None,
     ) -> None:
-        """The error in the dialect of whoever asked. An answer that has begun is left unfinished instead."""
+        """Send the error in the client's dialect. An answer that has begun is left unfinished instead."""
         error = incoming.hide_in_error(error)
         incoming.record.error, incoming.record.message = error.kind, error.message
         if incoming.begun:
             return
-        dialect = DIALECTS[find_client_dialect(incoming, match)]  # an error needs no extra
-        told = error_replies.encode_error_reply(dialect, error, incoming.record)
+        dialect = DIALECTS[find_client_dialect(incoming, match)]  # encoding an error needs no optional package
+        reply = error_replies.encode_error_reply(dialect, error, incoming.record)
         lost = headers.describe_receipt(receipt) if receipt is not None else {}
-        body = told.body if incoming.framing is None else incoming.framing.wrap(told.body)
-        await incoming.reply(told.status, {**told.headers, **lost}, body)
+        body = reply.body if incoming.framing is None else incoming.framing.wrap(reply.body)
+        await incoming.reply(reply.status, {**reply.headers, **lost}, body)
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:
-    """For servers that take the handshake themselves; our own leaves it to the routes."""
+    """Refuse a WebSocket, for ASGI servers that handle the handshake; with ours the routes do it."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1003, "reason": NO_WEBSOCKET.message})
         return
-    told = DIALECTS[STORED].encode_error(NO_WEBSOCKET)
-    fields = {**told.headers, **_INSTEAD, "content-length": str(len(told.body))}
+    reply = DIALECTS[STORED].encode_error(NO_WEBSOCKET)
+    fields = {**reply.headers, **_UPGRADE_HEADERS, "content-length": str(len(reply.body))}
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
     await send({"type": "websocket.http.response.start", "status": NO_WEBSOCKET.status, "headers": raw})
-    await send({"type": "websocket.http.response.body", "body": told.body})
+    await send({"type": "websocket.http.response.body", "body": reply.body})
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

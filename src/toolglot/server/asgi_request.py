@@ -1,4 +1,4 @@
-"""One request on its way in, and its answer on its way out: what ASGI gives, in our own words."""
+"""One HTTP request over ASGI: reads its body, writes its answer, and fills in its record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolglot.gateway.request_record import RequestRecord
 from toolglot.server.body_budget import BodyHold
 from toolglot.server.credentials import find_credentials, hide, hide_in_error
 from toolglot.server.json_array import JsonArray
-from toolglot.server.request_body import headers_of, read_body
+from toolglot.server.request_body import decode_headers, read_body
 from toolglot.server.response_cycle import CUT
 from toolglot.server.routes import Match, NoMatch
 
@@ -30,17 +30,17 @@ Scope: TypeAlias = MutableMapping[str, Any]
 
 
 OUR_HEADERS = "x-toolglot-"
-"""How the headers begin that tell of the exchange, in words that a client may have chosen."""
+"""Prefix of the headers that describe the exchange. They may contain names that a client chose."""
 
 
 class ClientLeftError(Exception):
-    """Nobody reads what is written: the client is gone, or has stopped reading."""
+    """The client has disconnected, or has stopped reading."""
 
 
 class AsgiRequest:
-    """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end.
+    """`begun`: the head of the answer was sent, and cannot be changed. `finished`: the end was sent, too.
 
-    `gateway` is the one of the moment the request came: a reload in between does not concern it.
+    `gateway` is the one that was active when the request arrived: a later reload does not affect the request.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, record: RequestRecord, gateway: Gateway) -> None:
@@ -50,37 +50,37 @@ class AsgiRequest:
         self.gateway = gateway
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = headers_of(scope)
+        self.headers = decode_headers(scope["headers"])
         self.query = parse_query(scope["query_string"])
         self.begun = False
         self.finished = False
         self.writing = False
         self.written_at = record.started
         self.extra_headers: dict[str, str] = {}
-        """Sent with whatever the answer is: the request's id, permission for web pages."""
+        """Headers of any answer: the request's id, CORS permissions."""
         self.framing: JsonArray | None = None
-        """What a streamed answer is written as, when that is not server-sent events."""
+        """Framing of a streamed answer, if it is not server-sent events."""
         self.stream_headers: Mapping[str, str] = {}
-        """The headers of a stream in the client's framing."""
+        """Headers of a stream in the client's framing."""
         self.recording: ExchangeRecording | None = None
-        """What the exchange is recorded on, if it is."""
+        """The recording of this exchange, if it is recorded."""
         self.hold: BodyHold | None = None
-        """What the request's body takes of the budget."""
+        """The share of the body budget that this request's body takes."""
         self._send = send
         self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
 
     @cached_property
     def credentials(self) -> tuple[str, ...]:
-        """The credentials that the client has shown with this request."""
+        """Credentials that the client sent in headers or query."""
         return tuple(dict.fromkeys(find_credentials(self.headers, self.query)))
 
     def hide_in_error(self, error: ApiError) -> ApiError:
-        """The error without any credential: the client's own, or one of the configuration."""
+        """Remove credentials from an error: the client's own and those of the configuration."""
         return hide_in_error(error, (*self.gateway.secrets, *self.credentials))
 
     async def body(self) -> bytes:
-        """The whole body, inflated. Raises one of the `BodyError`s."""
+        """Read the whole body and decompress it. Raises a `BodyError`."""
         return await read_body(self.scope, self.receive, self.limits, self.hold)
 
     @property
@@ -88,44 +88,44 @@ class AsgiRequest:
         return self.gateway.config.limits
 
     async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """A whole answer. A HEAD request gets its head alone."""
+        """Send a whole answer. A HEAD request gets no body."""
         length = {} if status == 204 else {"content-length": str(len(body))}  # RFC 9110, section 8.6
         await self._begin(status, {**headers, **length})
         await self._write(b"" if self.method == "HEAD" else body, more=False)
 
     async def begin(self, headers: Mapping[str, str]) -> None:
-        """The head of a streamed answer."""
+        """Send the head of a streamed answer."""
         framing = self.stream_headers if self.framing is None else self.framing.headers
         await self._begin(200, {**headers, **framing})
 
     async def write(self, data: bytes) -> None:
-        """A piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""
+        """Send a piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""
         await self._write(data if self.framing is None else self.framing.feed(data), more=True)
 
     async def end(self) -> None:
         await self._write(b"" if self.framing is None else self.framing.close(), more=False)
 
     async def cut(self) -> None:
-        """Break the connection behind what was written: an answer whose end never comes."""
+        """Close the connection without ending the answer, so that the client sees a broken stream."""
         self.finished = self.record.cut = True
         self.record.ended = self._loop.time()
         if self.recording is not None:
             self.recording.data(b"", more=False)
-        if (cut := self.scope.get(CUT)) is not None:  # another server than ours cuts what is left without an end
+        if (cut := self.scope.get(CUT)) is not None:  # other ASGI servers close a connection whose answer has no end
             async with self._sending:
                 cut()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.begun = True
         self.record.status = status
-        told = {**headers, **self.extra_headers}
+        fields = {**headers, **self.extra_headers}
         if self.credentials:
-            told |= {
-                name: hide(value, self.credentials) for name, value in told.items() if name.startswith(OUR_HEADERS)
+            fields |= {
+                name: hide(value, self.credentials) for name, value in fields.items() if name.startswith(OUR_HEADERS)
             }
         if self.recording is not None:
-            self.recording.head(status, told)
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+            self.recording.head(status, fields)
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
         await self._send_message({"type": "http.response.start", "status": status, "headers": raw})
 
     async def _write(self, data: bytes, *, more: bool) -> None:
@@ -146,18 +146,18 @@ class AsgiRequest:
             self.writing = True
             try:
                 await self._send(message)
-            except OSError:  # what ASGI servers raise when there is no connection any more
+            except OSError:  # ASGI servers raise this when the client has disconnected
                 raise ClientLeftError from None
             finally:
                 self.writing = False
 
 
-def hide_in_record(record: RequestRecord, shown: Sequence[str]) -> None:
-    """What others read of a request has none of these credentials of its client in it."""
-    if shown:
-        record.path = hide(record.path, shown)
+def hide_in_record(record: RequestRecord, credentials: Sequence[str]) -> None:
+    """Remove the client's credentials from the record, which goes to logs, metrics and traces."""
+    if credentials:
+        record.path = hide(record.path, credentials)
         record.model, record.upstream_model, record.message, record.user_agent = (
-            text and hide(text, shown)
+            text and hide(text, credentials)
             for text in (record.model, record.upstream_model, record.message, record.user_agent)
         )
 
@@ -172,7 +172,7 @@ _DIALECT_HEADERS = {
 
 
 def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
-    """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
+    """Find the client's dialect: by the path, or else by headers that only its clients send."""
     if match.dialect is not None:
         return match.dialect
     guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT

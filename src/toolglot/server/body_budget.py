@@ -1,14 +1,14 @@
-"""A bound on the memory that request bodies take, all together.
+"""A limit on the memory of all request bodies together.
 
-A body is in memory in several forms until its answer is over: as it came, as text, as values, and as it is sent to the
-upstream. What that takes is estimated as the body comes in, and charged to a budget that all requests of a process
-share. Where there is no room a body is not read on until there is, for a bounded time; then it is refused, for its
-client to try again. Small bodies are not counted: the limit of requests bounds those.
+A body is in memory in several forms until its answer is over: as received, as text, as values, and as sent to the
+upstream. The memory is estimated while the body arrives, and charged to a budget that all requests of a process share.
+If there is no room, reading pauses for a bounded time; then the request is refused, and its client can try again. Small
+bodies are not counted: the limit on concurrent requests bounds them.
 
-A body is let in when there is room for all that it announces, so that uploads do not wait for each other half way. Only
-what has arrived is charged, and what is announced counts while an upload moves: a slow one takes no room for the rest.
-Uploads may wait for each other all the same, if they did not announce their length or take more than it tells. Then the
-youngest are refused until the oldest can go on; if it has nothing but itself to wait for, it goes on beyond the limit.
+A body is admitted when there is room for its announced length, so that uploads do not block each other half way. Only
+received bytes are charged. The announced rest counts while an upload makes progress: a slow upload reserves nothing.
+Uploads can still block each other if they announce no length or take more than it suggests. Then the youngest are
+refused until the oldest can continue; if the oldest waits for no other upload, it continues beyond the limit.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from time import monotonic
 from typing import NamedTuple
 
 SMALL_BODY = 64 * 1024
-"""Bytes of a body that is not counted."""
+"""Bodies up to this many bytes are not counted."""
 
 ASCII, WIDE, WIDEST = 4, 5, 9
-"""Bytes of memory for a byte of a body, by the widest character of its texts: Python keeps a text with one emoji in
-four bytes a character. Measured with texts of 7 to 30 MB that were translated: 3.6, 4.3 and 8.6."""
+"""Bytes of memory per byte of a body, by the widest character of its texts: Python stores a text with one emoji in
+four bytes per character. Measured with translated texts of 7 to 30 MB: 3.6, 4.3 and 8.6."""
 MEMBER = 200
-"""Bytes of memory for a member of an object, beside those of its text. Measured with 99,000 messages: 190."""
+"""Bytes of memory per object member, in addition to its text. Measured with 99,000 messages: 190."""
 ACTIVE_SECONDS = 1.0
-"""Seconds since its last piece in which an upload counts with all that it has announced."""
+"""Seconds after its last piece in which an upload counts with its announced length."""
 ELEMENT = 40
-"""Bytes of memory for an element of an array of numbers."""
+"""Bytes of memory per element of an array of numbers."""
 MAX_PER_BYTE = WIDEST + MEMBER // len('"":1,')
-"""Bytes of memory for a byte of any body: one that is nothing but members without names."""
+"""Bytes of memory per byte of the most expensive body: one of members with empty names only."""
 
-# To look for one byte, or for what begins with a rare one, takes few microseconds for 100 KB; other ways take hundreds.
+# A search for one byte, or for a pattern that begins with a rare one, takes a few microseconds per 100 KB; other
+# methods take hundreds.
 _FOUR_BYTES = tuple(bytes([first]) for first in range(0xF0, 0xF5))
-"""What characters begin with that take four bytes."""
+"""First bytes of characters that take four bytes in UTF-8."""
 _ESCAPE = re.compile(rb"\\u")
 _SURROGATE = re.compile(rb"\\u[dD][89abAB]")
 
 
 class BodyCost:
-    """An estimate of what a body takes, from its pieces."""
+    """Estimates the memory of a body from its pieces."""
 
     __slots__ = ("_factor", "_values", "bytes")
 
@@ -53,7 +54,7 @@ class BodyCost:
         self._values = 0
 
     def add(self, piece: bytes | bytearray) -> int:
-        """One piece more; what all of them take."""
+        """Add a piece. Returns the memory of all pieces so far."""
         self.bytes += len(piece)
         if self._factor < WIDEST:
             self._factor = max(self._factor, _factor_of(piece))
@@ -64,7 +65,7 @@ class BodyCost:
 
 
 def _factor_of(piece: bytes | bytearray) -> int:
-    """The bytes of memory for a byte of this piece."""
+    """Bytes of memory per byte of this piece."""
     is_ascii = piece.isascii()
     if not is_ascii and any(first in piece for first in _FOUR_BYTES):
         return WIDEST
@@ -74,17 +75,17 @@ def _factor_of(piece: bytes | bytearray) -> int:
 
 
 def _count_members(piece: bytes | bytearray) -> int:
-    """The members of objects; where there are few colons at all, those in texts count as well."""
+    """Count the members of objects. If there are few colons, those in texts count, too: it is faster."""
     colons = piece.count(b":")
     return colons if colons <= len(piece) // 64 else piece.count(b'":')
 
 
 class NoRoomError(Exception):
-    """There was no room for a body in time."""
+    """The budget had no room for a body in time."""
 
 
 class BodyHold:
-    """What one request holds of the budget."""
+    """The share of the budget that one request holds."""
 
     __slots__ = ("_budget", "_estimate", "_waited", "_wanted", "announced", "cost", "is_settled", "touched")
 
@@ -94,33 +95,33 @@ class BodyHold:
         self._waited = 0.0
         self._wanted = 0
         self.announced = 0
-        """What the whole body will take, as far as its length tells."""
+        """Memory that the whole body will take, estimated from its length."""
         self.touched = 0.0
-        """When a piece has come last."""
+        """Time of the last piece."""
         self.cost = 0
         self.is_settled = False
-        """The whole body is there."""
+        """The whole body has arrived."""
 
     def try_add(self, piece: bytes) -> bool:
-        """Charge a piece if there is room for it at once."""
+        """Charge a piece if there is room now."""
         self._wanted = self._estimate.add(piece)
         return self._wanted <= self.cost or self._budget.try_charge(self, self._wanted - self.cost)
 
-    async def enter(self, length: int, patience: float) -> None:
+    async def enter(self, length: int, timeout: float) -> None:
         """Wait until a body of this length may be read. Raises `NoRoomError`."""
         if length > SMALL_BODY and not self._budget.try_admit(self, length * ASCII):
-            await self._wait(length * ASCII, patience, is_admission=True)
+            await self._wait(length * ASCII, timeout, is_admission=True)
 
-    async def add(self, piece: bytes, patience: float) -> None:
-        """Charge a piece, as soon as there is room. Raises `NoRoomError`."""
+    async def add(self, piece: bytes, timeout: float) -> None:
+        """Charge a piece; waits for room. Raises `NoRoomError`."""
         if not self.try_add(piece):
-            await self._wait(self._wanted - self.cost, patience, is_admission=False)
+            await self._wait(self._wanted - self.cost, timeout, is_admission=False)
 
-    async def _wait(self, amount: int, patience: float, *, is_admission: bool) -> None:
-        """All that one body waits is so many seconds together."""
+    async def _wait(self, amount: int, timeout: float, *, is_admission: bool) -> None:
+        """Wait for room. `timeout` bounds all waits of one body together."""
         now = asyncio.get_running_loop().time
         began = now()
-        await self._budget.wait(self, amount, patience - self._waited, is_admission=is_admission)
+        await self._budget.wait(self, amount, timeout - self._waited, is_admission=is_admission)
         self._waited += now() - began
 
     def settle(self) -> None:
@@ -134,12 +135,12 @@ class _Waiter(NamedTuple):
     hold: BodyHold
     amount: int
     is_admission: bool
-    """It waits to be read, and not for room for a piece of it."""
+    """It waits for admission, not for room for a piece."""
     granted: asyncio.Future[None]
 
 
 class BodyBudget:
-    """The budget of one process; `limit` may change with its configuration."""
+    """The budget of one process. `limit` may change with a reload of the configuration."""
 
     def __init__(self, limit: Callable[[], int], clock: Callable[[], float] = monotonic) -> None:
         self._limit = limit
@@ -153,10 +154,10 @@ class BodyBudget:
         return BodyHold(self)
 
     def hold_whole(self, body: bytes) -> BodyHold | None:
-        """Charge a body that has arrived; None where there is no room for it now.
+        """Charge a body that has arrived; None if there is no room now.
 
-        While most of the budget is free, the body is charged with the most that its length can take: an estimate would
-        cost more time than reading the body does.
+        While most of the budget is free, the maximum for the length is charged: an estimate would take longer than
+        reading the body.
         """
         hold, most = BodyHold(self), len(body) * MAX_PER_BYTE
         if not self._uploading and not self._waiting and self.used + most <= self._limit() // 4:
@@ -187,14 +188,14 @@ class BodyBudget:
         self._charge(hold, amount)
         return True
 
-    async def wait(self, hold: BodyHold, amount: int, patience: float, *, is_admission: bool) -> None:
+    async def wait(self, hold: BodyHold, amount: int, timeout: float, *, is_admission: bool) -> None:
         loop = asyncio.get_running_loop()
         waiter = _Waiter(hold, amount, is_admission, loop.create_future())
         self._waiting.append(waiter)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while not waiter.granted.done():
-                    # An upload that has become slow makes room, and nobody tells.
+                    # An upload that becomes slow frees room without a notification.
                     await asyncio.wait([waiter.granted], timeout=ACTIVE_SECONDS / 2)
                     self._grant()
                     if not waiter.granted.done() and not is_admission and self._is_oldest(hold):
@@ -208,7 +209,7 @@ class BodyBudget:
                 self._grant()
 
     def _refuse_youngest(self) -> None:
-        """Refuse the last of the uploads that wait half way, but for the first."""
+        """Refuse the youngest upload that waits half way, except the oldest one."""
         for waiter in reversed(self._waiting):
             if not waiter.is_admission and not self._is_oldest(waiter.hold) and not waiter.granted.done():
                 waiter.granted.set_exception(NoRoomError())
@@ -222,7 +223,7 @@ class BodyBudget:
         self._grant()
 
     def release(self, hold: BodyHold) -> None:
-        """Give all of it back; what is released twice is released once."""
+        """Give everything back. A second release does nothing."""
         self._uploading.pop(hold, None)
         cost, hold.cost = hold.cost, 0
         self.used -= cost
@@ -247,17 +248,17 @@ class BodyBudget:
         return settled == 0 and (self._is_oldest(hold) or not self._uploading)
 
     def _to_come(self, hold: BodyHold) -> int:
-        """What other uploads have announced and not sent."""
+        """Memory that other active uploads have announced and not sent."""
         since = self._clock() - ACTIVE_SECONDS
         others = (each for each in self._uploading if each is not hold and each.touched >= since)
         return sum(max(each.announced - each.cost, 0) for each in others)
 
     def _is_oldest(self, hold: BodyHold) -> bool:
-        """Whether no other upload has begun earlier."""
+        """Whether no other upload began earlier."""
         return next(iter(self._uploading), None) is hold
 
     def _grant(self) -> None:
-        """Give room to those who wait: to the oldest upload, then to all in their order."""
+        """Give room to waiters: to the oldest upload first, then in order."""
         for waiter in [*filter(lambda each: self._is_oldest(each.hold), self._waiting), *self._waiting]:
             is_next = self._is_oldest(waiter.hold) or (self._waiting and self._waiting[0] is waiter)
             if waiter in self._waiting and is_next and self._has_room(waiter.hold, waiter.amount):

@@ -1,7 +1,7 @@
-"""How long a connection is waited for: for the head of a request, for the next request, and for a client to read.
+"""Timeouts of a connection: for the head of a request, for the next request, and for a client that does not read.
 
-A client that takes nothing of what waits for it during `write_timeout` is cut off, also when its answer is complete and
-waits in the transport alone. The time between requests is uvicorn's `timeout_keep_alive`.
+A client that reads nothing for `write_timeout` is disconnected, even if its answer is complete and only waits in the
+transport's buffer. The time between requests is uvicorn's `timeout_keep_alive`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from toolglot.upstream.http_client import write_batch_for
 
 
 class TimeoutProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, and its end.
+    """uvicorn's protocol with timeouts and an orderly close.
 
-    `receiving`: between the first byte of a request and its last. `finished`: everything is said, and whatever still
-    comes is thrown away.
+    `receiving`: between the first byte of a request and its last. `finished`: nothing more is written, and further
+    input is discarded.
     """
 
-    # What uvicorn's own class has stands in a dictionary, which grows large beyond thirty entries.
+    # The attributes of uvicorn's own class are in a dictionary, which becomes large beyond thirty entries.
     __slots__ = ("_answered", "_deadline", "_outbox", "_watch", "finished", "full", "receiving", "spare")
 
     limits = ConnectionLimits()
@@ -33,7 +33,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         self.receiving = False
         self.finished = False
         self.spare = False
-        self.full = False  # of what the client has not taken yet
+        self.full = False  # the write buffer is full: the client has not read it yet
         self._deadline: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._answered = 0.0
@@ -49,10 +49,10 @@ class TimeoutProtocol(HttpToolsProtocol):
 
     @abstractmethod
     def refuse(self, status: int, message: str) -> None:
-        """Answer the request that is being received with an error, and end the connection."""
+        """Answer the current request with an error, and end the connection."""
 
     def finish(self) -> None:
-        """Say no more. A client that is still sending gets the time to read what was said."""
+        """Write no more. A client that is still sending gets time to read the answer."""
         if self.finished:
             return
         self.finished = True
@@ -70,11 +70,11 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._watch_writing()
 
     def _may_linger(self) -> bool:
-        """A full server reads on for a few of those that it refuses, and no more."""
+        """Whether to read on after a refusal. A full server does so for a few connections only."""
         return not self.spare or len(self.connections) <= self.limits.connections + 2 * self.limits.spare
 
     def _expect_request(self, now: float) -> None:
-        """A request has been answered. The timer is not set anew for each: it finds out what has been since."""
+        """Start the keep-alive timer after an answer. A running timer checks the last answer when it fires."""
         self._answered = now
         if self.timeout_keep_alive_task is None:
             self.timeout_keep_alive_task = self.loop.call_later(
@@ -92,7 +92,8 @@ class TimeoutProtocol(HttpToolsProtocol):
             self.finish()
 
     def _watch_writing(self) -> None:
-        """Look again later. Nothing is added to a full transport or a closing one, so only reading changes its size."""
+        """Check the write buffer later. Nothing is added to a full or closing transport, so only the client's reading
+        changes its size."""
         size = self.transport.get_write_buffer_size()
         if size and self._watch is None:
             self._watch = self.loop.call_later(self.limits.write_timeout, self._check_writing, size)

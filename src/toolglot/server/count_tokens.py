@@ -1,4 +1,4 @@
-"""Counting a request's tokens: the upstream's own count where it has one, else an estimate. Never a 404."""
+"""Counting a request's tokens: by the upstream if it can, else by an estimate. Never a 404."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from toolglot.upstream.transport import TransportError
 from toolglot.upstream.upstream import Upstream
 
 UPSTREAM_TIMEOUT = 10.0
-"""Seconds that an upstream has for its count. An agent asks often, and an estimate is better than waiting."""
+"""Seconds that an upstream has for its count. Agents count often, and an estimate is better than a wait."""
 MAX_REPLY_BYTES = 1024 * 1024
-"""Bytes of an upstream's answer, which is one number."""
+"""Bytes of an upstream's reply, which is one number."""
 
 
 async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """The header `x-toolglot-count` tells who counted."""
+    """Answer a request for a token count. The header `x-toolglot-count` says who counted."""
     client = find(match.dialect or "")
     if client.counting is None:
         raise FailedError(
@@ -61,14 +61,14 @@ async def count_tokens(service: Service, incoming: AsgiRequest, match: Match) ->
     exchange = make_exchange(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     tokens = await _count_upstream(upstream, exchange, request, len(whole), incoming)
-    told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
+    source = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
     if tokens is None:
         if calls is not None and not calls.rescue:
-            # What a text model gets is the prompt that the tools are told in.
+            # A model without tools gets a prompt that describes them.
             request = await offload(len(whole), exchange.rewrite, request)
         tokens = await _estimate(upstream, request, len(whole))
     answer = client.counting.encode_count(tokens)
-    await incoming.reply(200, {"content-type": "application/json", **told}, answer)
+    await incoming.reply(200, {"content-type": "application/json", **source}, answer)
 
 
 async def _estimate(upstream: Upstream, request: Request, size: int) -> int:
@@ -78,7 +78,7 @@ async def _estimate(upstream: Upstream, request: Request, size: int) -> int:
 async def _count_upstream(
     upstream: Upstream, exchange: Exchange, request: Request, size: int, incoming: AsgiRequest
 ) -> int | None:
-    """The upstream's own count; None when it has none, or none that can be read."""
+    """Ask the upstream for its count; None if it cannot count, or its reply cannot be read."""
     counting = upstream.dialect.counting
     if counting is None:
         return None

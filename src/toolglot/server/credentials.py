@@ -1,8 +1,8 @@
-"""Credentials that a request shows, and texts without them.
+"""Finding the credentials in a request, and hiding them in texts.
 
-A client may put its own key anywhere: as the name of a member, of a tool or of the model. What the gateway tells of a
-request (its receipt, headers, errors, the log, traces) must not repeat it, though the key is the client's own: such
-texts are read by others, and kept.
+A client may put its own key anywhere: in the name of a member, a tool or a model. What the gateway reports about a
+request (receipt, headers, errors, log, traces) must not repeat it, although the key is the client's own: other people
+read and store such texts.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from toolglot.recordings.redact import SECRET_NAMES, replace_secrets
 
 REDACTED = "[redacted]"
 MIN_KEY_LENGTH = 8
-"""Characters. A client of a server without keys may show any: a shorter one stands in texts that have nothing to do
-with it, and is hidden where keys stand alone."""
+"""Characters. A client of a server without keys may send any text as its key. A shorter one would match unrelated
+texts; it is hidden only in the places of keys."""
 _WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|[A-Z][a-z]{1,23}|(?:sk-)?[xX0*.-]+")
 _PLACEHOLDERS = frozenset(
     """api-key dummy-key fake-key key-1 lm-studio my-key no-key no-key-needed no-key-required none-needed not-needed
     not-used sk-1234 sk-anything sk-dummy sk-fake sk-key sk-no-key-required sk-none sk-test sk-toolglot test-key
     your-api-key your-key""".split()  # noqa: SIM905
 )
-"""Keys that are none: a plain word, or what examples have in the place of one. Clients show them where any key will do
-(`toolglot launch` shows `toolglot`). A key that counts here is known by the configuration, whatever it looks like."""
+"""Placeholder keys: a plain word, or a key from an example. Clients send them where any key works (`toolglot launch`
+sends `toolglot`). Keys in the configuration are secrets whatever they look like."""
 _KEY_NAMES = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
-"""The headers, and what is asked behind a `?`, in which such a key stands."""
+"""Headers and query parameters that hold such a key."""
 
 
 def find_credentials(headers: Mapping[str, str], query: Mapping[str, str]) -> Iterator[str]:
-    """What the client has shown as its own keys, whichever of them count here."""
+    """Find everything that the client sent as a credential, whether it is valid here or not."""
     for name, value in (*headers.items(), *query.items()):
         scheme, _, credential = value.strip().partition(" ")
         if not SECRET_NAMES.search(name) or (name in _KEY_NAMES and _is_placeholder(credential.strip() or scheme)):
@@ -43,7 +43,7 @@ def find_credentials(headers: Mapping[str, str], query: Mapping[str, str]) -> It
         yield from select_long((value.strip(), credential.strip()))
         if scheme.lower() == "basic":
             yield from select_long(_decode_password(credential))
-        for part in value.split(";"):  # a cookie's
+        for part in value.split(";"):  # the values of cookies
             yield from select_long((part.partition("=")[2].strip(),))
 
 
@@ -63,7 +63,7 @@ def select_long(secrets: Iterable[str]) -> Iterator[str]:
 
 
 def hide(text: str, secrets: Sequence[str]) -> str:
-    """The text without these secrets. Most texts have none, and are only searched."""
+    """Hide secrets in a text. Most texts have none and are only searched."""
     for secret in secrets:
         if secret in text:
             return replace_secrets(text, secrets, REDACTED)
@@ -71,7 +71,7 @@ def hide(text: str, secrets: Sequence[str]) -> str:
 
 
 def hide_in_lines(lines: tuple[Loss, ...], secrets: Sequence[str]) -> tuple[Loss, ...]:
-    """The lines of a receipt without these secrets."""
+    """Hide secrets in the lines of a receipt."""
     if not has_secret(lines, secrets):
         return lines
     return tuple(
@@ -81,24 +81,24 @@ def hide_in_lines(lines: tuple[Loss, ...], secrets: Sequence[str]) -> tuple[Loss
 
 
 def has_secret(lines: Iterable[Loss], secrets: Sequence[str]) -> bool:
-    """Does a line have one of these secrets in it?"""
+    """Whether a line contains one of these secrets."""
     return bool(secrets) and any(
         secret in text for line in lines for text in (line.where, line.what, line.why) for secret in secrets
     )
 
 
 def hide_in_error(error: ApiError, secrets: Sequence[str]) -> ApiError:
-    """The error without these secrets, in whatever form they stand there."""
-    said = {name: getattr(error, name) or "" for name in ("message", "code", "param")}
-    hidden = {name: replace_secrets(text, secrets, REDACTED) for name, text in said.items()}
+    """Hide secrets in an error, in any encoding."""
+    texts = {name: getattr(error, name) or "" for name in ("message", "code", "param")}
+    hidden = {name: replace_secrets(text, secrets, REDACTED) for name, text in texts.items()}
     own = repr(error.native) if error.native else ""
-    if hidden == said and (not own or replace_secrets(own, secrets, REDACTED) == own):
+    if hidden == texts and (not own or replace_secrets(own, secrets, REDACTED) == own):
         return error
     return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
 
 def hide_more(hides: Callable[[ApiError], ApiError], secrets: Sequence[str]) -> Callable[[ApiError], ApiError]:
-    """The function that takes these secrets out of an error as well."""
+    """Extend a function that hides secrets in an error to these secrets."""
     return lambda error: hide_in_error(hides(error), secrets)
 
 
@@ -106,7 +106,7 @@ T = TypeVar("T")
 
 
 def hide_in_json(value: T, secrets: Sequence[str]) -> T:
-    """A JSON value without these secrets, in whatever form they stand there. Names of members are not looked at."""
+    """Hide secrets in a JSON value, in any encoding. Names of members are not searched."""
     if isinstance(value, str):
         return replace_secrets(value, secrets, REDACTED)  # type: ignore[return-value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a client is told of whatever ended the work on its request, before its answer has begun or in the middle."""
+"""Errors for the client: from an exception to an `ApiError`, and to an HTTP reply in the client's dialect."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ OWN_STATUS = frozenset(
         "websocket_unsupported",
     }
 )
-"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415, 426."""
+"""Error codes that keep their HTTP status, since no dialect has an equivalent: 408, 508, 405, 501, 421, 415, 426."""
 
 
 def encode_error_reply(client: Dialect, error: ApiError, record: RequestRecord) -> HttpError:
-    """The error as a reply in the client's dialect."""
-    told = client.encode_error(error if error.request_id is not None else replace(error, request_id=record.id))
-    told = with_reply_headers(told, error)
-    return replace(told, status=error_status(error)) if error.code in OWN_STATUS else told
+    """Encode an error as a reply in the client's dialect."""
+    reply = client.encode_error(error if error.request_id is not None else replace(error, request_id=record.id))
+    reply = with_reply_headers(reply, error)
+    return replace(reply, status=error_status(error)) if error.code in OWN_STATUS else reply
 
 
 def is_sent_as_stream(client: Dialect, error: ApiError) -> bool:
-    """Whether a client that wants a stream gets one that is only this error: some do not look at the status."""
+    """Whether a streaming client gets this error inside a stream: some clients ignore the status."""
     early = client.stream.early_failures and error.streamed_by == client.name
     return early or error.code in client.stream.error_codes
 
 
 def describe_failure(failure: BaseException, record: RequestRecord) -> ApiError | None:
-    """The error to tell; None when nobody is left to hear it, and the failure goes on its way.
+    """Convert an exception to the client's error; None if the client is gone and the exception should propagate.
 
-    A cancellation that does not come from the client comes from the server, whose time to drain is over.
+    A cancellation that the client did not cause comes from the server: its time to drain is over.
     """
     match failure:
         case FailedError() | BodyError() | StoppedError():

@@ -1,4 +1,4 @@
-"""A model's answer, from the client's request to the last byte: the heart of the gateway."""
+"""The handler for requests to a model: from the client's request to the last byte of its answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FALSE_VALUES = ("", "0", "false", "no", "off")
 
 
 async def generate(service: Service, incoming: AsgiRequest, match: Match) -> None:
-    """`POST` to a path where models answer."""
+    """Answer a request to a model."""
     received = await _read_request(service, incoming, match)
     record = incoming.record
     record.model, record.stream = received.request.model[:MAX_NAME], received.request.stream
@@ -58,7 +58,7 @@ async def generate(service: Service, incoming: AsgiRequest, match: Match) -> Non
 async def _send_error_stream(
     incoming: AsgiRequest, received: ReceivedRequest, error: ApiError, receipt: Receipt, start: Start | None
 ) -> None:
-    """A stream that is only an error, for clients that do not look at the status."""
+    """Send a stream that consists of an error only, for clients that ignore the status."""
     error = incoming.hide_in_error(error)
     incoming.record.error, incoming.record.message = error.kind, error.message
     if start is None:
@@ -125,7 +125,7 @@ async def _start_answer(
 
 
 class AnswerSource(Protocol):
-    """The flow of one answer, and what is told about it."""
+    """The flow of one answer, and what is reported about it."""
 
     flow: Flow
     context: FlowContext
@@ -136,18 +136,18 @@ class AnswerSource(Protocol):
         ...
 
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """The headers of the answer; None while no upstream has answered."""
+        """Headers of the answer. `upstream_headers` is None while no upstream has answered."""
         ...
 
     def note(self) -> None:
-        """Put what is known of the answer into its record and its receipt."""
+        """Write what is known about the answer into its record and its receipt."""
         ...
 
     async def close(self) -> None: ...
 
 
 async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -> ReceivedRequest:
-    """The request: its body, and for Gemini what stands in its path."""
+    """Read and decode the request. Some dialects put the model into the path."""
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
@@ -155,7 +155,7 @@ async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -
     request: Request | None = None
     try:
         request = await offload(len(body), decode_request, client, body, match.route, match.values)
-    finally:  # what cannot be read is worth a recording too
+    finally:  # an invalid request is recorded, too
         if service.recorder is not None:
             incoming.recording = service.recorder.begin(incoming, client.name, body, request)
     check_request(client, request, incoming.gateway.config.limits)
@@ -175,7 +175,7 @@ async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -
 async def _with_history(
     service: Service, incoming: AsgiRequest, received: ReceivedRequest, target: Target
 ) -> tuple[ResponsesTurn, ReceivedRequest]:
-    """The request with what went before it, where the client leaves that to the server."""
+    """Add the stored history to a request of the Responses API."""
     owner, store = incoming.record.owner, record_store_reads(service.store, incoming.recording)
     keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
     turn, body = await ResponsesTurn.begin(
@@ -201,9 +201,9 @@ async def _send_whole(
     if not isinstance(result, WholeAnswer):
         assert isinstance(result, ApiError)
         raise FailedError(result, answering.exchange)
-    note()  # whoever has the answer may ask for its receipt at once
-    told = answering.client_headers(result.upstream_headers)
-    await incoming.reply(200, {"content-type": "application/json", **told}, result.body)
+    note()  # the client may request the receipt as soon as it has the answer
+    fields = answering.client_headers(result.upstream_headers)
+    await incoming.reply(200, {"content-type": "application/json", **fields}, result.body)
 
 
 def _make_driver(incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, apart: bytes = b"") -> FlowDriver:
@@ -212,14 +212,14 @@ def _make_driver(incoming: AsgiRequest, answering: AnswerSource, turn: Responses
         flow = with_responses_turn(flow, context, turn)
     if apart and incoming.framing is None:
         flow = with_separate_error(flow, context, apart)
-    # A cancellation that does not come from the client comes from the server, whose time to drain is over.
+    # A cancellation that the client did not cause comes from the server: its time to drain is over.
     return FlowDriver(flow, context, lambda: None if record.cancelled else DRAINING)
 
 
 async def _send_stream(
     incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, note: Callable[[], None]
 ) -> None:
-    """Write each piece of an answer as it comes, no faster than the client reads."""
+    """Write each piece of an answer as it arrives, no faster than the client reads."""
     context = answering.context
     driver = _make_driver(incoming, answering, turn, find(incoming.record.client or "").stream.apart)
 
@@ -252,10 +252,10 @@ async def _send_stream(
                 return
             await incoming.end()
             await driver.drain()
-        except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
+        except BaseException as failure:  # also a cancellation, which may mean that the time to drain is over
             if not incoming.begun or incoming.finished or (error := describe_failure(failure, incoming.record)) is None:
                 raise
-            # Something was written, be it a keep-alive: the error can only be told inside the stream.
+            # Something was written, at least a keep-alive: the error can only be sent inside the stream.
             end = context.end(error)
             await _write_end(incoming, turn, end)
             note()

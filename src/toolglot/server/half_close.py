@@ -1,13 +1,13 @@
-"""Clients that end their side of the connection after the request, and still wait for the answer.
+"""Clients that close their sending side after the request and still wait for the answer.
 
 A half-close (`shutdown(SHUT_WR)`) is legal, and from the server's side it looks like a disconnect: both are a FIN. Only
-a write tells them apart, because the kernel of a client that has closed its socket answers it with a reset. So a few
-bytes without meaning are written, and the socket is checked for that reset:
+a write distinguishes them: the kernel of a client that has closed its socket answers it with a reset. So the server
+writes a few bytes without meaning, and checks the socket for a reset:
 
 - before the answer: an interim `100 Continue`, which every HTTP/1.1 client skips (RFC 9110, section 15.2);
 - between two chunks of an answer: a zero. The size of a chunk may begin with zeros (RFC 9112, section 7.1).
 
-An answer in other forms, or one for HTTP/1.0, has no room for such bytes: there the answer's own bytes find out.
+Other answers, and those for HTTP/1.0, have no room for such bytes. There the answer's own bytes provoke the reset.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ digits of a size."""
 
 
 def is_reset(transport: asyncio.BaseTransport) -> bool:
-    """Whether the peer has answered with a reset: the kernel then reports an error without being asked for events."""
+    """Whether the peer has sent a reset. The kernel reports this error even if no events are requested."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(select, "poll"):
         return False
@@ -39,11 +39,11 @@ def is_reset(transport: asyncio.BaseTransport) -> bool:
 
 
 class DisconnectProbe:
-    """Finds out whether the client behind a half-closed connection is still there; aborts the connection if not.
+    """Checks whether the client of a half-closed connection is still there; aborts the connection if not.
 
     Args:
-        next_probe: the bytes that can be written now; empty if there is no room for any.
-        is_answering: whether the answer is still under way.
+        next_probe: bytes to write now; empty if the answer has no room for any.
+        is_answering: whether the answer is still in progress.
     """
 
     def __init__(

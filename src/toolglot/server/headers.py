@@ -1,4 +1,4 @@
-"""Which headers cross the gateway. A table of what may pass, never a list of what may not."""
+"""Headers that pass through the gateway, by allowlist, and headers that it adds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from toolglot.wire.framing import EVENTS, Framing
 
 
 def stream_headers(framing: Framing = EVENTS) -> dict[str, str]:
-    """What every stream in this framing is sent with."""
+    """Headers of a stream in this framing."""
     return {
         "content-type": framing.media_type if framing.is_bare else f"{framing.media_type}; charset=utf-8",
         "cache-control": "no-cache",
-        # nginx and its kin would hold a stream back until their buffer is full.
+        # nginx and similar proxies would buffer the stream otherwise.
         "x-accel-buffering": "no",
     }
 
@@ -38,26 +38,26 @@ HOPS = "x-toolglot-hops"
 STRICT = "x-toolglot-strict"
 MCP_SERVERS = "x-toolglot-mcp"
 CLIENT_SETTINGS = (HOPS, STRICT, MCP_SERVERS)
-"""What a client can tell this gateway in headers."""
+"""Headers with which a client controls this gateway."""
 MAX_HOPS = 8
-"""Gateways in a row. More are a circle, in which a request would go round until nothing is left."""
+"""Gateways in a chain. More are taken for a loop."""
 
 
 def encode_lines(fields: Mapping[str, str]) -> bytes:
-    """Headers as they stand on the wire."""
+    """Encode headers for HTTP/1.1."""
     return "".join([f"{name}: {value}\r\n" for name, value in fields.items()]).encode("latin-1")
 
 
 def count_hops(headers: Mapping[str, str]) -> int:
-    """How many gateways of ours a request has come through."""
-    told = headers.get(HOPS, "0")
-    return int(told) if told.isdecimal() and len(told) < 4 else 0
+    """Count the toolglot gateways that a request has passed."""
+    value = headers.get(HOPS, "0")
+    return int(value) if value.isdecimal() and len(value) < 4 else 0
 
 
 def select_for_upstream(
     client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool
 ) -> dict[str, str]:
-    """A client's headers that an upstream should see."""
+    """Select the headers of a client for an upstream."""
     passed = {HOPS: str(count_hops(headers) + 1)}
     if "accept" not in upstream.headers.sent:
         passed["accept"] = upstream.stream.framing.media_type if stream else "application/json"
@@ -69,20 +69,20 @@ def select_for_upstream(
 
 
 def add_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str, str]) -> str:
-    """An upstream's path with the client's query parameters that belong to it."""
+    """Add the client's query parameters to an upstream's path, where both have the same dialect."""
     if client.name != upstream.name:
         return path
-    told = [f"{name}={query[name]}" for name in client.headers.query if query.get(name, "").isalnum()]
-    return path + ("&" if "?" in path else "?") + "&".join(told) if told else path
+    added = [f"{name}={query[name]}" for name in client.headers.query if query.get(name, "").isalnum()]
+    return path + ("&" if "?" in path else "?") + "&".join(added) if added else path
 
 
 def select_for_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) -> dict[str, str]:
-    """An upstream's headers that a client should see: its own dialect's as they are, rate limits in its own words."""
+    """Select the headers of an upstream for a client: those of its own dialect, and rate limits in its dialect."""
     if client.name == upstream.name:
         return client.headers.select_answer_headers(headers)
     if not any("ratelimit" in name for name in headers):
         return {}
-    # A rate limit is read and written by the errors of a dialect: they are where one usually stands.
+    # A dialect's error codec reads and writes rate limits: errors are where they usually appear.
     limits = upstream.decode_error(200, headers, b"").limits
     if not limits:
         return {}
@@ -91,7 +91,7 @@ def select_for_client(client: Dialect, upstream: Dialect, headers: Mapping[str, 
 
 
 def describe_receipt(receipt: Receipt) -> dict[str, str]:
-    """The receipt in one short header: how much was lost and changed, and where the first losses are."""
+    """Describe the receipt in one short header: the number of losses and notes, and where the first losses are."""
     counts = f"losses={receipt.loss_count}; notes={receipt.note_count}"
     if not receipt.loss_count:
         return {"x-toolglot-receipt": counts}
@@ -109,14 +109,14 @@ _UNPRINTABLE = re.compile("[^ -~]")
 
 
 def _printable(text: str) -> str:
-    """What may stand in a header, whoever wrote the names in it."""
+    """Make text safe for a header. Clients choose the names in it."""
     return _UNPRINTABLE.sub("?", text[:500])
 
 
 def describe_exchange(
     exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str], record: RequestRecord
 ) -> dict[str, str]:
-    """What every answer of a model is sent with."""
+    """Headers of a model's answer: the receipt, the target, and the upstream's headers for this client."""
     passed = _select_passed(exchange, upstream, upstream_headers)
     if not passed:
         return {**describe_receipt(exchange.receipt), **describe_target(record.upstream, record.upstream_model)}
@@ -130,14 +130,14 @@ def describe_exchange(
 
 
 def has_none_for_client(exchange: Exchange, upstream_headers: Mapping[str, str]) -> bool:
-    """Whether no header of the upstream's concerns the client."""
+    """Whether the upstream sent no header for the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
     return "ratelimit" not in " ".join(upstream_headers)
 
 
 def _select_passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The upstream's headers that concern the client, unless they repeat the upstream's credential."""
+    """Select the upstream's headers that concern the client, without the upstream's credential."""
     if exchange.client.name == exchange.upstream.name:
         own = exchange.client.headers.of_answers
         passed = {name: value for name, value in upstream_headers.items() if name.startswith(own) or name == RECORDING}
@@ -154,5 +154,5 @@ def _target(upstream: str | None, model: str | None) -> str:
 
 
 def describe_target(upstream: str | None, model: str | None) -> dict[str, str]:
-    """Who answers, in one header."""
+    """Describe the upstream and the model that answer, in one header."""
     return {"x-toolglot-upstream": _target(upstream, model)}

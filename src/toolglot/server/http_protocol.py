@@ -1,29 +1,30 @@
-"""uvicorn's HTTP protocol behind a gate: what is not plainly one request is refused before anything is routed.
+"""uvicorn's HTTP protocol with strict checks: an ambiguous request is refused before routing.
 
-Each connection carries one request at a time and each request gets at most one answer:
+Each connection carries one request at a time, and each request gets at most one answer:
 
 - A head over `head_bytes` or `head_fields`: 431. One that takes longer than `head_timeout` from its first byte: 408.
-  A connection that never says anything is closed after the same time.
-- A head that two servers could read in two ways (Host missing in HTTP/1.1, twice or not a host; a target that is not
+  A connection that sends nothing is closed after the same time.
+- A head that two servers could read differently (Host missing in HTTP/1.1, repeated or invalid; a target that is not
   a plain path; a transfer coding other than `chunked`): 400. llhttp itself refuses folded header lines, bare LF, a
   space before the colon, and Content-Length twice or beside Transfer-Encoding.
 - Pipelined requests are not served: the first is answered and the connection closed (RFC 9112, section 9.3.2, lets
-  the client send the others again), so that nothing smuggled behind a request is ever answered.
-- An offer to upgrade is ignored and the request served as it is. llhttp would drop its body, which every POST of the
-  JDK's HttpClient runs into (Kludex/uvicorn#2722).
-- Beyond `connections` a few `spare` ones are read, for a short time, and only health paths are answered there; other
-  requests get a 503. A new connection takes the place of the spare one that has waited longest without a request, so
-  that a probe is answered however many silent connections there are.
+  the client send the others again), so that a smuggled request is never answered.
+- An offer to upgrade is ignored, and the request is served as usual. llhttp would drop its body, which breaks every
+  POST of the JDK's HttpClient (Kludex/uvicorn#2722).
+- Beyond `connections`, a few `spare` ones are read for a short time, and only health paths are answered there; other
+  requests get a 503. A new connection replaces the spare one that has waited longest without a request, so that a
+  probe is answered however many silent connections there are.
 - A client that half-closes its connection after its request is answered (`half_close.py`).
 
-After an answer to a request that is still being sent the connection is half closed and read on for `linger` seconds:
-closed at once, the kernel would reset it and the client might never see the answer (RFC 9112, section 9.6). The answer
-says so, or waits for the end of a small body (`response_cycle.py`, which also frames answers to HTTP/1.0).
+After an answer to a request that is still being sent, the connection is half closed and read for `linger` more seconds.
+If it were closed at once, the kernel would reset it, and the client might never see the answer (RFC 9112, section 9.6).
+The answer announces the close, or waits for the end of a small body (`response_cycle.py`, which also frames answers to
+HTTP/1.0).
 
-How long anything is waited for is in `connection_timeouts.py`; bodies are bounded in `request_body.py`.
+`connection_timeouts.py` has the timeouts; `request_body.py` bounds bodies.
 
-A client's requests have the same head, but for the length. One whose bytes are those of the last, and which came in one
-piece, is not read again: it has been through all of this (`gateway/known_heads.py`).
+The requests of one client have the same head, except for the length. A head with the same bytes as the last one, in one
+piece with its body, is not parsed again (`gateway/known_heads.py`).
 """
 
 from __future__ import annotations
@@ -57,15 +58,15 @@ from toolglot.server.response_cycle import CUT, ResponseCycle, ResponseTransport
 
 _BODY_SECONDS = 1.0
 _NO_PIPELINE: deque[Any] = deque()
-"""Pipelined requests are not served: all connections have the same empty queue of them."""
+"""Pipelined requests are not served: all connections share one empty queue."""
 _CLOSE = (b"connection", b"close")
 _FULL_MESSAGE = "The server has as many connections as it takes"
 
 
 class HttpServerProtocol(TimeoutProtocol):
-    """Pass `guarded(gates)` to uvicorn as `http=`.
+    """Pass `make_protocol(limits)` to uvicorn as `http=`.
 
-    `in_head`: no head is complete yet, of the request being received or of the next one.
+    `in_head`: the head of the current or next request is not complete.
     """
 
     __slots__ = ("_fields", "_known_head", "_pending", "_probe", "_size", "_unparsed", "in_head")
@@ -73,24 +74,24 @@ class HttpServerProtocol(TimeoutProtocol):
     admission: CallbackAdmission | None = None
     throttle: LogThrottle
     spares: dict[HttpServerProtocol, None]
-    """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
+    """Spare connections whose first head is not complete, the oldest first. All connections of a server share it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.url = b""
         self.pipeline = _NO_PIPELINE
         self._pending: PendingRequest | None = None
-        self._known_head: KnownRequestHead | None = None  # as which the head of the last request would be known again
+        self._known_head: KnownRequestHead | None = None  # the last request's head, to recognize the next one
         self._probe: DisconnectProbe | None = None
         self.in_head = True
         self._size = 0
         self._fields = 0
-        # Bytes given to the parser that no callback has told of: a header field without end is one.
+        # Bytes given to the parser that no callback has reported, such as an endless header field.
         self._unparsed = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        # uvicorn asks for the addresses of both ends besides, which nobody wants to know, and for what the general way
-        # has when it begins.
+        # Unlike uvicorn's: the addresses of both ends are not looked up, and what only the ASGI app needs is made in
+        # `_start`.
         self.connections.add(self)
         self.transport = transport
         self.scheme = "http"
@@ -101,7 +102,7 @@ class HttpServerProtocol(TimeoutProtocol):
             self._expect_head()
 
     def _take_spare_place(self) -> None:
-        """In the place of the oldest, if all are taken: a probe sends its request at once, and an attacker may not."""
+        """Replace the oldest spare connection if all are taken: probes send a request at once, attackers do not."""
         spares = self.spares
         spares[self] = None
         if len(spares) > self.limits.spare:
@@ -110,7 +111,7 @@ class HttpServerProtocol(TimeoutProtocol):
             oldest.refuse(503, _FULL_MESSAGE)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends nothing more. True keeps the connection, for an answer that is under way."""
+        """The client has closed its side. Returns True to keep the connection for an answer in progress."""
         if self.finished or self.receiving or not self._is_answering():
             return False
         self.cycle.keep_alive = False
@@ -152,7 +153,7 @@ class HttpServerProtocol(TimeoutProtocol):
                 return
             known_head, admission = self._known_head, self.admission
             if known_head is not None and admission is not None and not self.full and not self.spare:
-                # Its head is the last one's, and need not be read.
+                # If the head equals the last one, it is not parsed.
                 driver = admission.known_driver(self, known_head, data)
                 if driver is not None:
                     self._start_driver(driver)
@@ -162,11 +163,11 @@ class HttpServerProtocol(TimeoutProtocol):
         self._unparsed += len(data)
         self._parse(data)
         if self.receiving and self._deadline is None and not self.finished:
-            # Most requests come in one piece, and need no watching.
+            # Most requests arrive in one piece and need no timer.
             if self.in_head:
                 self._expect_head()
             elif self._pending is not None:
-                # A body that is long in coming is the general way's, which knows how long it waits.
+                # The ASGI app takes a slow body: it has the timeouts.
                 self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
         elif begins and not self.receiving and self.admission is not None and isinstance(self.cycle, CallbackDriver):
             self._known_head = self.admission.known_head(data, self.url, self.headers)
@@ -175,7 +176,7 @@ class HttpServerProtocol(TimeoutProtocol):
 
     def _start_driver(self, driver: CallbackDriver) -> None:
         self.cycle = driver  # type: ignore[assignment]
-        if _CLOSE in self.server_state.default_headers:  # a worker that is to retire
+        if _CLOSE in self.server_state.default_headers:  # this worker is retiring
             driver.keep_alive = False
         driver.start()
 
@@ -187,7 +188,7 @@ class HttpServerProtocol(TimeoutProtocol):
             self._parse(self._plain_head() + data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             if not self.receiving:
-                # Something stands behind a whole request, which is answered all the same.
+                # There is data after a complete request. The request is still answered.
                 self.cycle.keep_alive = False
             elif isinstance(error.__context__, RefusedRequest):
                 self.refuse(error.__context__.status, error.__context__.message)
@@ -196,7 +197,7 @@ class HttpServerProtocol(TimeoutProtocol):
                 self.refuse(400, f"This is not a valid HTTP request{reason}")
 
     def _plain_head(self) -> bytes:
-        """The head of the request once more for a new parser, without the offer to upgrade."""
+        """Encode the head again for a new parser, without the offer to upgrade."""
         before, self.parser = self.parser, httptools.HttpRequestParser(self)
         return remove_upgrade(before.get_method(), self.url, before.get_http_version(), self.headers)
 
@@ -246,9 +247,9 @@ class HttpServerProtocol(TimeoutProtocol):
         self._start()
 
     def _may_run_on_callbacks(self) -> bool:
-        """Hold the request back until all of it is there, if the callback driver may take it."""
+        """Whether the callback driver may take the request. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
-        # Where a client has not taken its last answer yet the general way waits until it has.
+        # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":
             return False
         if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
@@ -257,7 +258,7 @@ class HttpServerProtocol(TimeoutProtocol):
         return self._pending is not None
 
     def _start(self) -> None:
-        """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
+        """Hand the request to the ASGI app: create what uvicorn creates at its start, with the head that was read."""
         self._outbox.flush()
         url, headers = self.url, self.headers
         self.flow = self.flow or FlowControl(self.transport)
@@ -265,7 +266,7 @@ class HttpServerProtocol(TimeoutProtocol):
             self.flow.pause_writing()
         super().on_message_begin()
         self.url = url
-        self.headers += headers  # which the scope has too
+        self.headers += headers  # the scope refers to the same list
         self.expect_100_continue = any(
             name == b"expect" and value.lower() == b"100-continue" for name, value in headers
         )
@@ -277,7 +278,7 @@ class HttpServerProtocol(TimeoutProtocol):
             self.cycle.keep_alive = False
 
     def _release(self, pending: PendingRequest) -> None:
-        """Let a request go the general way, with what has come of its body."""
+        """Hand a held request to the ASGI app, with the part of its body that has arrived."""
         self._pending = None
         self.cycle = None  # type: ignore[assignment]
         self._start()
@@ -308,7 +309,7 @@ class HttpServerProtocol(TimeoutProtocol):
             self._release(pending)
         super().on_message_complete()
 
-    # What a callback driver asks for
+    # Called by the callback driver
 
     def put(self, data: bytes) -> None:
         if not self.finished:
@@ -327,7 +328,7 @@ class HttpServerProtocol(TimeoutProtocol):
 
     def begun(self) -> None:
         self.headers = []
-        self.parser = None  # type: ignore[assignment] # the next request has its own: this answer may take long
+        self.parser = None  # type: ignore[assignment] # frees memory; the next request gets its own parser
 
     def answered(self, now: float) -> None:
         self.server_state.total_requests += 1
@@ -339,18 +340,18 @@ class HttpServerProtocol(TimeoutProtocol):
     def on_response_complete(self) -> None:
         self._answered = self.loop.time()
         if self.receiving:
-            # The answer came before the whole request: reading the rest could take for ever.
+            # The answer came before the whole request. Reading the rest could take forever.
             self.finish()
         super().on_response_complete()
         if self.finished:
             self._unset_keepalive_if_required()
 
     def refuse(self, status: int, message: str) -> None:
-        """Answer the request that is being received with an error, in the app's place, and end the connection."""
+        """Answer the current request with an error, instead of the app, and end the connection."""
         self.throttle.log_refusal(status, message)
         answered = False
         if self._pending is not None:
-            self._pending = None  # nobody has begun with it
+            self._pending = None  # it was not started
         elif not self.in_head:
             answered = self.cycle.response_started
             self.cycle.disconnected = True
@@ -362,7 +363,7 @@ class HttpServerProtocol(TimeoutProtocol):
         self.finish()
 
     def _encode_refusal(self, status: int, message: str) -> bytes:
-        """The error in the dialect of the path, where the request line was read and its path is one of ours."""
+        """Encode the error in the dialect of the path, if the path is known; else in a common form."""
         path = self.url.partition(b"?")[0].decode("latin-1")
         dialect = routes.find("POST", path).dialect if path.startswith("/") else None
         if dialect is None:
@@ -371,7 +372,7 @@ class HttpServerProtocol(TimeoutProtocol):
         return DIALECTS[dialect].encode_error(error).body
 
     def cut(self) -> None:
-        """Break the connection in the middle of an answer, behind what was written of it: its end never comes."""
+        """Close the connection in the middle of an answer, after what was written."""
         self.cycle.disconnected = True
         self.cycle.message_event.set()
         self.finish()
@@ -408,9 +409,9 @@ class HttpServerProtocol(TimeoutProtocol):
 def make_protocol(
     limits: ConnectionLimits, admission: CallbackAdmission | None = None, throttle: LogThrottle | None = None
 ) -> type[HttpServerProtocol]:
-    """The protocol class with these gates, for uvicorn's `http=`."""
+    """Make the protocol class with these limits, for uvicorn's `http=`."""
     shared: dict[str, Any] = {
-        "gates": limits,
+        "limits": limits,
         "admission": admission,
         "throttle": throttle or LogThrottle(),
         "spares": {},

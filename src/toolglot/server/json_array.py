@@ -1,4 +1,4 @@
-"""Gemini's other way to stream: without `alt=sse` the frames of a stream are the elements of one JSON array."""
+"""Gemini's second stream format: without `alt=sse`, the frames of a stream are the elements of one JSON array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SEPARATOR = b"\r\n,\r\n"
 
 
 class JsonArray:
-    """The bytes of a stream of events in, the bytes of an array out: each element whole, as soon as its frame is."""
+    """Converts the bytes of an event stream to a JSON array. Each element is written when its frame is complete."""
 
     headers: Mapping[str, str] = {"content-type": "application/json; charset=UTF-8"}
 
@@ -20,7 +20,7 @@ class JsonArray:
         self._written = False
 
     def feed(self, data: bytes) -> bytes:
-        """What goes out for these bytes. Blank lines keep a connection alive in an array too."""
+        """Bytes to send for these bytes. Blank lines keep the connection alive in an array, too."""
         elements = b"".join(self._encode_element(document) for _, document in self._reader.feed(data))
         return elements or (b"" if data.strip() else data)
 
@@ -29,7 +29,7 @@ class JsonArray:
         return b"]" if self._written else b"[]"
 
     def wrap(self, document: bytes) -> bytes:
-        """An array of one document: how an error is told before the stream has begun."""
+        """An array of one document: the form of an error before the stream has begun."""
         return b"[" + document + b"]"
 
     def _encode_element(self, document: bytes) -> bytes:
@@ -38,5 +38,5 @@ class JsonArray:
 
 
 def wants_json_array(match: Match, query: Mapping[str, str]) -> bool:
-    """Does this request ask for an array? Only `alt=sse` asks for events."""
+    """Whether this request asks for an array. Only `alt=sse` asks for events."""
     return match.route.streams is True and query.get("alt") != "sse"

@@ -1,8 +1,8 @@
-"""A bound on what strangers can write into the log.
+"""A limit on log lines about refused requests.
 
-Whoever reaches the port can send requests that are refused, thousands in a second, and one line for each would fill a
-disk. The first ones are logged, then a few in every second; the others are counted by their status and summed up in one
-line. Requests that were let in are not throttled.
+Anyone who reaches the port can send thousands of requests per second that are refused, and one line for each would fill
+the disk. The first ones are logged, then a few per second; the others are counted by status and summed up in one line.
+Admitted requests are not throttled.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from time import monotonic
 log = logging.getLogger("toolglot.server")
 
 BURST_LINES = 50
-"""Lines that are written at once."""
+"""Lines that are written without a limit on their rate."""
 LINES_PER_SECOND = 2.0
-"""Lines a second after those."""
+"""Lines per second after the burst."""
 REPORT_SECONDS = 10.0
-"""Seconds between two sums."""
+"""Seconds between two summary lines."""
 
 
 class LogThrottle:
-    """A token bucket for the lines of refused requests. One for all connections of a process."""
+    """A token bucket for the lines of refused requests, shared by all connections of a process."""
 
     def __init__(self, level: int = logging.WARNING, clock: Callable[[], float] = monotonic) -> None:
         self._level = level
@@ -37,7 +37,7 @@ class LogThrottle:
         self._timer: asyncio.TimerHandle | None = None
 
     def allows(self, status: int) -> bool:
-        """Whether the line of a request that was refused with this status may be written."""
+        """Whether to write the line of a request that was refused with this status."""
         now = self._clock()
         self._tokens = min(self._tokens + (now - self._updated) * LINES_PER_SECOND, BURST_LINES)
         self._updated = now
@@ -54,7 +54,7 @@ class LogThrottle:
         return False
 
     def report(self) -> None:
-        """Sum up what was left out, if anything was."""
+        """Log a summary of the lines that were left out, if any."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -64,6 +64,6 @@ class LogThrottle:
             log.log(self._level, "%d refused requests were not logged one by one: %s", left_out.total(), each)
 
     def log_refusal(self, status: int, message: str) -> None:
-        """Log a request that was refused before it was read."""
+        """Log a request that was refused before it was parsed."""
         if log.isEnabledFor(logging.INFO) and self.allows(status):
             log.info("refused a request: %d %s", status, message)

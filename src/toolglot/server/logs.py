@@ -1,4 +1,4 @@
-"""One line a request: for people on a terminal, JSON for everything else. No part of a conversation, and no key."""
+"""The format of log lines: text on a terminal, JSON elsewhere. They contain no conversation and no key."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
 MAX_TEXT = 300
 
 GetSecrets: TypeAlias = Callable[[], Iterable[str]]
-"""The secrets of the moment, which no line may have in it."""
+"""Returns the current secrets, which no line may contain."""
 
 
 class JsonFormatter(logging.Formatter):
-    """The lines that are not requests, in the same form as those that are."""
+    """Formats other log lines like those of requests."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {"time": now(), "level": record.levelname.lower(), "message": record.getMessage()}
+        fields: dict[str, Any] = {"time": now(), "level": record.levelname.lower(), "message": record.getMessage()}
         if record.exc_info:
-            # The filter has put the text there already, without secrets.
-            told["traceback"] = record.exc_text or self.formatException(record.exc_info)
-        return json.encode_text(told)
+            # The secret filter has already set the redacted text.
+            fields["traceback"] = record.exc_text or self.formatException(record.exc_info)
+        return json.encode_text(fields)
 
 
 def make_throttle(config: LogConfig) -> LogThrottle:
-    """Its sums have the level of the lines that they stand for, or they would not be seen."""
+    """Make a throttle whose summaries have the level of the lines that they replace; else they would not be logged."""
     return LogThrottle(logging.ERROR if config.level == "error" else logging.WARNING)
 
 
@@ -43,7 +43,7 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
 
 
 def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -> None:
-    """Send what the package logs to this stream, in the form of the request lines and without what is `hidden`."""
+    """Send the package's log to this stream, in the format of the request lines and without secrets."""
     handler = logging.StreamHandler(stream)
     handler.addFilter(SecretFilter(hidden))
     handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
@@ -54,7 +54,7 @@ def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -
 
 
 def format_fields(record: RequestRecord) -> dict[str, Any]:
-    """A request's line as JSON has it; what is not known is left out."""
+    """Format a request's record as the fields of a JSON line, without unknown values."""
     usage = record.usage
     fields: dict[str, Any] = {
         "time": now(),
@@ -97,7 +97,7 @@ def format_fields(record: RequestRecord) -> dict[str, Any]:
 
 
 def format_text(record: RequestRecord, *, colour: bool = False) -> str:
-    """A request's line for people."""
+    """Format a request's record as a line of text."""
     status = "gone" if record.cancelled else "cut" if record.cut else str(record.status)
     if colour:
         shade = "31" if record.error is not None and record.status < 300 else _COLOURS.get(record.status // 100, "31")
@@ -126,7 +126,8 @@ T = TypeVar("T", str, str | None)
 
 
 def printable(text: T) -> T:
-    """What a client or an upstream said, short, and so that it cannot move the cursor or forge a line."""
+    """Make text of a client or an upstream safe for the log: short, and without characters that move the cursor or
+    forge a line."""
     return text if text is None else "".join(char if char.isprintable() else "?" for char in text[:MAX_TEXT])
 
 

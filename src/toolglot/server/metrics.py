@@ -1,4 +1,4 @@
-"""Counters and histograms in Prometheus' text form. Labels are routes, dialects and upstreams: never a user's words.
+"""Counters and histograms in Prometheus' text format. Labels are routes, dialects and upstreams, never user input.
 
 The names that begin with `gen_ai_` are those of OpenTelemetry's conventions for generative AI.
 """
@@ -21,13 +21,13 @@ TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 
 BATCH_SIZE = 64
-"""Simple requests that are counted in one go."""
+"""Simple requests that are counted in one batch."""
 
 Labels = tuple[str, ...]
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """What one process has counted, by the metric's name, and how things are there at the moment."""
+    """The counts of one process by metric name, and its current gauges."""
 
     counted: dict[str, list[tuple[Labels, list[float]]]]
     in_flight: int = 0
@@ -41,7 +41,7 @@ class Counter:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """Where the number under these labels stands, for whoever counts there often."""
+        """The cell of these labels. A frequent caller can keep it."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0]
@@ -69,7 +69,7 @@ class Histogram:
         self._cells: dict[Labels, list[float]] = {}
 
     def cell(self, labels: Labels) -> list[float]:
-        """How many there are up to each bound, and behind those the sum of all."""
+        """The cell of these labels: the count per bucket, then the sum of all values."""
         found = self._cells.get(labels)
         if found is None:
             found = self._cells[labels] = [0] * (len(self._bounds) + 2)
@@ -101,7 +101,7 @@ class Histogram:
 
 
 class _SimpleCells(Struct):
-    """Where the simple requests of one kind are counted."""
+    """The cells that count simple requests with the same labels."""
 
     requests: list[float]
     simple: list[float]
@@ -114,7 +114,7 @@ class _SimpleCells(Struct):
 
 
 class Metrics:
-    """All of them. `observe` is told of every request when it is over."""
+    """All metrics. `observe` gets the record of each finished request."""
 
     def __init__(self) -> None:
         path = ("client", "upstream_dialect", "upstream")
@@ -179,7 +179,7 @@ class Metrics:
         return [metric for metric in vars(self).values() if isinstance(metric, (Counter, Histogram))]
 
     def _count_simple(self) -> None:
-        """Count those that were put off: to count many in a row is cheaper than to count each when it comes."""
+        """Count the pending simple requests: a batch is cheaper than one at a time."""
         uncounted, self._uncounted = self._uncounted, []
         for record in uncounted:
             self._observe_simple(record)
@@ -292,14 +292,13 @@ class Metrics:
         return Snapshot(counted=counted, in_flight=in_flight, resting=dict(resting), up=dict(up))
 
     def add(self, snapshot: Snapshot) -> None:
-        """Count what another process has counted."""
+        """Add the counts of another process."""
         for metric in self._all():
             for labels, numbers in snapshot.counted.get(metric.name, ()):
                 metric.add_counted(labels, numbers)
 
     def text(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool] | None = None) -> bytes:
-        """Everything, with what is so at the moment: requests in flight, which upstreams are left alone, and which MCP
-        servers are ready."""
+        """Encode all metrics, with gauges: requests in flight, resting upstreams, and MCP servers that are up."""
         lines: list[str] = []
         name = "toolglot_requests_in_flight"
         lines += [*_encode_metadata(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
@@ -318,8 +317,8 @@ class Metrics:
 
 
 def encode_merged(snapshots: Iterable[Snapshot]) -> bytes:
-    """The text of several processes as if they were one: an upstream rests where any leaves it alone, and an MCP server
-    is ready where all have it ready."""
+    """Encode the metrics of several processes as one. An upstream rests if it does in any process, and an MCP server is
+    up if it is in all."""
     metrics, in_flight = Metrics(), 0
     resting: dict[str, bool] = {}
     up: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""Loading the configuration again: when its file changes, or on SIGHUP. A wrong one changes nothing."""
+"""Reloading the configuration when its file changes, or on SIGHUP. An invalid configuration changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WATCH_SECONDS = 1.0
 
 
 class ConfigReloader:
-    """Swaps the service's gateway for that of a new configuration. Running requests keep the one they began with."""
+    """Replaces the service's gateway after a reload. Running requests keep the gateway that they started with."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ConfigReloader:
         self._watch = FileWatch(*self._files(self._begun))
 
     async def run(self) -> None:
-        """Watch until it is cancelled."""
+        """Watch for changes until cancelled."""
         asked = asyncio.Event()
         ends = ends_with_terminal()
         try:
@@ -65,7 +65,7 @@ class ConfigReloader:
                 await self._load()
 
     def _files(self, config: Config) -> list[Path]:
-        """What the configuration is made of."""
+        """Files that the configuration consists of."""
         return [*([self._file] if self._file is not None else []), *map(Path, config.mcp.files)]
 
     async def _load(self) -> None:
@@ -78,7 +78,7 @@ class ConfigReloader:
             log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
             return
         except Exception:
-            # Whatever it is, it must not end the watch: the next change may be the one that mends it.
+            # No error may end the watch: the next change may fix the configuration.
             log.exception("the configuration could not be loaded, and the last good one stays in use")
             return
         if service.host is not None:
@@ -95,13 +95,13 @@ class ConfigReloader:
 
 
 def ends_with_terminal() -> bool:
-    """Does closing the terminal, which sends SIGHUP too, end this process? Not if it was started with `nohup`, which
-    leaves SIGHUP ignored: then it only loads the configuration again. Ask before SIGHUP has a handler."""
+    """Whether closing the terminal ends this process. It sends SIGHUP, too. Not if the process was started with
+    `nohup`, which ignores SIGHUP: then SIGHUP only reloads the configuration. Call it before SIGHUP has a handler."""
     return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def has_terminal() -> bool:
-    """Is there a terminal that this process belongs to?"""
+    """Whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -110,8 +110,8 @@ def has_terminal() -> bool:
 
 
 def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
-    """What only counts when the server starts, and is said otherwise now."""
-    told = {
+    """Find changed settings that take effect only when the server starts."""
+    settings = {
         f"host or port than {begun.server.host}:{begun.server.port}": (
             (begun.server.host, begun.server.port),
             (now.server.host, now.server.port),
@@ -123,4 +123,4 @@ def _find_unapplied(begun: Config, now: Config) -> Iterator[str]:
         "limits.connections": (begun.limits.connections, now.limits.connections),
         "limits.upstream_connections": (begun.limits.upstream_connections, now.limits.upstream_connections),
     }
-    return (what for what, (before, after) in told.items() if before != after)
+    return (what for what, (before, after) in settings.items() if before != after)

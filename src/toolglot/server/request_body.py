@@ -1,17 +1,17 @@
-"""The body of a request on its way in: bounded in bytes and in time, and inflated if it came compressed.
+"""Reading a request's body, bounded in bytes and in time, and decompressing it.
 
-What is refused is raised with the error that the client should see, for the caller to write in the client's dialect::
+Each exception holds the error for the client. The caller encodes it in the client's dialect::
 
     BodyError
     ├── BodyTooLarge          413   over `limits.body`, as sent or inflated
-    ├── BodyTimeout           408   nothing came for `limits.body_idle` seconds, or not all in `limits.body_time`
+    ├── BodyTimeout           408   nothing arrived for `limits.body_idle` seconds, or not all in `limits.body_time`
     ├── TooManyBodies         503   too many bodies are in memory, for `limits.body_wait` seconds
-    ├── UnsupportedEncoding   415   compressed in a way that is not read here
-    ├── CorruptBody           400   the compressed data are damaged, or end too early or too late
-    └── ClientGone            499   nobody is left to answer
+    ├── UnsupportedEncoding   415   compressed with an unsupported coding
+    ├── CorruptBody           400   the compressed data are damaged, too short or too long
+    └── ClientGone            499   the client has disconnected
 
-The bound holds for what a body inflates to and is checked as it inflates, so a bomb costs no more than an honest body.
-After any of these the rest of the request is unread: the connection cannot be used again.
+The limit applies to the decompressed body and is checked during decompression, so a zip bomb costs no more than an
+ordinary body. After any of these errors the rest of the request is unread: the connection cannot be used again.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from toolglot.server.body_budget import SMALL_BODY, BodyHold, NoRoomError
 from toolglot.wire.incremental_json import allocate_buffer
 
 _PIECE = 1024 * 1024
-"""Inflated at a time, about a millisecond's work: other requests go on in between."""
+"""Bytes that are decompressed at a time, about one millisecond of work. Other requests run in between."""
 
 _RETRY_AFTER = 5.0
-"""Seconds: bodies are held for as long as answers take."""
+"""Seconds. Bodies stay in memory for as long as their answers take."""
 
 T = TypeVar("T")
 
 
 class BodyError(ToolglotError):
-    """The body cannot be had. `error` is for the client."""
+    """The body cannot be read. `error` is for the client."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message)
@@ -67,12 +67,8 @@ class ClientGone(BodyError):  # noqa: N818
     pass
 
 
-def headers_of(scope: MutableMapping[str, Any]) -> dict[str, str]:
-    """A request's headers by their names in lower case. Of one that stands there twice, the first."""
-    return decode_headers(scope["headers"])
-
-
 def decode_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """A request's headers by lower-case name. The first value of a repeated header counts."""
     headers: dict[str, str] = {}
     for name, value in fields:
         headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
@@ -85,11 +81,11 @@ async def read_body(
     limits: Limits,
     hold: BodyHold | None = None,
 ) -> bytes:
-    """The whole body, inflated, and charged to the budget. Raises one of the `BodyError`s."""
-    fields = dict(reversed(list(scope["headers"])))  # of one that stands there twice, the first
+    """Read the whole body, decompress it, and charge it to the budget. Raises a `BodyError`."""
+    fields = dict(reversed(list(scope["headers"])))  # the first value of a repeated header counts
     decoder = _make_decoder(fields.get(b"content-encoding", b"").decode("latin-1"), limits.body)
     length = fields.get(b"content-length", b"0")
-    # A length with more digits than any limit is not worth converting.
+    # Conversion of a very long number would take time; it is over any limit anyway.
     if len(length) > 18 or int(length) > limits.body:
         raise _too_large_error(limits.body)
     if hold is not None:
@@ -109,7 +105,7 @@ async def read_body(
         if not more and size == len(body) and decoder is None:
             if size > SMALL_BODY:
                 await charge_body(hold, body, limits)
-            return bytes(body)  # all in one piece, as most are
+            return bytes(body)  # most bodies arrive in one piece
         for piece in [body] if decoder is None else await decoder.feed(body):
             await clock.pause_for(charge_piece(hold, piece, limits))
             whole.write(piece)
@@ -122,7 +118,7 @@ async def read_body(
 
 
 class _BodyClock:
-    """How long a client may take for its body. The time in which it is not read does not count."""
+    """Bounds the time that a client takes for its body. Time in which the server does not read does not count."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -142,13 +138,14 @@ class _BodyClock:
             raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=text)) from None
 
     async def pause_for(self, work: Awaitable[None]) -> None:
+        """Await work that does not count as the client's time."""
         began = self._now()
         await work
         self._end += self._now() - began
 
 
 async def charge_body(hold: BodyHold | None, body: bytes, limits: Limits) -> None:
-    """Charge a whole body to the budget, as soon as there is room. Raises `TooManyBodies`."""
+    """Charge a whole body to the budget; waits for room. Raises `TooManyBodies`."""
     for at in range(0, len(body), _PIECE):
         await charge_piece(hold, body[at : at + _PIECE], limits)
     if hold is not None:
@@ -156,7 +153,7 @@ async def charge_body(hold: BodyHold | None, body: bytes, limits: Limits) -> Non
 
 
 async def charge_piece(hold: BodyHold | None, piece: bytes, limits: Limits) -> None:
-    """Charge a piece of one."""
+    """Charge a piece of a body to the budget; waits for room. Raises `TooManyBodies`."""
     if hold is not None:
         await _await_room(hold.add(piece, limits.body_wait))
 
@@ -177,7 +174,7 @@ def _too_large_error(limit: int) -> BodyTooLarge:
 
 
 class _Inflater(Protocol):
-    """What `zlib.decompressobj` makes."""
+    """The type of `zlib.decompressobj()`, which has no public name."""
 
     @property
     def eof(self) -> bool: ...
@@ -196,7 +193,7 @@ def _gzip(first: bytes) -> _Inflater:
 
 
 def _deflate(first: bytes) -> _Inflater:
-    """RFC 9110 means zlib's format, yet some senders leave its two bytes out: they tell themselves (RFC 1950)."""
+    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes tell (RFC 1950)."""
     wrapped = len(first) >= 2 and first[0] & 0x0F == 8 and int.from_bytes(first[:2], "big") % 31 == 0
     return zlib.decompressobj(15 if wrapped else -15)
 
@@ -205,7 +202,7 @@ _INFLATERS: dict[str, Callable[[bytes], _Inflater]] = {"gzip": _gzip, "x-gzip": 
 
 
 class _Decoder:
-    """Bytes may be cut anywhere. One compressed stream only: a second one behind it is damage, not content."""
+    """Accepts bytes cut anywhere, and one compressed stream only: data after its end is an error."""
 
     def __init__(self, make: Callable[[bytes], _Inflater], limit: int) -> None:
         self._make = make
@@ -236,7 +233,7 @@ class _Decoder:
                 raise _corrupt_error("goes on after the end of its compressed data")
             pieces.append(piece)
             data = self._inflater.unconsumed_tail
-            # A full piece may leave output waiting inside zlib although it has read all of its input.
+            # After a full piece zlib may hold more output, even if it has read all of its input.
             more = bool(data) or len(piece) == most
             await asyncio.sleep(0)
         return pieces

@@ -1,4 +1,4 @@
-"""The head of a request: what is plainly one, and the answer to what is not. Pure."""
+"""Checks of a request's head, and the bytes of early error replies. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ERROR_TYPES = {408: "timeout_error", 503: "overloaded_error"}
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes, seconds and counts."""
+    """Limits of a connection and of request heads, in bytes, seconds and counts."""
 
     head_bytes: int = 64 * 1024
     head_fields: int = 200
@@ -24,18 +24,18 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     write_timeout: float = 120.0
     linger: float = 5.0
     drain_bytes: int = 256 * 1024
-    """Of a request that is refused early: the most that is read of its body so that the connection lives on."""
+    """Bytes of a refused request's body that are read and discarded to keep the connection usable."""
     drain_timeout: float = 1.0
     connections: int = 10_000
     spare: int = 32
-    """Connections beyond `connections` whose heads are read at the same time."""
+    """Extra connections beyond `connections`. Only health checks are answered on them."""
     spare_timeout: float = 1.0
     health: frozenset[str] = frozenset({"/health", "/ready"})
-    """Paths that are answered although the server is full."""
+    """Paths that are answered even when the server is full."""
 
 
 class RefusedRequest(Exception):  # noqa: N818
-    """Raised inside the parser's callbacks, to stop it."""
+    """Raised inside the parser's callbacks to stop parsing."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,10 @@ class RefusedRequest(Exception):  # noqa: N818
 
 @lru_cache(maxsize=256)
 def find_target_problem(target: bytes) -> str | None:
-    """What is wrong with a request's target. A proxy in front and the routes behind must see the same path in it."""
+    """Describe what is wrong with a request's target; None if it is valid.
+
+    A proxy in front of the gateway and the routes must read the same path from it.
+    """
     if not target.startswith(b"/") or b"#" in target:
         return "The request target must be a path, such as /v1/models"
     path = unquote_to_bytes(target.partition(b"?")[0])
@@ -59,25 +62,25 @@ def find_target_problem(target: bytes) -> str | None:
 
 
 def find_head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
-    """What is wrong with a head that llhttp took. Names are in lower case."""
+    """Describe what is wrong with a head that llhttp accepted; None if it is valid. Names are in lower case."""
     hosts, codings = [], []
     for name, value in headers:
         if name == b"host":
             hosts.append(value)
         elif name == b"transfer-encoding":
             codings.append(value.lower())
-    if len(hosts) > 1 or (not hosts and version != "1.0"):  # HTTP/1.0 knew no virtual hosts
+    if len(hosts) > 1 or (not hosts and version != "1.0"):  # HTTP/1.0 has no virtual hosts
         return f"There must be one Host header, not {len(hosts)}"
     if hosts and not _HOST.fullmatch(hosts[0]):
         return "The Host header is not a host"
-    # RFC 9112, section 6.1: HTTP/1.0 has no transfer codings, and framing that relies on one is faulty.
+    # RFC 9112, section 6.1: HTTP/1.0 has no transfer codings.
     if codings and (codings != [b"chunked"] or version == "1.0"):
         return "Transfer-Encoding may only be chunked, in HTTP/1.1"
     return find_target_problem(target)
 
 
 def encode_refusal_body(status: int, message: str) -> bytes:
-    """The error in a form that most clients read, for requests whose path tells no dialect."""
+    """Encode an error in a form that most clients read, for requests whose path has no dialect."""
     error = {"message": message, "type": _ERROR_TYPES.get(status, "invalid_request_error")}
     return msgspec.json.encode({"error": error})
 
@@ -97,8 +100,8 @@ _response_starts: dict[int, tuple[list[tuple[bytes, bytes]], bytes]] = {}
 
 
 def encode_response_start(status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
-    """How an answer begins: with the same bytes for as long as its headers have the same second in them. They are a new
-    list with every second."""
+    """Encode the status line and uvicorn's default headers. The bytes are reused while the headers are the same list:
+    uvicorn makes a new one each second, for the date."""
     known = _response_starts.get(status)
     if known is not None and known[0] is fields:
         return known[1]
@@ -109,8 +112,10 @@ def encode_response_start(status: int, fields: list[tuple[bytes, bytes]]) -> byt
 
 
 def remove_upgrade(method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """A head once more. llhttp takes for an upgrade what has both headers; the routes may still want to see what was
-    offered."""
+    """Encode a head again without its offer to upgrade, so that llhttp parses the request as ordinary.
+
+    Only the Connection header changes: the routes may still read the Upgrade header.
+    """
     kept = {b"close", b"keep-alive"}
     tokens = [token.strip() for name, value in headers if name == b"connection" for token in value.lower().split(b",")]
     connection = b", ".join(token for token in tokens if token in kept)

@@ -1,7 +1,7 @@
-"""The log line of every request: text on a terminal, JSON elsewhere.
+"""Writing one log line per request: text on a terminal, JSON elsewhere.
 
-Lines of simple requests differ in an id and in numbers, neither of which can hold a secret. The rest of such a line is
-encoded and redacted once for all requests alike, and lines are written together, ten times a second.
+Lines of simple requests differ in an id and in numbers, which cannot contain a secret. The rest of such a line is
+encoded and redacted once for all similar requests. Lines are written in batches, ten times per second.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from toolglot.server.security import redact
 from toolglot.wire import json
 
 _QUIET_ROUTES = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz", "/metrics"})
-"""Probes come every few seconds and say nothing; they are logged at level debug."""
+"""Probes come every few seconds and are not interesting; they are logged at level debug."""
 FLUSH_SECONDS = 0.1
 MAX_PENDING = 1000
 MAX_TEMPLATES = 256
-"""Clients choose the names of models and their user agents."""
+"""A limit, as clients choose the names of models and their user agents."""
 
 _VARYING = frozenset(
     """time level message id input_tokens cached_tokens output_tokens prefix_reuse losses seconds first_byte_seconds
     bytes_in bytes_out""".split()  # noqa: SIM905
 )
-"""Fields that a simple line has besides its template: texts of ours and numbers."""
+"""Fields that are not part of a template: numbers, and texts that the gateway chooses."""
 
 _TemplateKey: TypeAlias = tuple[str | None, ...]
 
 
 class RequestLog:
-    """An observer that writes the line of every request, without what is `hidden`. The `throttle` bounds the lines of
-    requests that were not admitted."""
+    """An observer that writes one line per request, without secrets. The `throttle` bounds the lines of requests that
+    were not admitted."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class RequestLog:
         self._is_debug, self._is_quiet = config.level == "debug", config.level in ("warning", "error")
         self._templates: dict[_TemplateKey, str] = {}
         self._secrets: tuple[str, ...] = ()
-        """What the templates were redacted for."""
+        """The secrets that the templates were redacted with."""
         self._pending: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._second, self._second_text = 0, ""
@@ -73,12 +73,12 @@ class RequestLog:
         line = (
             format_text(record, colour=self._has_colour) if self._is_text else json.encode_text(format_fields(record))
         )
-        # A client may put anything into a name or a header: also its own key, or an upstream's.
+        # A client may put anything into a name or a header, even its own key or an upstream's.
         self._pending.append(redact(line, self._get_secrets()))
         self.flush()
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the pending lines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -91,7 +91,7 @@ class RequestLog:
         self._stream.flush()
 
     def _has_new_secrets(self) -> bool:
-        """Configurations are loaded again, and tokens renewed."""
+        """Whether secrets have changed: by a reload of the configuration or a renewed token."""
         secrets = _sort_secrets(self._get_secrets())
         if secrets == self._secrets:
             return False
@@ -143,7 +143,7 @@ class RequestLog:
         return template
 
     def _now(self) -> str:
-        """The same as `logs.now`, for many lines a second."""
+        """The same as `logs.now`, faster for many lines per second."""
         moment = time()
         second = int(moment)
         if second != self._second:

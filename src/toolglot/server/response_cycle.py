@@ -1,8 +1,8 @@
-"""How an answer of the general way is framed where uvicorn's framing does not do: HTTP/1.0, and early answers.
+"""Framing of answers from the ASGI app where uvicorn's does not suffice: HTTP/1.0, and early answers.
 
 - HTTP/1.0 has no chunked coding (RFC 9112, section 7.1): a body without a length ends with the connection.
-- An error that comes before the whole request does not cost a keep-alive client its connection without notice: the rest
-  of a small body is read and thrown away; otherwise the answer says `connection: close` (RFC 9112, section 9.6).
+- An error may be sent before the whole request has arrived. Then the rest of a small body is read and discarded, so
+  that a keep-alive client keeps its connection; otherwise the answer says `connection: close` (RFC 9112, section 9.6).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from toolglot.server.http_protocol import HttpServerProtocol
 
 CUT = "toolglot.cut"
-"""The key of the ASGI scope for a function that breaks the connection in the middle of an answer."""
+"""ASGI scope key of a function that closes the connection in the middle of an answer."""
 
 _REQUEST_TIMEOUT = 408
 _NO_BODY = frozenset({204, 304})
 
 
 class ResponseCycle(RequestResponseCycle):
-    """uvicorn's cycle of one request and its answer. `adopt` turns one into this."""
+    """uvicorn's cycle of one request and its answer. `adopt` converts an existing one."""
 
     protocol: HttpServerProtocol
     ends_with_connection: bool
 
     @classmethod
     def adopt(cls, cycle: RequestResponseCycle, protocol: HttpServerProtocol) -> None:
-        # uvicorn makes the cycle itself, and has started its task already.
+        # uvicorn creates the cycle itself and has already started its task.
         cycle.__class__ = cls
         assert isinstance(cycle, ResponseCycle)
         cycle.protocol, cycle.ends_with_connection = protocol, False
@@ -52,8 +52,8 @@ class ResponseCycle(RequestResponseCycle):
             self.ends_with_connection, self.chunked_encoding = True, False
 
     async def _settle_request(self, status: int) -> None:
-        """Read the rest of the request if that is quickly done; else the connection ends with the answer."""
-        # A client that waits for `100 Continue` has not begun to send its body, and is not asked to.
+        """Read the rest of a short request; otherwise end the connection with the answer."""
+        # A client that waits for `100 Continue` has not sent its body yet, and does not have to.
         if status >= 400 and status != _REQUEST_TIMEOUT and not self.waiting_for_100_continue:
             await self._drain()
         if self.protocol.receiving:
@@ -73,7 +73,7 @@ class ResponseCycle(RequestResponseCycle):
 
 
 class ResponseTransport(asyncio.Transport):
-    """The transport as an answer uses it: ending it goes through the gate."""
+    """The transport as a response cycle uses it. Closing it goes through the protocol's `finish`."""
 
     def __init__(self, protocol: HttpServerProtocol) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Responses that an upstream has stored itself: who asks for one by its id gets that upstream's answer."""
+"""Relaying requests for stored responses to an upstream that stores responses itself."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from toolglot.upstream.transport import TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
 
 _GATEWAY_PARAMETERS = ("key",)
-"""Query parameters that are for the gateway."""
+"""Query parameters for the gateway, which are not relayed."""
 
 
 def find_storing_upstream(gateway: Gateway, match: Match) -> Upstream | None:
-    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one."""
-    keepers = [upstream for upstream in gateway.upstreams.values() if upstream.keeps_state]
-    return keepers[0] if len(keepers) == 1 and match.route.path.startswith("/v1/responses/") else None
+    """Find the upstream that stores responses, if there is exactly one, for responses that are not stored here."""
+    upstreams = [upstream for upstream in gateway.upstreams.values() if upstream.keeps_state]
+    return upstreams[0] if len(upstreams) == 1 and match.route.path.startswith("/v1/responses/") else None
 
 
 async def relay_request(gateway: Gateway, upstream: Upstream, incoming: AsgiRequest, match: Match, body: bytes) -> None:
-    """The same question to the upstream, and its answer as it is. Raises `FailedError`."""
+    """Send the request to the upstream and its answer to the client, unchanged. Raises `FailedError`."""
     path = match.route.path.format(**{name: quote(value, safe="") for name, value in match.values.items()})
     query = {name: value for name, value in incoming.query.items() if name not in _GATEWAY_PARAMETERS}
     passed = headers.select_for_upstream(upstream.dialect, upstream.dialect, incoming.headers, stream=False)
     call = upstream.call(f"{path}?{urlencode(query)}" if query else path, body, passed, match.route.method)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     answer = await _call_upstream(gateway, upstream, call)
-    told = headers.select_for_client(upstream.dialect, upstream.dialect, answer.headers)
+    fields = headers.select_for_client(upstream.dialect, upstream.dialect, answer.headers)
     kind = header_value(answer.headers.get("content-type")) or "application/json"
-    await incoming.reply(answer.status, {"content-type": kind, **told}, answer.body)
+    await incoming.reply(answer.status, {"content-type": kind, **fields}, answer.body)
 
 
 async def _call_upstream(gateway: Gateway, upstream: Upstream, call: UpstreamCall) -> FetchedAnswer:
-    """The upstream's answer, if its breaker lets the call through. Raises `FailedError`."""
+    """Call the upstream if its breaker allows it. Raises `FailedError`."""
     loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
     ticket = breaker.enter(loop.time())
     if ticket is None:

@@ -1,6 +1,6 @@
-"""Stored responses and conversations over HTTP: a table from method and path to a function.
+"""Endpoints for stored responses and conversations: a table from method and path to a function.
 
-The functions know nothing of HTTP but the names: an `Ask` in, a `Reply` out.
+The functions are independent of the server: each takes a `ResponsesRequest` and returns a `ResponsesReply`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from toolglot.translate import Exchange
 from toolglot.wire import json, sse
 
 MAX_ITEMS = 20
-"""Items that may be added to a conversation at once."""
+"""Items that one request may add to a conversation."""
 
 MAX_PAIRS, MAX_KEY, MAX_VALUE = 16, 64, 512
-"""Of metadata: pairs, and characters."""
+"""Limits of metadata: pairs, characters of a key, characters of a value."""
 
 _JSON = "application/json"
 _TRUE = ("1", "true")
@@ -52,7 +52,7 @@ class ResponsesRequest(Struct, frozen=True, kw_only=True):
     store: Store
     owner: str
     values: Mapping[str, str] = {}
-    """What stands in the path: `id`, `item`."""
+    """Path parameters: `id`, `item`."""
     query: Mapping[str, str] = {}
     body: bytes = b""
     now: float = 0.0
@@ -72,22 +72,21 @@ class ResponsesReply(Struct, frozen=True):
 Handler = Callable[[ResponsesRequest], Awaitable[ResponsesReply]]
 
 
-async def handle_request(method: str, path: str, ask: ResponsesRequest) -> ResponsesReply:
-    """The reply of whatever serves this method and path (a template: `/v1/responses/{id}`).
+async def handle_request(method: str, path: str, request: ResponsesRequest) -> ResponsesReply:
+    """Serve a request to this method and path (a template: `/v1/responses/{id}`).
 
     Raises:
-        RefusedError: there is no such thing (code `response_not_found` for an unknown response), or the request is
-            wrong.
+        RefusedError: it is not found (code `response_not_found` for an unknown response), or the request is invalid.
     """
     try:
-        return await HANDLERS[method, path](ask)
+        return await HANDLERS[method, path](request)
     except StoreError as error:
         raise RefusedError(unavailable_error(error)) from None
 
 
 def no_store_error(path: str, failure: str | None) -> ApiError:
-    """What is said of everything that would be stored, where nothing is: SDKs try again what has failed (all from 500
-    on), and it is of no use to do so where nothing is to be stored at all."""
+    """The error of these endpoints on a gateway without a store. SDKs retry a status from 500 on, which is useless if
+    the configuration disables the store: then it is a 404."""
     if failure is not None:
         message = f"This gateway stores no responses: its store could not be opened ({failure})"
         return ApiError(kind="overloaded", status=503, code="server_error", message=message)
@@ -96,18 +95,18 @@ def no_store_error(path: str, failure: str | None) -> ApiError:
     return refusal_error(message, kind="not_found", code=f"{what}_not_found")
 
 
-async def _require_turn(ask: ResponsesRequest) -> StoredTurn:
-    turn = await ask.store.turn(ask.owner, ask.id)
+async def _require_turn(request: ResponsesRequest) -> StoredTurn:
+    turn = await request.store.turn(request.owner, request.id)
     if turn is None:
-        raise RefusedError(not_found_error("response", ask.id))
+        raise RefusedError(not_found_error("response", request.id))
     return turn
 
 
-async def get_response(ask: ResponsesRequest) -> ResponsesReply:
-    turn = await _require_turn(ask)
-    if ask.query.get("stream", "").lower() not in _TRUE:
+async def get_response(request: ResponsesRequest) -> ResponsesReply:
+    turn = await _require_turn(request)
+    if request.query.get("stream", "").lower() not in _TRUE:
         return ResponsesReply(200, turn.response)
-    after = ask.query.get("starting_after", "-1")
+    after = request.query.get("starting_after", "-1")
     if not after.removeprefix("-").isdecimal() or len(after) > 18:
         message = f"starting_after: an integer is expected, not '{after}'"
         raise RefusedError(refusal_error(message, code="invalid_value", param="starting_after"))
@@ -115,14 +114,14 @@ async def get_response(ask: ResponsesRequest) -> ResponsesReply:
 
 
 def replay_as_stream(turn: StoredTurn, starting_after: int = -1) -> bytes:
-    """A stored response as the stream that it could have been, from an event on."""
+    """Encode a stored response as a stream, after the event with this sequence number."""
     stream = Exchange(STORED, STORED).stream()
-    tap = StreamRewriter(
+    rewriter = StreamRewriter(
         ExpandedRequest(
             body=b"", id=turn.id, is_local=True, store=True, previous=turn.previous, conversation=turn.conversation
         )
     )
-    data = tap.feed(stream.feed(turn.response) + stream.close())
+    data = rewriter.feed(stream.feed(turn.response) + stream.close())
     if starting_after < 0:
         return data
     return b"".join(
@@ -132,28 +131,30 @@ def replay_as_stream(turn: StoredTurn, starting_after: int = -1) -> bytes:
     )
 
 
-async def delete_response(ask: ResponsesRequest) -> ResponsesReply:
-    if not await ask.store.delete_turn(ask.owner, ask.id):
-        raise RefusedError(not_found_error("response", ask.id))
-    return ResponsesReply(200, json.encode({"id": ask.id, "object": "response", "deleted": True}))
+async def delete_response(request: ResponsesRequest) -> ResponsesReply:
+    if not await request.store.delete_turn(request.owner, request.id):
+        raise RefusedError(not_found_error("response", request.id))
+    return ResponsesReply(200, json.encode({"id": request.id, "object": "response", "deleted": True}))
 
 
-async def cancel_response(ask: ResponsesRequest) -> ResponsesReply:
-    """What is stored here has ended, and was never in the background."""
-    await _require_turn(ask)
+async def cancel_response(request: ResponsesRequest) -> ResponsesReply:
+    """Refuse: stored responses have ended, and never ran in the background."""
+    await _require_turn(request)
     message = "Only responses created with background set to true can be cancelled; this one was not."
     raise RefusedError(refusal_error(message, code="invalid_value"))
 
 
-async def list_input_items(ask: ResponsesRequest) -> ResponsesReply:
-    """All the items that the response was made from: the history, then those of its own request."""
-    wanted = parse_paging(ask.query)
-    history = await ask.store.history(ask.owner, ask.id, max_bytes=MAX_HISTORY_BYTES, max_turns=MAX_HISTORY_TURNS)
-    if history.missing == ask.id:
-        raise RefusedError(not_found_error("response", ask.id))
+async def list_input_items(request: ResponsesRequest) -> ResponsesReply:
+    """List the input of a response: the history, then the items of its own request."""
+    wanted = parse_paging(request.query)
+    history = await request.store.history(
+        request.owner, request.id, max_bytes=MAX_HISTORY_BYTES, max_turns=MAX_HISTORY_TURNS
+    )
+    if history.missing == request.id:
+        raise RefusedError(not_found_error("response", request.id))
     if history.missing is not None or history.too_large:
-        # What went before is gone: its own items are still known.
-        turns: tuple[StoredTurn, ...] = (await _require_turn(ask),)
+        # The history is gone. The items of its own request are still known.
+        turns: tuple[StoredTurn, ...] = (await _require_turn(request),)
         items = list_turn_items(turns[0])
     else:
         turns, items = history.turns, list_history_items(history)
@@ -161,71 +162,77 @@ async def list_input_items(ask: ResponsesRequest) -> ResponsesReply:
     return ResponsesReply(200, encode_item_list(*slice_page(items[: len(items) - own_output], wanted)))
 
 
-async def create_conversation(ask: ResponsesRequest) -> ResponsesReply:
-    fields = _decode_body(ask)
-    name = make_id(ask.random(24), "conv")
-    conversation = StoredConversation(id=name, owner=ask.owner, created=ask.now, metadata=_encode_metadata(fields))
-    items = assign_ids(_decode_items(fields), make_id(ask.random(12), name)) if fields.get("items") is not None else []
-    await ask.store.create_conversation(conversation, items)
+async def create_conversation(request: ResponsesRequest) -> ResponsesReply:
+    fields = _decode_body(request)
+    name = make_id(request.random(24), "conv")
+    conversation = StoredConversation(
+        id=name, owner=request.owner, created=request.now, metadata=_encode_metadata(fields)
+    )
+    items = (
+        assign_ids(_decode_items(fields), make_id(request.random(12), name)) if fields.get("items") is not None else []
+    )
+    await request.store.create_conversation(conversation, items)
     return ResponsesReply(200, _encode_conversation(conversation))
 
 
-async def get_conversation(ask: ResponsesRequest) -> ResponsesReply:
-    return ResponsesReply(200, _encode_conversation(await _require_conversation(ask)))
+async def get_conversation(request: ResponsesRequest) -> ResponsesReply:
+    return ResponsesReply(200, _encode_conversation(await _require_conversation(request)))
 
 
-async def update_conversation(ask: ResponsesRequest) -> ResponsesReply:
-    if not await ask.store.update_conversation(ask.owner, ask.id, _encode_metadata(_decode_body(ask))):
-        raise RefusedError(not_found_error("conversation", ask.id))
-    return await get_conversation(ask)
+async def update_conversation(request: ResponsesRequest) -> ResponsesReply:
+    if not await request.store.update_conversation(request.owner, request.id, _encode_metadata(_decode_body(request))):
+        raise RefusedError(not_found_error("conversation", request.id))
+    return await get_conversation(request)
 
 
-async def delete_conversation(ask: ResponsesRequest) -> ResponsesReply:
-    if not await ask.store.delete_conversation(ask.owner, ask.id):
-        raise RefusedError(not_found_error("conversation", ask.id))
-    return ResponsesReply(200, json.encode({"id": ask.id, "object": "conversation.deleted", "deleted": True}))
+async def delete_conversation(request: ResponsesRequest) -> ResponsesReply:
+    if not await request.store.delete_conversation(request.owner, request.id):
+        raise RefusedError(not_found_error("conversation", request.id))
+    return ResponsesReply(200, json.encode({"id": request.id, "object": "conversation.deleted", "deleted": True}))
 
 
-async def list_items(ask: ResponsesRequest) -> ResponsesReply:
-    wanted = parse_paging(ask.query)
-    page = await ask.store.page(ask.owner, ask.id, after=wanted.after, limit=wanted.limit, descending=wanted.descending)
+async def list_items(request: ResponsesRequest) -> ResponsesReply:
+    wanted = parse_paging(request.query)
+    page = await request.store.page(
+        request.owner, request.id, after=wanted.after, limit=wanted.limit, descending=wanted.descending
+    )
     if page is None:
-        await _require_conversation(ask)
+        await _require_conversation(request)
         raise RefusedError(not_found_error("item", wanted.after or "", param="after"))
     return ResponsesReply(200, encode_item_list(page.items, page.more))
 
 
-async def add_items(ask: ResponsesRequest) -> ResponsesReply:
-    items = assign_ids(_decode_items(_decode_body(ask)), make_id(ask.random(12), ask.id))
-    added = await ask.store.add_items(ask.owner, ask.id, items)
+async def add_items(request: ResponsesRequest) -> ResponsesReply:
+    items = assign_ids(_decode_items(_decode_body(request)), make_id(request.random(12), request.id))
+    added = await request.store.add_items(request.owner, request.id, items)
     if added is None:
-        raise RefusedError(not_found_error("conversation", ask.id))
+        raise RefusedError(not_found_error("conversation", request.id))
     return ResponsesReply(200, encode_item_list(added, more=False))
 
 
-async def get_item(ask: ResponsesRequest) -> ResponsesReply:
-    await _require_conversation(ask)
-    return ResponsesReply(200, json.encode(format_item(await _require_item(ask))))
+async def get_item(request: ResponsesRequest) -> ResponsesReply:
+    await _require_conversation(request)
+    return ResponsesReply(200, json.encode(format_item(await _require_item(request))))
 
 
-async def delete_item(ask: ResponsesRequest) -> ResponsesReply:
-    conversation = await _require_conversation(ask)
-    if not await ask.store.delete_item(ask.owner, ask.id, ask.values["item"]):
-        raise RefusedError(not_found_error("item", ask.values["item"]))
+async def delete_item(request: ResponsesRequest) -> ResponsesReply:
+    conversation = await _require_conversation(request)
+    if not await request.store.delete_item(request.owner, request.id, request.values["item"]):
+        raise RefusedError(not_found_error("item", request.values["item"]))
     return ResponsesReply(200, _encode_conversation(conversation))
 
 
-async def _require_conversation(ask: ResponsesRequest) -> StoredConversation:
-    conversation = await ask.store.conversation(ask.owner, ask.id)
+async def _require_conversation(request: ResponsesRequest) -> StoredConversation:
+    conversation = await request.store.conversation(request.owner, request.id)
     if conversation is None:
-        raise RefusedError(not_found_error("conversation", ask.id))
+        raise RefusedError(not_found_error("conversation", request.id))
     return conversation
 
 
-async def _require_item(ask: ResponsesRequest) -> StoredItem:
-    item = await ask.store.item(ask.owner, ask.id, ask.values["item"])
+async def _require_item(request: ResponsesRequest) -> StoredItem:
+    item = await request.store.item(request.owner, request.id, request.values["item"])
     if item is None:
-        raise RefusedError(not_found_error("item", ask.values["item"]))
+        raise RefusedError(not_found_error("item", request.values["item"]))
     return item
 
 
@@ -240,9 +247,9 @@ def _encode_conversation(conversation: StoredConversation) -> bytes:
     )
 
 
-def _decode_body(ask: ResponsesRequest) -> dict[str, Any]:
-    """The members of a body. None at all is the empty object: everything in it is optional."""
-    value = json.decode(ask.body) if ask.body.strip() else {}
+def _decode_body(request: ResponsesRequest) -> dict[str, Any]:
+    """Decode a body. An empty body is an empty object: all members are optional."""
+    value = json.decode(request.body) if request.body.strip() else {}
     if not isinstance(value, dict):
         raise DecodeError("$", "an object is expected")
     return value
@@ -263,7 +270,7 @@ def _encode_metadata(fields: Mapping[str, Any]) -> bytes:
 
 
 def _decode_items(fields: Mapping[str, Any]) -> list[Raw]:
-    """The `items` of a body, each one that a request could have as input."""
+    """Decode the `items` of a body. Each must be valid as input of a request."""
     items = fields.get("items")
     if not isinstance(items, list) or len(items) > MAX_ITEMS:
         raise _invalid_value("items", f"an array of at most {MAX_ITEMS} items is expected")

@@ -1,7 +1,7 @@
-"""Which path means what. Pure: a method and a path in, a match or an error out.
+"""The table of routes, and the match of a method and a path. Pure.
 
-Clients get base URLs wrong in a few well-known ways, and all of them work: with `/v1` or without, with `/v1/v1`, and
-below a prefix that names the dialect (`/openai`) for those who run one gateway for all.
+Common mistakes in base URLs work: with or without `/v1`, with `/v1/v1`. A prefix may name the dialect (`/openai`), for
+one gateway that serves all.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from toolglot.errors import ApiError
 from toolglot.manifest import Manifest, Route
 
 PREFIXES = {prefix: manifest.name for manifest in DIALECTS.manifests.values() for prefix in manifest.path_prefixes}
-"""The first segment of a path that tells the dialect, for the paths that do not."""
+"""First segments of a path that name a dialect, for paths that several dialects share."""
 _VERSIONED_DIALECT = next((manifest.name for manifest in DIALECTS.manifests.values() if manifest.owns_versions), None)
-"""The dialect whose clients alone write versions other than `v1`."""
+"""The only dialect whose clients use versions other than `v1`."""
 
 _VERSION = re.compile(r"v\d+(?:alpha|beta)?\d*")
 
@@ -31,19 +31,19 @@ class Match(Struct, frozen=True):
 
 
 class NoMatch(Struct, frozen=True, kw_only=True):
-    """There is nothing for this method at this path."""
+    """No route has this method and path."""
 
     error: ApiError
     dialect: str | None
-    """Whose path it is."""
+    """The dialect of the path."""
     nearest: str | None = None
-    """Whose path it nearly is."""
+    """The dialect of the most similar path."""
     allowed: tuple[str, ...] = ()
-    """The methods that the path takes."""
+    """Methods that the path supports."""
 
 
 def _routes_of(manifest: Manifest) -> Iterator[Route]:
-    """The routes of a dialect's clients. A function answers anybody, unless its route says whose it is."""
+    """The routes of a dialect's clients. A function serves all clients, unless its route names a dialect."""
     for route in manifest.routes:
         yield route if route.action == "function" else replace(route, dialect=manifest.name)
 
@@ -68,7 +68,7 @@ ROUTES = (
 
 
 def _split_prefix(path: str) -> tuple[str, str | None]:
-    """A path without its prefix and versions, and the dialect that those tell."""
+    """Remove prefix and versions from a path. Returns the rest and the dialect that they name."""
     segments = [segment for segment in path.split("/") if segment]
     dialect = PREFIXES.get(segments[0]) if segments else None
     if dialect is not None:
@@ -81,7 +81,7 @@ def _split_prefix(path: str) -> tuple[str, str | None]:
 
 
 def _compile_path(path: str) -> re.Pattern[str]:
-    """A model's name may have slashes in it (`openrouter/anthropic/claude`); an id has none."""
+    """A model's name may contain slashes (`openrouter/anthropic/claude`); an id may not."""
     template = re.escape(_split_prefix(path)[0])
     template = template.replace(r"\{model\}", "(?P<model>.+)").replace(r"\{id\}", "(?P<id>[^/]+)")
     return re.compile(template.replace(r"\{item\}", "(?P<item>[^/]+)"))
@@ -97,45 +97,51 @@ for _route in ROUTES:
 
 
 def find(method: str, path: str) -> Match | NoMatch:
-    """The route of a request, or the error that tells the right path or method. HEAD is answered as GET."""
-    tail, told = _split_prefix(path)
+    """Find the route of a request, or the error that names the right path or method. HEAD matches GET."""
+    tail, named_dialect = _split_prefix(path)
     wanted = "GET" if method == "HEAD" else method
     others: list[Route] = []
     if (exact := _EXACT.get(tail)) is not None:
         if wanted in exact:
-            return _make_match(exact[wanted], told, {})
+            return _make_match(exact[wanted], named_dialect, {})
         others += exact.values()
     for pattern, route in _PATTERNS:
         if (found := pattern.fullmatch(tail)) is not None:
-            # `models/m:generateContent` is no model of that name, whatever the method: such routes stand before.
+            # `models/m:generateContent` is not a model of that name, whatever the method: an earlier route matched.
             if route.method == wanted and not (route.action == "model" and others):
-                return _make_match(route, told, found.groupdict())
-            # `models/m:generate` is a wrong verb, not a model that is asked for in a wrong way.
+                return _make_match(route, named_dialect, found.groupdict())
+            # `models/m:generate` is a wrong verb, not a model with a wrong method.
             if route.action != "model" or ":" not in found["model"]:
                 others.append(route)
-    # `responses/compact` is no stored response that is asked for in a wrong way.
+    # `responses/compact` is an unserved endpoint, not a stored response with a wrong method.
     is_known = bool(others) and _find_unserved(tail)[0] is None
-    return _method_not_allowed(method, path, others, told) if is_known else _not_found(path, tail, told)
+    return (
+        _method_not_allowed(method, path, others, named_dialect) if is_known else _not_found(path, tail, named_dialect)
+    )
 
 
-def _make_match(route: Route, told: str | None, values: Mapping[str, str]) -> Match:
-    return Match(route, route.dialect or told, values)
+def _make_match(route: Route, named_dialect: str | None, values: Mapping[str, str]) -> Match:
+    return Match(route, route.dialect or named_dialect, values)
 
 
-def _method_not_allowed(method: str, path: str, others: list[Route], told: str | None) -> NoMatch:
+def _method_not_allowed(method: str, path: str, others: list[Route], named_dialect: str | None) -> NoMatch:
     allowed = dict.fromkeys(
         name for route in others for name in (route.method, *_IMPLIED_METHODS.get(route.method, ()))
     )
     message = f"{method} {path}: this path takes {' or '.join(dict.fromkeys(route.method for route in others))}"
     error = ApiError(kind="bad_request", status=405, code="method_not_allowed", message=message)
-    return NoMatch(error=error, dialect=others[0].dialect or told, allowed=tuple(allowed))
+    return NoMatch(error=error, dialect=others[0].dialect or named_dialect, allowed=tuple(allowed))
 
 
 _IMPLIED_METHODS = {"GET": ("HEAD",)}
 
 
-def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
-    known = [route for route in ROUTES if route.action in _API_ACTIONS and (told is None or route.dialect == told)]
+def _not_found(path: str, tail: str, named_dialect: str | None) -> NoMatch:
+    known = [
+        route
+        for route in ROUTES
+        if route.action in _API_ACTIONS and (named_dialect is None or route.dialect == named_dialect)
+    ]
     near = _find_nearest(tail, known)
     what, whose = _find_unserved(tail)
     if what is not None:
@@ -143,7 +149,7 @@ def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
     else:
         advice = f"did you mean {near.path}?" if near is not None else _list_model_paths(known)
     error = ApiError(kind="not_found", status=404, code="unknown_path", message=f"There is nothing at {path}: {advice}")
-    return NoMatch(error=error, dialect=told, nearest=near.dialect if near is not None else whose)
+    return NoMatch(error=error, dialect=named_dialect, nearest=near.dialect if near is not None else whose)
 
 
 def _list_model_paths(known: list[Route]) -> str:
@@ -151,7 +157,7 @@ def _list_model_paths(known: list[Route]) -> str:
 
 
 _API_ACTIONS = frozenset({"generate", "count", "stored", "models", "model"})
-"""What a client may have meant; nobody who asks a model means a health check."""
+"""Actions that an error may suggest: API endpoints, not health checks."""
 
 UNSERVED: dict[str, tuple[str, str | None]] = {
     "files": ("files", None),
@@ -161,19 +167,19 @@ UNSERVED: dict[str, tuple[str, str | None]] = {
         for place, what in manifest.unserved.items()
     },
 }
-"""Endpoints that the vendors have and this gateway has not: what they are, and whose; by how a path begins or ends."""
+"""Vendors' endpoints that this gateway does not serve: description and dialect, by the start or end of a path."""
 
 
 def _find_unserved(tail: str) -> tuple[str | None, str | None]:
     whole = f"{tail}/"
-    for place, told in UNSERVED.items():
+    for place, endpoint in UNSERVED.items():
         if tail.endswith(place) if place.startswith(":") else whole.startswith(f"{place}/"):
-            return told
+            return endpoint
     return None, None
 
 
 def _find_nearest(tail: str, known: list[Route]) -> Route | None:
-    """The route that this path was meant to be, if it is like one in every segment that both have."""
+    """Find the route that the client probably meant: similar in every segment that both have."""
     rated = [
         (rating, -len(route.path), route)
         for route in known
@@ -183,7 +189,7 @@ def _find_nearest(tail: str, known: list[Route]) -> Route | None:
 
 
 def _rate_likeness(tail: str, wanted: str) -> float:
-    """From 0, for paths of different things, to 1. One that is cut short is like the whole, a little less."""
+    """Rate the likeness of two paths from 0 (different) to 1. A shortened path is like the whole one, a little less."""
     mine, verb = _split_verb(tail)
     theirs, their_verb = _split_verb(wanted)
     if bool(verb) != bool(their_verb) or not mine or len(mine) > len(theirs):
@@ -197,7 +203,7 @@ _MIN_LIKENESS = 0.75
 
 
 def _split_verb(tail: str) -> tuple[list[str], str]:
-    """Segments, and the verb behind a colon; before one, a model's name is one segment however many slashes it has."""
+    """Split a path into segments and the verb after a colon. Before a verb, a model's name is one segment."""
     before, colon, verb = tail.rpartition(":")
     return (before.split("/", 1), verb) if colon else (tail.split("/") if tail else [], "")
 
@@ -207,12 +213,12 @@ def _rate_similarity(left: str, right: str) -> float:
         return max(_MIN_LIKENESS, len(left) / len(right))
     if not left and not right:
         return 1.0
-    if len(left) >= 2 * len(right):  # nothing has to be compared to know it
+    if len(left) >= 2 * len(right):  # too different in length for a comparison
         return 0.0
-    from difflib import SequenceMatcher  # needed for paths that nobody knows
+    from difflib import SequenceMatcher  # only needed for unknown paths
 
     return SequenceMatcher(None, left, right).ratio()
 
 
 _MIN_PREFIX = 4
-"""Letters of a beginning that say what was meant."""
+"""Letters after which a beginning counts as similar."""

@@ -1,4 +1,4 @@
-"""Running the gateway: a socket, uvicorn with the guarded protocol, signals, and reloads of the configuration."""
+"""Running the gateway: the listening socket, uvicorn, signals, and reloads of the configuration."""
 
 from __future__ import annotations
 
@@ -47,36 +47,36 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolglot.server")
 
 KEEP_ALIVE = 75
-"""Seconds that an idle connection is kept: longer than the pools of the usual clients keep theirs."""
+"""Seconds that an idle connection is kept: longer than common client pools keep theirs."""
 
 
 SWITCH_INTERVAL = 0.001
-"""Seconds after which a thread that works on a large body makes way for the loop. Python's own 5 ms would be added to
-each chunk of every stream meanwhile."""
+"""Seconds after which a thread that processes a large body yields to the event loop. Python's default of 5 ms would
+delay each chunk of every stream meanwhile."""
 
 
 LISTENER_COPIES = 8
-"""Descriptors of the listening socket. libuv takes one connection from each in a turn of the loop, and with many
-requests under way a turn takes milliseconds: a thousand clients who come at once would wait for a thousand of them."""
+"""Descriptors of the listening socket. libuv accepts one connection from each per turn of the loop, and a turn takes
+milliseconds under load: with one descriptor, a thousand simultaneous clients would wait for a thousand turns."""
 
 
 OTHER_FILES = 256
-"""Files that are no connections of clients or to upstreams: the store, logs, MCP servers, connections of probes."""
+"""Open files other than client and upstream connections: the store, logs, MCP servers, probes."""
 
 
 class PortInUseError(Exception):
-    """Somebody else listens there already."""
+    """Another process listens on this port."""
 
 
 def open_listener(config: Config, *, shared: bool = False) -> socket.socket:
-    """The socket to serve on. Bound before anything else, so that a port in use is told at once and plainly."""
+    """Open the socket to serve on. Call it first, so that a port in use is reported at once."""
     listener = bind_listener(config, shared=shared)
     listener.listen(2048)
     return listener
 
 
 def bind_listener(config: Config, *, shared: bool = False) -> socket.socket:
-    """A socket with the address to serve on, which others may have too where it is `shared`."""
+    """Bind a socket to the address to serve on. Other processes may bind it, too, if it is `shared`."""
     check_bind(config.server)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -114,7 +114,7 @@ def _connection_limits(limits: Limits) -> ConnectionLimits:
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn, which tells the service that it is shutting down and calls back once it listens."""
+    """uvicorn's server with a callback when it listens, and an orderly shutdown of the service."""
 
     def __init__(self, service: Service, on_ready: Callable[[], None], slot: WorkerSlot | None = None) -> None:
         limits = service.gateway.config.limits
@@ -129,7 +129,7 @@ class GatewayServer(uvicorn.Server):
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                proxy_headers=False,  # anybody can write them
+                proxy_headers=False,  # any client can forge them
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE,
                 backlog=2048,
@@ -158,14 +158,14 @@ def run(
     on_ready: Callable[[str, StartedGateway], None] = lambda url, start: None,
     slot: WorkerSlot | None = None,
 ) -> None:
-    """Serve until a signal ends it, as one of several workers with a `seat`. Raises `ConfigError`, `UnsafeServerError`
-    or `PortInUseError` before it begins."""
+    """Serve until a signal ends it. `slot` makes this process one of several workers. Raises `ConfigError`,
+    `UnsafeServerError` or `PortInUseError` before it starts."""
     with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
         runner.run(_run(options, environ, log_format, quiet, on_ready, slot))
 
 
 def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed, which is everywhere but on Windows."""
+    """uvloop's factory if it is installed: everywhere except on Windows."""
     try:
         import uvloop
     except ImportError:
@@ -210,17 +210,17 @@ async def _run(
         reload = ConfigReloader(service, options, environ, transport, listener.getsockname()[:2], started.file)
         reloads = asyncio.create_task(reload.run())
         resources.push_async_callback(_cancel_task, reloads)
-        await asyncio.sleep(0)  # it must listen for SIGHUP, which kills otherwise, before anybody knows the address
+        await asyncio.sleep(0)  # SIGHUP must have a handler before the address is announced: without one it kills
         server = GatewayServer(service, lambda: on_ready(listener_url(listener), started), slot)
         if slot is None or await slot.ready(server):
             _ignore_repeated_signals()
             _shorten_loop_pauses()
-            listener.setblocking(False)  # or a copy would make all of them wait, those of other workers too
+            listener.setblocking(False)  # a blocking copy would block all copies, also those of other workers
             await server.serve([listener, *(listener.dup() for _ in range(LISTENER_COPIES - 1))])
 
 
 async def _start_mcp_host(started: StartedGateway, resources: AsyncExitStack) -> McpHost:
-    """The MCP servers, which start while the gateway serves."""
+    """Start the MCP servers. They start in the background."""
     host = McpHost(started.gateway.config.mcp.servers)
     resources.push_async_callback(host.close)
     try:
@@ -231,16 +231,16 @@ async def _start_mcp_host(started: StartedGateway, resources: AsyncExitStack) ->
 
 
 def _ignore_repeated_signals() -> None:
-    """uvicorn drains on a signal and then sends it again, which would kill the process before it has tidied up."""
-    with suppress(ValueError):  # not the main thread: then uvicorn listens to no signals either
+    """Ignore further signals: uvicorn drains on a signal and then raises it again, which would prevent the cleanup."""
+    with suppress(ValueError):  # not the main thread: then uvicorn handles no signals either
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)
 
 
 def _shorten_loop_pauses() -> None:
-    """Keep what would hold it up short: collections of garbage, and the wait for a thread with a large body."""
+    """Shorten pauses of the event loop: garbage collection, and waits for a thread with a large body."""
     gc.collect()
-    gc.freeze()  # what is there now stays, and need not be gone through again
+    gc.freeze()  # these objects live forever and need no further collection
     sys.setswitchinterval(SWITCH_INTERVAL)
 
 
@@ -250,7 +250,7 @@ async def _cancel_task(task: asyncio.Task[None]) -> None:
 
 
 def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str]) -> None:
-    """Where responses are kept. A gateway without it still answers, so a store that cannot be opened only tells."""
+    """Open the store. A gateway without one still answers, so a failure is only logged."""
     path = config.path or str(default_path(environ, Path.home()))
     if path == NO_STORE:
         return
@@ -262,7 +262,7 @@ def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str
 
 
 async def _close_store(store: Store) -> None:
-    """A store that cannot be closed is no reason to end badly: what was acknowledged is in it."""
+    """Close the store. A failure is only logged: acknowledged data is already stored."""
     try:
         await store.close()
     except StoreError as error:
@@ -270,7 +270,7 @@ async def _close_store(store: Store) -> None:
 
 
 def merge_log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogConfig:
-    """As the file and the flags have it."""
+    """Merge the file's log settings with the flags."""
     return replace(config, format=log_format or config.format, level="error" if quiet else config.level)
 
 
@@ -280,7 +280,7 @@ def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tupl
     throttle = logs.make_throttle(config)
     service = Service(gateway=gateway, receipts=RecentReceipts(), metrics=metrics, throttle=throttle)
     service.sweep = DriverSweep(lambda: service.gateway.config.limits.keepalive)
-    # A reload may bring other secrets.
+    # Read on each use: a reload may change the secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     request_log = RequestLog(config, lambda: service.gateway.secrets, throttle=throttle)
     service.observers = (metrics.observe, request_log)
@@ -288,7 +288,7 @@ def _make_service(gateway: Gateway, log_format: str | None, quiet: bool) -> tupl
 
 
 def _raise_file_limit(limits: Limits) -> None:
-    """Raise the limit of open files to what these connections take, as far as the system lets us."""
+    """Raise the limit of open files to what these connections need, as far as the system allows."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -299,7 +299,7 @@ def _raise_file_limit(limits: Limits) -> None:
 
 
 def _file_limit() -> float:
-    """How many files this process may have open."""
+    """Number of files that this process may open."""
     with suppress(ImportError, OSError):
         import resource
 
@@ -309,8 +309,8 @@ def _file_limit() -> float:
 
 
 def affordable_connections(limits: Limits, files: float) -> int:
-    """How many of the connections there are files for. Without a free file no connection is accepted, not even that of
-    a probe: at least half of them are for clients, and some stay free."""
+    """Number of client connections that the file limit allows. Without a free file no connection is accepted, not even
+    a probe's: at least half of the files are for clients, and some stay free."""
     rest = files - OTHER_FILES
     left = rest - min(limits.upstream_connections, rest // 2)
     return limits.connections if left >= limits.connections else max(int(left), 1)

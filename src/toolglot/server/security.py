@@ -1,15 +1,15 @@
-"""Who may ask this server for what. Pure but for the making of a key.
+"""Access control of the server, and redaction of secrets in its log. Pure, except for the generation of a key.
 
-Three questions, in this order, and none of them is answered from a rebuilt URL:
+Three checks, in this order. None uses a reconstructed URL:
 
-1. By which name was the server called (`Host`)? A name that is not known here is a web page that let its own name
-   point at this machine (DNS rebinding): 421.
-2. Which web page asks (`Origin`)? Programs send none and are not concerned. A page that was not served from here must
-   be in `server.origins`, whatever it asks and however: 403, and no header that would let it read the answer.
-3. Which key is shown? One of `server.keys`, under any of the headers that clients of any dialect use: else 401.
+1. `Host`: the name under which the server was called. An unknown name may be a web page that lets its own name point at
+   this machine (DNS rebinding): 421.
+2. `Origin`: the web page that calls. Programs send none and are not affected. A page of another origin must be in
+   `server.origins`, whatever it requests: 403, and no header that would let it read the answer.
+3. The key: one of `server.keys`, in any of the headers that clients of any dialect use; else 401.
 
-A key is compared in constant time and never told: logs get its label (`key-1` is the first in the configuration).
-What is stored belongs to the key itself and not to its place: other keys may come and go.
+A key is compared in constant time and never logged: logs get its label (`key-1` is the first in the configuration).
+Stored data belongs to the key itself, not to its position: other keys may be added and removed.
 """
 
 from __future__ import annotations
@@ -42,38 +42,40 @@ _KEY_PLACES = re.compile(
     r"(?![^\sA-Za-z0-9]*(?:\s|$))[^\s&'\",}\])]+",
     re.IGNORECASE,
 )
-"""Places where a key stands that is not ours: a wrong one, or one meant for somebody else. What has neither letter nor
-digit is none: `Bearer ...`."""
+"""Places of keys that are not configured: a wrong key, or one for another service. Text without letters and digits is
+not a key: `Bearer ...`."""
 
 
 class UnsafeServerError(ToolglotError):
-    """The server would be open to whoever can reach it."""
+    """The configuration would open the server to everyone who can reach it."""
 
 
 class AccessDecision(Struct, frozen=True):
-    """`headers` belong on the answer, whatever it is. With an `error` there must be no other answer."""
+    """`headers` are sent with any answer. An `error` must be the answer."""
 
     headers: Mapping[str, str] = {}
     error: ApiError | None = None
 
 
 class Caller(Struct, frozen=True):
-    """Whoever showed a key. `label` is for logs; `owner` is what belongs to this key is stored under."""
+    """The owner of a valid key. `label` is for logs; `owner` identifies the key's data in the store."""
 
     label: str
     owner: str
 
 
 def derive_owner(key: str) -> str:
-    """The same for the same key, wherever it stands among others and however often the server starts; no other key has
-    it. It is stored beside conversations, which is no risk: a key cannot be told from its hash unless it can be
-    guessed, and `generate_key` makes none that can. The prefix makes it another hash than those that keys are
-    compared by, so that it opens nothing anywhere."""
+    """Derive the owner of stored data from a key. It depends on the key only, not on its position or the process.
+
+    It is stored with conversations. This is safe: a key cannot be found from its hash unless it can be guessed, and
+    keys of `generate_key` cannot. The prefix makes it differ from the hash that keys are compared by, so that it
+    grants no access.
+    """
     return sha256(b"toolglot owner\0" + key.strip().encode()).hexdigest()[:32]
 
 
 def generate_key() -> str:
-    """A key that nobody guesses, and that can be told from other services' keys."""
+    """Generate a random key, with a prefix that distinguishes it from other services' keys."""
     return f"tg-{secrets.token_urlsafe(32)}"
 
 
@@ -97,7 +99,7 @@ def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def check_bind(server: ServerConfig) -> None:
-    """Raises `UnsafeServerError` for a server beyond loopback that has no keys, and for keys that are none."""
+    """Raises `UnsafeServerError` for a server beyond loopback without keys, and for empty keys."""
     if any(not key.strip() for key in server.keys):
         raise UnsafeServerError("server.keys has an empty key: is a variable that it refers to not set?")
     if is_loopback(server.host) or server.keys or server.insecure:
@@ -110,12 +112,12 @@ def check_bind(server: ServerConfig) -> None:
 
 
 class Guard:
-    """The answers for one configuration."""
+    """Checks access for one configuration."""
 
     def __init__(self, server: ServerConfig) -> None:
         check_bind(server)
         bound = _parse_address(_normalize_host(server.host))
-        # An address cannot be rebound: only whoever has it can be called by it.
+        # DNS rebinding needs a name: an IP address in the Host header is safe.
         self._any_address = not _normalize_host(server.host) or (bound is not None and bound.is_unspecified)
         self._hosts = frozenset(_normalize_host(host) for host in (server.host, *server.hosts))
         self._domains = tuple(host[1:] for host in self._hosts if host.startswith("*."))
@@ -126,10 +128,10 @@ class Guard:
         ]
 
     def check(self, method: str, headers: Mapping[str, str]) -> AccessDecision:
-        """Whether this server was meant and this web page may ask. An `OPTIONS` request that gets no error is
-        answered with the verdict's headers alone."""
+        """Check `Host` and `Origin`. An `OPTIONS` request without an error is answered with the decision's headers
+        only."""
         host = headers.get("host", "")
-        # A page that has let its own name point here cannot know a key.
+        # A web page that attacks by DNS rebinding does not know a key.
         if not self.knows_host(host) and self.identify(headers, {})[0] is None:
             message = (
                 "This server does not go by the name in the Host header: call it by its address (localhost or "
@@ -156,7 +158,7 @@ class Guard:
         return origin.lower() in self._origins or "*" in self._origins
 
     def identify(self, headers: Mapping[str, str], query: Mapping[str, str]) -> tuple[Caller | None, ApiError | None]:
-        """Whose key was shown, or the error for none. Without configured keys all are let in, and nobody is known."""
+        """Find the caller by its key, or the error. Without configured keys everyone is admitted, without a caller."""
         if not self._callers:
             return None, None
         found = None
@@ -174,7 +176,7 @@ class Guard:
 
 
 def _cors_headers(method: str, origin: str, headers: Mapping[str, str]) -> dict[str, str]:
-    """What lets a web page read the answer and, before that, ask the question. No cookies: keys are in headers."""
+    """CORS headers that permit a web page to send the request and read the answer. No cookies: keys are in headers."""
     allowed = {"access-control-allow-origin": origin, "access-control-expose-headers": "*", "vary": "origin"}
     if method != "OPTIONS" or "access-control-request-method" not in headers:
         return allowed
@@ -184,7 +186,7 @@ def _cors_headers(method: str, origin: str, headers: Mapping[str, str]) -> dict[
         "access-control-max-age": "600",
         "vary": "origin, access-control-request-method, access-control-request-headers",
     }
-    # The SDKs send a dozen headers of their own (`x-stainless-*`), more with each version: all that are asked for pass.
+    # SDKs send a dozen headers of their own (`x-stainless-*`), more with each version: all requested ones are allowed.
     if _HEADER_NAMES.fullmatch(asked):
         allowed["access-control-allow-headers"] = asked
     if headers.get("access-control-request-private-network") == "true":
@@ -193,7 +195,7 @@ def _cors_headers(method: str, origin: str, headers: Mapping[str, str]) -> dict[
 
 
 def _find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str]:
-    """Gemini's clients may show theirs in the query."""
+    """Find all keys of a request. Gemini's clients may send theirs in the query."""
     shown = [headers[name] for name in _KEY_HEADERS if name in headers]
     if (bearer := _BEARER.fullmatch(headers.get("authorization", ""))) is not None:
         shown.append(bearer[1])
@@ -201,15 +203,15 @@ def _find_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[str
 
 
 def redact(text: str, hidden: Iterable[str]) -> str:
-    """The text without these secrets, in whatever form, and without whatever stands where keys stand."""
+    """Hide these secrets in a text, in any encoding, and everything in the places of keys."""
     return replace_secrets(_KEY_PLACES.sub(rf"\1{REDACTED}", text), hidden, REDACTED)
 
 
 class SecretFilter(logging.Filter):
     """Keeps secrets out of a log: message, arguments, traceback and extra fields.
 
-    It belongs on handlers: a logger's own filters do not see what comes from loggers below it. `hidden` is asked for
-    each line, because configurations are loaded again.
+    Attach it to handlers: a logger's own filters do not see records of its child loggers. The secrets are read for
+    each line, since a reload may change them.
     """
 
     def __init__(self, hidden: Callable[[], Iterable[str]]) -> None:
@@ -220,7 +222,7 @@ class SecretFilter(logging.Filter):
         hidden = tuple(self._get_secrets())
         record.msg, record.args = record.getMessage(), None
         if record.exc_info and not record.exc_text:
-            # Formatters print this text rather than the exception itself.
+            # Formatters prefer this text to the exception itself.
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         for name, value in vars(record).items():
             if name != "exc_info":

@@ -1,4 +1,4 @@
-"""What all requests share, whatever the configuration of the day: the gateway, the receipts, who is told of the end."""
+"""State that all requests of a process share, across reloads: the gateway, recent receipts, observers, limits."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from toolglot.store import Store
 KEPT_RECEIPTS = 1000
 KEPT_LINES = 200
 KEPT_CHARACTERS = 500
-"""A client decides how long a receipt gets: what is kept of it is bounded."""
+"""Limits, as a client decides how long a receipt gets."""
 
 
 DatedReceipt = tuple[float, dict[str, Any]]
-"""A receipt, and when it was kept: by the machine's clock, which other processes have as well."""
+"""A receipt, and when it was kept, by the machine's monotonic clock, which all processes share."""
 
 
 class RecentReceipts:
-    """The receipts of the last requests, ready to be written as JSON. To any but its owner a receipt does not exist."""
+    """Receipts of the last requests. Only its owner can find a receipt."""
 
     def __init__(self, size: int = KEPT_RECEIPTS) -> None:
-        # Most are never asked for: what is told of one is looked for, and put together, when somebody does.
+        # Most receipts are never read: they are encoded on demand.
         self._kept: deque[RequestRecord] = deque(maxlen=size)
 
     def keep(self, record: RequestRecord, lines: tuple[Loss, ...]) -> None:
-        """The lines of a request's receipt, in place of those that were kept of it before."""
+        """Keep the lines of a request's receipt. They replace earlier ones of the same request."""
         if record.receipt is None:
             self._kept.append(record)
         if lines:
@@ -54,8 +54,8 @@ class RecentReceipts:
         return next((_encode_receipt(record)[1] for record in self._of(owner) if record.id == request_id), None)
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
-        """Those of one owner, the newest first."""
-        return [told for _, told in self.latest_dated(owner, count)]
+        """The receipts of one owner, the newest first."""
+        return [receipt for _, receipt in self.latest_dated(owner, count)]
 
     def latest_dated(self, owner: str, count: int) -> list[DatedReceipt]:
         return [_encode_receipt(record) for record in islice(self._of(owner), count)]
@@ -80,71 +80,71 @@ def _encode_receipt(record: RequestRecord) -> DatedReceipt:
 
 
 def _encode_line(line: Loss) -> dict[str, str]:
-    told = {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why}
-    return {name: text[:KEPT_CHARACTERS] for name, text in told.items()}
+    fields = {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why}
+    return {name: text[:KEPT_CHARACTERS] for name, text in fields.items()}
 
 
 class Peers(Protocol):
-    """The other processes that serve at the same address. One that is silent for too long is left out."""
+    """The other processes that serve the same address. A process that does not reply in time is left out."""
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
-        """What all have counted, those that have gone and this one included. Raises `TimeoutError`: less than all would
-        look as if they had begun anew."""
+        """Snapshots of all processes, including this one and those that have ended. Raises `TimeoutError`: incomplete
+        counts would look like a counter reset."""
         ...
 
     async def receipt(self, owner: str, request_id: str) -> dict[str, Any] | None: ...
 
     async def receipts(self, owner: str, count: int) -> list[DatedReceipt]:
-        """So many of each, in no order."""
+        """Up to `count` receipts of each process, unordered."""
         ...
 
     async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
-        """Whether one of them remembers this approval request; it does not any more then."""
+        """Whether a process knew this approval request. It then forgets it."""
         ...
 
 
 class Service(Struct, kw_only=True):
-    """`observers` are told of every request when it is over; `accepting` is False while the server drains."""
+    """`observers` get the record of each finished request; `is_accepting` is False while the server drains."""
 
     gateway: Gateway
     receipts: RecentReceipts
     metrics: Metrics
     store: Store | None = None
     store_failure: str | None = None
-    """Why there is no store although there should be one."""
+    """Why the configured store could not be opened."""
     tool_support: ToolSupport = field(default_factory=ToolSupport)
-    """What was found out about models."""
+    """Which models support tools."""
     host: McpHost | None = None
-    """The MCP servers, where some are configured."""
+    """The MCP servers; None if none are configured."""
     approvals: PendingApprovals = field(default_factory=PendingApprovals)
-    """Approval requests that no store has noted."""
+    """Approval requests that are not in the store."""
     recorder: ExchangeRecorder | None = None
-    """Where exchanges are recorded, if they are."""
+    """Records exchanges, if that is configured."""
     peers: Peers | None = None
-    """The other workers, where there are some."""
+    """The other workers, if there are several."""
     sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
-    """The answers that are driven by callbacks."""
+    """The timer of all callback drivers."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
-    """Bounds the log lines of refused requests."""
+    """Limits the log lines of refused requests."""
     observers: tuple[Callable[[RequestRecord], None], ...] = ()
     is_accepting: bool = True
     in_flight: int = 0
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(lambda: 2**63))
-    """Bounds the memory of request bodies."""
+    """Limits the memory of request bodies."""
 
     def __post_init__(self) -> None:
         self.bodies = BodyBudget(lambda: self.gateway.config.limits.bodies)
 
     def observe(self, record: RequestRecord) -> None:
-        """Tell the observers of a request that is over."""
+        """Pass the record of a finished request to the observers."""
         for observe in self.observers:
             try:
                 observe(record)
-            except OSError:  # a log that cannot be written
+            except OSError:  # the log cannot be written, so this cannot be logged
                 continue
 
     def snapshot(self, now: float) -> Snapshot:
-        """What was counted here, and how things are at this time of the loop's clock."""
+        """The metrics of this process. `now` is the time of the event loop's clock."""
         gateway = self.gateway
         resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
         up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}

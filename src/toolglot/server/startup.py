@@ -1,4 +1,4 @@
-"""From what the user said (a file, flags, the environment) to a gateway: at the start, and again at each reload."""
+"""Building a gateway from a configuration file, command line and environment: at start and at each reload."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PACES: dict[str, DemoPace] = {"human": TYPING_PACE, "none": NO_PAUSES}
 
 
 class StartOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says. What it does not say, the file says; what that does not, the defaults."""
+    """Options of the command line. They take precedence over the file, which takes precedence over the defaults."""
 
     file: Path | None = None
     upstreams: tuple[str, ...] = ()
@@ -49,26 +49,26 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     demo_pace: str = "human"
     store: str | None = None
     mcp_files: tuple[Path, ...] = ()
-    """Files with `mcpServers` in them, beside those that the file names."""
+    """Files with `mcpServers`, in addition to those that the configuration file names."""
     record: str | None = None
     """The folder for recordings."""
     replay_speed: ReplaySpeed | None = None
     """How fast `replay:` upstreams answer."""
     workers: int | None = None
     shares: int = 1
-    """Processes that serve, each of which has its share of what is limited."""
+    """Number of serving processes. Each gets its share of the limits."""
 
 
 class StartedGateway(Struct, frozen=True):
-    """A gateway that is ready to serve, the file it came from, and what a person should know of it."""
+    """A gateway that is ready to serve, its configuration file, and notices for the user."""
 
     gateway: Gateway
     file: Path | None
-    told: tuple[str, ...]
+    notices: tuple[str, ...]
 
 
 def load_options(options: StartOptions, environ: Mapping[str, str]) -> tuple[Config, Path | None, tuple[str, ...]]:
-    """The configuration as the file and the flags have it. Raises `ConfigError`."""
+    """Load the configuration from file and options. Returns it with its file and notices. Raises `ConfigError`."""
     loaded = load_config(options.file, environ, mcp_files=options.mcp_files)
     config = loaded.config
     if options.upstreams:
@@ -101,7 +101,7 @@ def load_options(options: StartOptions, environ: Mapping[str, str]) -> tuple[Con
 
 
 def _divide_limits(limits: Limits, shares: int) -> Limits:
-    """What one of several processes may have of what all may have together."""
+    """Divide the limits among several processes."""
     counted = ("connections", "concurrent_requests", "upstream_connections", "bodies")
     return replace(limits, **{name: -(-getattr(limits, name) // shares) for name in counted})
 
@@ -115,8 +115,11 @@ async def start_gateway(
     before: Gateway | None = None,
     local: Discovery | None = None,
 ) -> StartedGateway:
-    """The gateway for these wishes. `own_port` is where it listens: it must not find itself. `local` is what was found
-    on this machine, by whoever has looked already. Raises `ConfigError`."""
+    """Build the gateway for these options. Raises `ConfigError`.
+
+    `own_port` is where it listens, so that discovery does not find the gateway itself. `local` holds the result of an
+    earlier discovery on this machine.
+    """
     config, file, notes = load_options(options, environ)
     own_port = own_port or config.server.port
     if local is None:
@@ -128,12 +131,12 @@ async def start_gateway(
         gateway = build_gateway(assembled.config, transport, _PACES[options.demo_pace], before)
     except MissingExtraError as error:
         raise ConfigError([Problem(file=_origin(file), message=str(error))]) from None
-    told = (*notes, *assembled.told, *empty_places(assembled.config), *_describe_mcp_servers(assembled.config))
-    return StartedGateway(gateway, file, told)
+    notices = (*notes, *assembled.told, *empty_places(assembled.config), *_describe_mcp_servers(assembled.config))
+    return StartedGateway(gateway, file, notices)
 
 
 def _describe_mcp_servers(config: Config) -> list[str]:
-    """The MCP servers, and how a model comes by them."""
+    """Describe the MCP servers and how requests get them."""
     if not config.mcp.servers:
         return []
     given = {name for model in config.models.values() for name in model.mcp}
@@ -145,7 +148,7 @@ def _describe_mcp_servers(config: Config) -> list[str]:
 
 
 def _refuse_self_upstream(config: Config, own_port: int, file: Path | None) -> None:
-    """A gateway that is its own upstream would ask itself until nothing is left."""
+    """Refuse a gateway that is its own upstream: it would call itself endlessly."""
     for name, upstream in config.upstreams.items():
         if upstream.base_url is not None and leads_to(upstream.base_url, own_port):
             message = f"the upstream {name} leads to this gateway itself: {upstream.base_url}"
@@ -153,7 +156,7 @@ def _refuse_self_upstream(config: Config, own_port: int, file: Path | None) -> N
 
 
 def _refuse_missing_recordings(config: Config, file: Path | None) -> None:
-    """Recordings that are not there: nothing could ever be answered from them."""
+    """Refuse a replay upstream whose recordings do not exist."""
     for name, upstream in config.upstreams.items():
         if message := place_problem(name, upstream.base_url):
             raise ConfigError([Problem(file=_origin(file), message=message)])
@@ -166,7 +169,7 @@ def _origin(file: Path | None) -> str:
 def build_gateway(
     config: Config, transport: Transport, pace: DemoPace = NO_PAUSES, before: Gateway | None = None
 ) -> Gateway:
-    """The gateway of an assembled configuration."""
+    """Build the gateway of an assembled configuration."""
     upstreams = {
         name: _build_upstream(
             name, upstream, transport, pace, before, many_keys=len(config.server.keys) > 1, history=config.history
@@ -206,9 +209,9 @@ def _build_upstream(
         headers=config.headers,
         models=config.models,
         verbatim=config.verbatim if config.verbatim is not None else vendor is None or vendor.verbatim,
-        # The upstream cannot tell our clients apart: where there are several, their state is kept here.
+        # The upstream cannot distinguish our clients: if there are several, the gateway keeps their state.
         keeps_state=not many_keys and vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
-        # Who merely imitates the vendor, at another address, may do less.
+        # A compatible server at another address may support less than the vendor.
         native_tools=vendor.native_tools if vendor is not None and at_home else None,
         without_tools=vendor.without_tools if vendor is not None else (),
         listed=vendor.listed if vendor is not None and at_home else (),
@@ -218,7 +221,7 @@ def _build_upstream(
         disable_warp_tools=config.disable_warp_tools,
         tokens=tokens,
         timeouts=config.timeouts,
-        # What is recorded need not be waited for.
+        # A replay needs no wait between retries.
         retries=replace(config.retries, first_wait=0.0) if _replays_at_once(config) else config.retries,
         breaker=config.breaker,
     )
@@ -236,12 +239,12 @@ def _choose_transport(
     known: Upstream | None,
     tokens: RefreshingToken | None,
 ) -> Transport:
-    """The way to an upstream: over the network, unless its address says that it never leaves this machine."""
+    """Choose the transport of an upstream: HTTP, the demo or recordings."""
     if config.base_url == "demo:":
         return DemoTransport(dialect, pace=pace)
     if not is_replay(config.base_url):
         return with_tokens(transport, tokens)
     before = None if known is None or known.base_url != config.base_url else known.transport
     if isinstance(before, ReplayTransport) and (before.dialect, before.speed) == (dialect, config.replay_speed):
-        return before  # a reload does not begin from the start
+        return before  # a reload continues the replay
     return ReplayTransport(dialect, Path(recordings_of(config.base_url or "")), speed=config.replay_speed)

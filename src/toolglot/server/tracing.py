@@ -1,9 +1,9 @@
 """OpenTelemetry: one span for each request that asks a model, by the conventions for generative AI (`gen_ai.*`).
 
-An extra: `pip install .[otel]`. It is active when `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for traces alone) or
-`OTEL_TRACES_EXPORTER` says where spans go. Everything else is told by OpenTelemetry's own variables: the sampler, the
-headers, the service's name. A span has no part of the conversation and no key in it; it is made of the request's
-`Record` once the request is over.
+An extra: `pip install .[otel]`. It is active when `OTEL_EXPORTER_OTLP_ENDPOINT` (or the variable for traces only) or
+`OTEL_TRACES_EXPORTER` says where spans go. OpenTelemetry's own variables control the rest: the sampler, the headers,
+the service's name. A span contains no conversation and no key; it is built from the request's `RequestRecord` when the
+request is over.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ PROVIDERS = {
     "openai": "openai",
     "xai": "x_ai",
 }
-"""Vendors by the names that the conventions give them; others keep the ones they have here."""
+"""Names of vendors in the conventions. Other vendors keep their names."""
 
 OPERATIONS = {route.path: route.operation for route in ROUTES if route.action == "generate"}
-"""The operation of each route that asks a model. What has none (counting tokens, listing models) gets no span."""
+"""The operation of each route that calls a model. Other routes (counting tokens, listing models) get no span."""
 
 FINISH_REASONS = {"end": "stop", "stop_sequence": "stop", "tool_calls": "tool_call", "filtered": "content_filter"}
-"""Stop reasons by the conventions' names; `length` and the rest are called the same there, or have no name."""
+"""Names of stop reasons in the conventions. `length` and others are the same there, or have no name."""
 
 
 class Tracing:
-    """`observe` goes among the service's observers; `close` sends what is left, and belongs to the shutdown.
+    """`observe` is an observer of the service; `close` sends the remaining spans at shutdown.
 
     Args:
-        provider: where spans come from.
-        upstream: the configuration of the upstream of this name, for its address and its vendor.
+        provider: creates the spans.
+        upstream: finds an upstream's configuration by name, for its address and vendor.
         now: the wall clock, in nanoseconds.
     """
 
@@ -78,13 +78,13 @@ class Tracing:
         self._now = now
 
     def observe(self, record: RequestRecord) -> None:
-        """The span of a request that is over."""
+        """Create the span of a finished request."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
         operation = OPERATIONS.get(record.route)
         if operation is None or record.model is None:
             return
-        # The record's clock is monotonic; a span wants the time of day.
+        # The record's clock is monotonic; a span needs the time of day.
         end = self._now()
         start = end - round(record.seconds * 1e9)
         parent = {} if record.traceparent is None else {"traceparent": record.traceparent}
@@ -96,8 +96,8 @@ class Tracing:
             attributes=build_attributes(record, operation, upstream),
             start_time=start,
         )
-        if "error.type" in (told := error_attributes(record)):
-            span.set_attributes(told)
+        if failure := error_attributes(record):
+            span.set_attributes(failure)
             span.set_status(Status(StatusCode.ERROR))
         span.end(end)
 
@@ -106,8 +106,8 @@ class Tracing:
 
 
 def build_attributes(record: RequestRecord, operation: str, upstream: UpstreamConfig | None) -> Attributes:
-    """What the conventions want to know, and under `toolglot.` what only a translator knows."""
-    told: dict[str, Any] = {
+    """Attributes of the conventions, and those of translation with the prefix `toolglot.`."""
+    found: dict[str, Any] = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": _provider_name(record, upstream),
         "gen_ai.request.model": record.model,
@@ -128,12 +128,12 @@ def build_attributes(record: RequestRecord, operation: str, upstream: UpstreamCo
         "toolglot.losses": record.losses or None,
     }
     if record.stream and record.first_byte is not None:
-        told["gen_ai.response.time_to_first_chunk"] = record.first_byte - record.started
-    return {name: value for name, value in told.items() if value is not None}
+        found["gen_ai.response.time_to_first_chunk"] = record.first_byte - record.started
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def error_attributes(record: RequestRecord) -> Attributes:
-    """`error.type` when the request failed: the kind that the client was told, or that the client went away."""
+    """`error.type` of a failed request: the kind of the client's error, or `cancelled` if the client disconnected."""
     kind = "cancelled" if record.cancelled else record.error
     return {} if kind is None else {"error.type": kind}
 
@@ -166,7 +166,7 @@ def _usage_attributes(record: RequestRecord) -> Attributes:
     counts = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
-        # Zeros of these say little.
+        # Zero is the common case and not interesting.
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
         "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens or None,
         "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
@@ -178,7 +178,7 @@ def _usage_attributes(record: RequestRecord) -> Attributes:
 
 
 def find_exporter(environ: Mapping[str, str]) -> str | None:
-    """The exporter that the environment asks for: `otlp` or `console`; None when it wants no spans."""
+    """Find the exporter that the environment selects: `otlp` or `console`; None if tracing is off."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     named = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
@@ -188,7 +188,7 @@ def find_exporter(environ: Mapping[str, str]) -> str | None:
 
 
 def set_up(environ: Mapping[str, str], upstream: Callable[[str], UpstreamConfig | None]) -> Tracing | None:
-    """The tracing that the environment asks for; None, with a warning in the log, when it cannot be had."""
+    """Set up the tracing that the environment selects; None if it is off, or not available, which is logged."""
     exporter = find_exporter(environ)
     if exporter is None:
         return None

@@ -16,7 +16,7 @@ from toolglot.config.schema import Limits, ServerConfig
 from toolglot.errors import ApiError, ToolglotError, error_status
 from toolglot.server.asgi_request import Receive, Scope, Send
 from toolglot.server.http_protocol import make_protocol
-from toolglot.server.request_body import BodyError, ClientGone, headers_of, read_body
+from toolglot.server.request_body import BodyError, ClientGone, decode_headers, read_body
 from toolglot.server.request_head import ConnectionLimits
 from toolglot.server.run import listener_url
 from toolglot.server.security import Guard
@@ -44,7 +44,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = headers_of(scope)
+        headers = decode_headers(scope["headers"])
         verdict = self._guard.check(scope["method"], headers)
         error = verdict.error or self._guard.identify(headers, {})[1]
         if error is None and scope["path"] != PATH:

@@ -86,7 +86,9 @@ def test_recordings_that_are_not_there_are_refused_at_the_start(tmp_path: Path) 
         asyncio.run(begin(tmp_path / "nothere"))
     begun = asyncio.run(begin(tmp_path))
     assert "openai_chat" in begun.gateway.upstreams
-    assert f"the upstream openai_chat answers from recordings in {tmp_path}, and there is none in it yet" in begun.told
+    assert (
+        f"the upstream openai_chat answers from recordings in {tmp_path}, and there is none in it yet" in begun.notices
+    )
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "one.exchange.jsonl").touch()
-    assert not any("there is none" in line for line in asyncio.run(begin(tmp_path)).told)
+    assert not any("there is none" in line for line in asyncio.run(begin(tmp_path)).notices)

@@ -1,1 +1,1 @@
-"""Features are generators around an answer flow. One that is off is not there."""
+"""Optional features of an answer. Those that change a flow are generators around it, absent when they are off."""

@@ -1,4 +1,4 @@
-"""Who takes back what was kept of an answer: an upstream, the credential that it is shown, and maybe a model."""
+"""Identity that an upstream's state is bound to: the upstream, its credential, and for some dialects the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolglot.recordings.redact import SECRET_NAMES
 from toolglot.upstream.upstream import Upstream
 
 _TENANTS = re.compile(r"organi[sz]ation|project|tenant|account", re.IGNORECASE)
-"""Headers that say on whose behalf a credential is shown."""
+"""Headers that select the account of a credential."""
 
 
 _known: dict[tuple[int, str], tuple[Upstream, str]] = {}
@@ -17,7 +17,7 @@ _MAX_KNOWN = 1000
 
 
 def hash_issuer(upstream: Upstream, model: str = "") -> str:
-    """A hash, as it is stored: of the server, and of all that says on whose behalf it is asked."""
+    """Hash the server and everything that identifies the account, for the store."""
     key = (id(upstream), model)
     known = _known.get(key)
     if known is None or known[0] is not upstream:
@@ -28,10 +28,10 @@ def hash_issuer(upstream: Upstream, model: str = "") -> str:
 
 
 def _compute_hash(upstream: Upstream, model: str) -> str:
-    shown = {name.lower(): value for name, value in upstream.headers.items() if _identifies(name, upstream)}
-    # A token is renewed all the time; what it is renewed with tells whose it is.
+    identity = {name.lower(): value for name, value in upstream.headers.items() if _identifies(name, upstream)}
+    # A bearer token changes often; its origin identifies the account.
     key = upstream.key if upstream.tokens is None else upstream.tokens.origin[:3]
-    bound = (upstream.dialect.name, upstream.base_url, key or "", model, sorted(shown.items()))
+    bound = (upstream.dialect.name, upstream.base_url, key or "", model, sorted(identity.items()))
     return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,17 +1,17 @@
-"""How many answers of a conversation are looked up in the store.
+"""A limit on the answers of a conversation that are looked up in the store.
 
-All of them, as a rule: what is put back today and not tomorrow changes the beginning of the prompt, for which caches of
-prompts are of no use then. In a conversation that is longer than any the first ones are left out, and many at a time.
+Usually all are: state that is restored in one turn and not in the next changes the prompt, which invalidates the prompt
+cache. In an extremely long conversation the first answers are skipped, in large steps, so that this happens rarely.
 """
 
 from __future__ import annotations
 
 MAX_LOOKUPS = 5000
-"""Answers that are looked up, the last ones."""
+"""The last answers that are looked up."""
 SKIP_STEP = 1000
-"""How many more are left out when there are too many."""
+"""Answers that are skipped in one step."""
 
 
 def count_skipped(answers: int) -> int:
-    """How many of the first of so many answers are not looked up."""
+    """Count the first answers that are not looked up."""
     return -(-max(0, answers - MAX_LOOKUPS) // SKIP_STEP) * SKIP_STEP

@@ -1,13 +1,12 @@
-"""Approval requests that the gateway has issued: an approval counts once, for the request that it answers alone.
+"""Approvals of MCP tool calls. An approval is valid once, for the request that it answers.
 
-A client says yes to a tool call by sending the request for it back beside its answer, and anybody can write both. So
-each request is noted when it is issued, under a fingerprint of its id, the server, the tool and the arguments, for the
-key that it was issued to. An approval redeems such a note. One without a note is no approval: it was forged, changed,
-another key's, or has been used.
+A client approves a tool call by sending the approval request back together with its answer, and could forge both. So
+the gateway records each request that it issues, under a fingerprint of its id, the server, the tool and the arguments,
+for the client's key. An approval redeems such a record. Without a record the approval is invalid: it was forged,
+changed, issued to another key, or used before.
 
-Notes are in the store, which all workers and the next start of the gateway share. Without a store, or while it is
-broken, the process that issued a request remembers it, and the other workers ask for it. Whatever fails, the call is
-not run.
+The records are in the store, which all workers share and which survives a restart. Without a working store, the process
+that issued a request remembers it, and the other workers ask that process. If anything fails, the call does not run.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request waits for the store."""
 MAX_PENDING = 10_000
-"""Requests that a process remembers without a store; beyond them the oldest is forgotten."""
+"""Requests that a process remembers without a store. Beyond this the oldest is forgotten."""
 
 
 def fingerprint(request_id: str, server: str, tool: str, arguments: str) -> str:
-    """What an approval is bound to. Arguments are compared as text; none at all are an empty object."""
+    """Hash what an approval is bound to. Arguments are compared as text; no arguments are an empty object."""
     bound = (request_id, server, tool, arguments.strip() or "{}")
     return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class PendingApprovals:
-    """Requests that this process remembers."""
+    """Approval requests that this process remembers."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -50,7 +49,7 @@ class PendingApprovals:
             self._counts.popitem(last=False)
 
     def take(self, owner: str, fingerprint: str) -> bool:
-        """Whether there was one; there is one less then."""
+        """Remove a request. Returns whether there was one."""
         key = (owner, fingerprint)
         left = self._counts.pop(key, 0) - 1
         if left > 0:
@@ -68,7 +67,7 @@ class Approvals:
         self._owner = owner
 
     async def issue(self, fingerprint: str) -> None:
-        """To be called before the client sees the request."""
+        """Record an approval request. Call it before the client sees the request."""
         if self._store is not None:
             try:
                 async with asyncio.timeout(STORE_TIMEOUT):
@@ -79,7 +78,7 @@ class Approvals:
         self._pending.add(self._owner, fingerprint)
 
     async def redeem(self, fingerprint: str) -> bool:
-        """Whether this approval may be acted on. It may be once."""
+        """Use up an approval. Returns whether it is valid."""
         if self._store is not None:
             try:
                 async with asyncio.timeout(STORE_TIMEOUT):

@@ -1,5 +1,5 @@
-"""Answers with MCP tools that the gateway runs itself: a loop of rounds with the model, told to the client as one
-answer in its own words."""
+"""Answers with MCP tools that the gateway runs itself: a loop of model calls and tool calls, sent to the client as one
+answer in its own dialect."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ async def start_mcp_answer(
     replays: ConversationReplay,
     states: ReasoningState,
 ) -> McpAnswer | None:
-    """The answer to a request for which tools are run here; None where there are none.
+    """Start the answer to a request that uses MCP servers; None if it uses none.
 
     Raises:
-        FailedError, DecodeError: it wants a server that is not there, or says so in a way that makes no sense.
+        FailedError, DecodeError: the request uses an unknown server, or its definition of one is invalid.
     """
     record = context.record
     requested = find_requested_servers(gateway, received, target, record.key)
@@ -89,7 +89,7 @@ async def start_mcp_answer(
 async def add_served_tools(
     service: Service, gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
 ) -> Request:
-    """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
+    """Add the tools of the request's MCP servers to it. Raises the same as `start_mcp_answer`."""
     requested = find_requested_servers(gateway, received, target, key)
     if not requested.wanted or service.host is None:
         return received.request
@@ -107,12 +107,12 @@ def _pack_toolbox(
 
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
-    """The client named the server itself, in words that have a question for it."""
+    """Whether the client named the server itself, in an API that has a form for approval requests."""
     return forms is not None and forms.approval is not None and attached.asked is not None
 
 
 class McpAnswer:
-    """Such an answer."""
+    """An answer with MCP tools."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class McpAnswer:
         return self._encode_failure(Fault(error))
 
     def _encode_failure(self, fault: Event) -> bytes:
-        """The error, behind the beginning of an answer where the client needs one and has none yet."""
+        """Encode an error. Some clients need the start of an answer before it."""
         start = b""
         if not self._begun and self._received.client.stream.early_failures:
             self._begun = True
@@ -247,17 +247,17 @@ class McpAnswer:
     async def _run_loop(self) -> AsyncGenerator[Sequence[Event], None]:
         restored = await self._restore_history()
         first = self._list_tools(restored)
-        told = 0
+        reported = 0
         approved, unapproved = await self._redeem_approvals(restored.approved)
         async with aclosing(self._loop.run(restored.request, approved, first, unapproved)) as answer:
             async for events in answer:
-                for outcome in self._loop.outcomes[told:]:
+                for outcome in self._loop.outcomes[reported:]:
                     self._report_call(outcome)
-                told = len(self._loop.outcomes)
+                reported = len(self._loop.outcomes)
                 for event in events:
                     if isinstance(event, Finish):
                         self._record.stop = event.stop.reason
-                        await self._store_rounds()  # before the client can go on from it
+                        await self._store_rounds()  # before the client can continue the conversation
                 yield events
 
     async def _issue_approval(self, call: ServedCall, question: Block) -> None:
@@ -265,7 +265,7 @@ class McpAnswer:
         await self._approvals.issue(self._fingerprint(call, str(request_id)))
 
     async def _redeem_approvals(self, calls: Sequence[ServedCall]) -> tuple[list[ServedCall], list[ServedCall]]:
-        """The calls that the client has approved, and those for which it only says so."""
+        """Split calls into those with a valid approval and those without."""
         valid: list[ServedCall] = []
         others: list[ServedCall] = []
         for call in calls:
@@ -278,23 +278,23 @@ class McpAnswer:
         return valid, others
 
     def _fingerprint(self, call: ServedCall, request_id: str) -> str:
-        """A label is the client's own word: the server that it stands for counts."""
+        """The client chooses the label; the fingerprint contains the configured server."""
         servers = {each.label: each.server for each in self._attached}
         return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
     async def _restore_history(self) -> RestoredHistory:
-        """The request as the model is asked: with what the client has not seen, or has seen in its own words."""
+        """Restore the calls and results that the client did not send, or sent in its own form."""
         request = await self._rounds.restore(self._request)
         restored = RestoredHistory(request=request)
         if self._forms is not None:
             restored = self._forms.restored(request, self._toolbox.offered_name)
-            if request is not self._request:  # what is kept does not have what the client was told beside it
+            if request is not self._request:  # stored rounds do not contain the tool lists that the client has seen
                 listed = self._forms.restored(self._request, self._toolbox.offered_name).listed
                 restored = replace(restored, listed=listed)
         return replace(restored, request=self._with_choice(restored.request))
 
     def _with_choice(self, request: Request) -> Request:
-        """The request's choice with the served tools that it names, in the model's words."""
+        """Add the served tools that the request chooses to its tool choice, under the model's names."""
         if not self._chosen:
             return request
         choice = request.tool_choice or ToolChoice(mode="required")
@@ -307,7 +307,7 @@ class McpAnswer:
         return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
 
     def _list_tools(self, restored: RestoredHistory) -> list[Block]:
-        """The servers' tools, for clients that named the servers and have not been told yet."""
+        """Tool lists for clients that named the servers and have not seen the lists yet."""
         if self._forms is None or not self._show:
             return []
         blocks: list[Block] = []
@@ -319,7 +319,7 @@ class McpAnswer:
         return blocks
 
     def _report_call(self, outcome: CallOutcome) -> None:
-        """What was run is in the receipt, the log and the metrics; of what it said there is nothing there."""
+        """Report a call in the receipt, the log and the metrics, without its content."""
         tool, label = outcome.served.offered.tool, outcome.served.offered.label
         how = "was not run" if not outcome.ran else "failed" if outcome.result.is_error else "ran"
         self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")

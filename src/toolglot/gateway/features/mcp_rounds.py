@@ -1,9 +1,9 @@
-"""What a client did not see of its conversation: the calls that were run on the way to an answer, and their results.
+"""Storing the tool rounds of an answer: calls that the gateway ran, and their results, which the client did not see.
 
-The model has to be told of them in the next turn: where a client's own calls were made in one breath with them it must,
-because half of a turn makes no sense to it. Some clients send them back in their own words. For the others they are
-kept under a hash of the conversation as the client tells it, that answer included. Conversations that say the same are
-told apart by the ids in that answer, which most clients keep.
+The model needs them in the next turn. If the same turn also contained calls to the client's own tools, they are
+required: half of a turn is invalid. Some clients send them back in their own form. For the others the rounds are stored
+under a hash of the conversation as the client sends it, including that answer. Conversations with the same content
+are distinguished by the ids in the answer, which most clients keep.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of what is kept of one answer."""
+"""Bytes that are stored for one answer."""
 
 _SYSTEM = ("system", "developer")
 
@@ -34,7 +34,7 @@ _messages = msgspec.json.Decoder(tuple[Message, ...])
 
 
 class McpRounds:
-    """Of one owner. Without a store nothing is kept."""
+    """The stored rounds of one owner. Without a store nothing is kept."""
 
     def __init__(self, store: Store | None, owner: str) -> None:
         self._store = store
@@ -45,11 +45,11 @@ class McpRounds:
         return self._store is not None
 
     async def restore(self, request: Request) -> Request:
-        """The request with what is kept of its answers in their place."""
-        told = _without_system_text(request.messages)
-        found_in = answered_prefixes(told)  # the longest first
+        """Replace the answers of a request with their stored rounds."""
+        messages = _without_system_text(request.messages)
+        found_in = answered_prefixes(messages)  # the longest first
         looked_up = found_in[: len(found_in) - count_skipped(len(found_in))]
-        known = [(each.covered, _lookup_keys(each, told)) for each in looked_up]
+        known = [(each.covered, _lookup_keys(each, messages)) for each in looked_up]
         if self._store is None or not known:
             return request
         try:
@@ -63,18 +63,18 @@ class McpRounds:
         return replace(request, messages=_insert_rounds(request.messages, places)) if places else request
 
     async def store(self, asked: Sequence[Message], seen: Sequence[Block], rounds: Sequence[Message]) -> bool:
-        """Keep the rounds that led to what the client has seen, after what it has asked. Whether they are kept."""
+        """Store the rounds that led to the content that the client has seen. Returns whether they are stored."""
         if self._store is None:
             return False
         try:
             value = msgspec.json.encode(rounds)
             if len(value) > MAX_BYTES:
                 return False
-            told = _without_system_text(asked)
-            beginning = prefix_with_answer(told, seen)
+            messages = _without_system_text(asked)
+            beginning = prefix_with_answer(messages, seen)
             answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(STORE_TIMEOUT):
-                for key in _storage_keys(beginning, [*told, answer]):
+                for key in _storage_keys(beginning, [*messages, answer]):
                     await self._store.keep_rounds(self._owner, StoredRounds(key, value))
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
@@ -85,32 +85,33 @@ class McpRounds:
 
 
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """What both sides have said. System text may change from turn to turn, as with today's date in it."""
+    """The messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
-def _lookup_keys(beginning: ConversationPrefix, told: Sequence[Message]) -> list[str]:
-    """What the rounds of a beginning are looked for under, the surest last. An answer that has words for served calls
-    is known by its ids alone: its client has all of it, and another conversation's rounds would tell the model less."""
-    ids, has_words = _find_ids(told, beginning.covered)
+def _lookup_keys(beginning: ConversationPrefix, messages: Sequence[Message]) -> list[str]:
+    """Keys to look up the rounds of a conversation prefix, the most specific last. An answer with served calls in the
+    client's own form is identified by its ids only: its client has all of it, and the rounds of another conversation
+    would be worse."""
+    ids, has_words = _find_ids(messages, beginning.covered)
     exact = _hash_ids(beginning, [each for each, _ in ids])
     return [exact] if has_words else [beginning.hash, exact]
 
 
-def _storage_keys(beginning: ConversationPrefix, told: Sequence[Message]) -> list[str]:
-    """What they are kept under: a client may also leave out what it has no use for."""
-    ids, _ = _find_ids(told, beginning.covered)
+def _storage_keys(beginning: ConversationPrefix, messages: Sequence[Message]) -> list[str]:
+    """Keys to store rounds under. A client may omit blocks that it does not understand."""
+    ids, _ = _find_ids(messages, beginning.covered)
     without_words = _hash_ids(beginning, [each for each, is_call in ids if is_call])
     return [*{beginning.hash: None, without_words: None, _hash_ids(beginning, [each for each, _ in ids]): None}]
 
 
-def _find_ids(told: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
-    """The ids in the answer that ends there, each with whether it is a call's, and whether it has words for served
-    calls."""
+def _find_ids(messages: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
+    """The ids in the answer that ends there, each with whether it belongs to a call, and whether the answer has served
+    calls in the client's own form."""
     start = end
-    while start and told[start - 1].role == "assistant":
+    while start and messages[start - 1].role == "assistant":
         start -= 1
-    blocks = [block for message in told[start:end] for block in message.content]
+    blocks = [block for message in messages[start:end] for block in message.content]
     ids = [(block.id, True) if isinstance(block, ToolCall) else (_opaque_id(block) or "", False) for block in blocks]
     return [each for each in ids if each[0]], any(isinstance(block, Opaque) for block in blocks)
 
@@ -129,7 +130,7 @@ def _calls(message: Message) -> list[ToolCall]:
 
 
 def _insert_rounds(messages: Sequence[Message], places: dict[int, bytes]) -> tuple[Message, ...]:
-    """The messages with each of these answers, known by the number of messages up to it, told in full."""
+    """Replace answers with their rounds. `places` has the stored rounds by the number of messages up to the answer."""
     replaced: list[Message] = []
     answer: list[Message] = []
     count = 0
@@ -149,8 +150,8 @@ def _insert_rounds(messages: Sequence[Message], places: dict[int, bytes]) -> tup
 
 
 def _with_client_ids(rounds: Sequence[Message], answer: Sequence[Message]) -> list[Message]:
-    """The rounds, with the client's own calls under the ids that it knows them by: it may have given them others, or
-    what was kept last may be of a conversation that says the same."""
+    """Give the client's own calls in the rounds the ids that the client uses. It may have changed them, or the stored
+    rounds may come from a conversation with the same content."""
     results = {block.call_id for message in rounds for block in message.content if isinstance(block, ToolResult)}
     own = [call.id for message in rounds for call in _calls(message) if call.id not in results]
     known = [call.id for message in answer for call in _calls(message)]
@@ -168,8 +169,8 @@ def _with_client_ids(rounds: Sequence[Message], answer: Sequence[Message]) -> li
 
 
 def _join_results(answer: Sequence[Message], message: Message) -> list[Message]:
-    """An answer and what comes next. The results of one turn stand in one message, in the order of its calls: some APIs
-    take them in no other way."""
+    """Join the answer with the next message. Some APIs require the results of one turn in one message, in the order of
+    its calls."""
     if not answer or answer[-1].role != "tool" or not any(isinstance(block, ToolResult) for block in message.content):
         return [*answer, message]
     order = {call.id: number for number, call in enumerate(_calls(answer[-2]))}

@@ -1,4 +1,4 @@
-"""Which MCP servers are at hand for a request: those of the model's alias, of a header, and those that it names."""
+"""MCP servers of a request: those of the model's alias, those in a header, and those that the request names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADER = MCP_SERVERS
 
 
 class RequestedServer(Struct, frozen=True, kw_only=True):
-    """A server that a request wants, by the client's name of it and ours."""
+    """A server that a request uses, with the client's name of it (`label`) and the configured name (`server`)."""
 
     label: str
     server: str
@@ -32,8 +32,8 @@ class RequestedServer(Struct, frozen=True, kw_only=True):
 
 
 class RequestedServers(Struct, frozen=True, kw_only=True):
-    """The servers that a request wants, and the request without naming them. `chosen` is what its choice of tools says
-    of them."""
+    """The servers that a request uses, and the request without their definitions. `chosen` holds the servers' tools in
+    its tool choice."""
 
     request: Request
     wanted: tuple[RequestedServer, ...] = ()
@@ -43,12 +43,12 @@ class RequestedServers(Struct, frozen=True, kw_only=True):
 def find_requested_servers(
     gateway: Gateway, received: ReceivedRequest, target: Target, key: str | None
 ) -> RequestedServers:
-    """What the request wants. Servers are only ever those of the configuration that this key may use: one that the
-    request names is known by its address.
+    """Find the servers that a request uses. Only configured servers that this key may use are available. A server that
+    the request names is identified by its address.
 
     Raises:
-        FailedError: it wants a server that is not there.
-        DecodeError: it names one in a way that makes no sense.
+        FailedError: the request uses an unknown server.
+        DecodeError: the definition of a server is invalid.
     """
     config = filter_servers(gateway.config.mcp, key)
     alias = [name for name in target.mcp if name in config.servers]
@@ -57,14 +57,14 @@ def find_requested_servers(
     named = _read_named_servers(received, is_its_own=is_its_own and not config.servers)
     found = [(each, _find_by_address(config, each)) for each in named.servers]
     if is_its_own and all(server is None for _, server in found):
-        # An upstream of the client's own dialect may know servers that we do not: then they are left to it.
+        # An upstream of the client's own dialect may run servers that are not configured here.
         return RequestedServers(request=received.request, wanted=tuple(_deduplicate(wanted)))
     wanted += [_resolve_named(config, each, server) for each, server in found]
     return RequestedServers(request=named.request, wanted=tuple(_deduplicate(wanted)), chosen=named.chosen)
 
 
 def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
-    """The configuration as the owner of this key sees it: without servers that it may not use."""
+    """Remove the servers that this key may not use."""
     if not any(server.keys for server in config.servers.values()):
         return config
     servers = {name: server for name, server in config.servers.items() if not server.keys or key in server.keys}
@@ -72,14 +72,14 @@ def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
 
 
 def note_withheld_servers(config: McpConfig, target: Target, key: str | None) -> tuple[Loss, ...]:
-    """What the receipt says of servers that the model's alias has and this key may not use."""
+    """Receipt lines about servers of the model's alias that this key may not use."""
     servers = filter_servers(config, key).servers
     why = "this key may not use it"
     return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
 
 
 def _read_named_servers(received: ReceivedRequest, *, is_its_own: bool) -> ServedRequest:
-    """The servers that the request names, in an API that has words for it and no upstream that understands them."""
+    """Read the servers that the request names, unless its API has no form for them or the upstream runs them itself."""
     forms = received.client.served
     return ServedRequest(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
 
@@ -95,7 +95,7 @@ def _read_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
 
 
 def _find_by_address(config: McpConfig, asked: AskedServer) -> str | None:
-    """Our name of a server that a request names by its address, if clients may attach it themselves."""
+    """Find the configured name of a server by its address, if clients may attach it."""
     if asked.url is None:
         return None
     where = _split_address(asked.url)
@@ -111,7 +111,7 @@ def _find_by_address(config: McpConfig, asked: AskedServer) -> str | None:
 
 def _resolve_named(config: McpConfig, asked: AskedServer, server: str | None) -> RequestedServer:
     if server is None:
-        # Not as the client wrote it: there may be a credential in it.
+        # The client's URL may contain a credential, so only its host is shown.
         scheme, host, *_ = _split_address(asked.url or "")
         address = f"{scheme}://{host}"[:200] if scheme else "without an address"
         named = f"{asked.where} names the MCP server {asked.label[:100]!r} ({address})"
@@ -137,10 +137,10 @@ def _split_address(url: str) -> tuple[str, str, int | None, str, str]:
 
 
 def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
-    """Each server once; what a request says of one counts more than an alias that has it anyway.
+    """Each server once. The request's own definition takes precedence over the alias.
 
     Raises:
-        FailedError: the request calls a server by the name of another one, whose tools would be mistaken for its.
+        FailedError: two servers have the same label, so that their tools could be confused.
     """
     labels: dict[str, str] = {}
     for each in {each.server: each for each in wanted}.values():
@@ -154,10 +154,10 @@ def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]
 
 
 def why_unavailable(host: McpHost, server: str) -> str | None:
-    """Why a server is not there at the moment."""
+    """Why a server is not available now; None if it is."""
     try:
         state = host.state(server)
-    except KeyError:  # the configuration was loaded again
+    except KeyError:  # removed by a reload
         return "it is not configured any more"
     return None if state.state == "ready" else state.why or state.state
 
@@ -165,7 +165,7 @@ def why_unavailable(host: McpHost, server: str) -> str | None:
 async def attach_servers(
     host: McpHost, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt
 ) -> list[AttachedServer]:
-    """The servers with their tools of this moment. What is not available is told in the receipt."""
+    """Attach the servers with their current tools. Unavailable servers are noted in the receipt."""
     await host.ready([each.server for each in wanted])
     attached: list[AttachedServer] = []
     for each in wanted:

@@ -1,4 +1,4 @@
-"""Items of the Responses API as raw JSON: what a request brings, what a response gives, how either is listed."""
+"""Items of the Responses API as raw JSON: in requests, in responses, and in lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolglot.errors import ApiError, DecodeError, RefusedError
 from toolglot.store import History, StoredItem, StoredTurn, StoreError
 from toolglot.wire import json
 
-# What an item's id begins with; `item` for all others.
+# Prefixes of item ids by type; `item` for all others.
 _PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -24,7 +24,7 @@ _PREFIXES = {
     "custom_tool_call_output": "ctco",
 }
 
-# Kinds whose listed form has a status, which those who send them may leave out.
+# Types whose listed form has a status, which clients may omit.
 _WITH_STATUS = frozenset(_PREFIXES) - {"reasoning"}
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 
 
 class _ItemHead(Struct):
-    """Enough of an item to know it."""
+    """The members that identify an item."""
 
     type: str | None = None
     id: Any = None
@@ -50,7 +50,7 @@ _arrays: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 
 
 def split_input(value: Raw) -> list[Raw]:
-    """The items of a request's `input`, which may be missing: text is a message of the user.
+    """Split a request's `input` into items. Text is a user message; the input may be missing.
 
     Raises:
         DecodeError: it is neither text nor an array.
@@ -68,12 +68,12 @@ def encode_array(items: Iterable[Raw]) -> bytes:
 
 
 def split_output(response: bytes) -> list[Raw]:
-    """The output of a stored response. Raises `StoreError` if it is damaged."""
+    """The output items of a stored response. Raises `StoreError` if it is damaged."""
     return _read_stored(response, _outputs).output
 
 
 def _read_stored(value: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """JSON from the store. It was whole when it was written: what cannot be read is the store's fault."""
+    """Decode JSON from the store. It was valid when it was written, so an error means that the store is damaged."""
     try:
         return json.decode_typed(value, decoder)
     except (DecodeError, TypeError):  # a damaged row may also hold a value of another type
@@ -81,16 +81,16 @@ def _read_stored(value: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def read_head(item: Raw | bytes) -> tuple[str, str | None]:
-    """An item's kind, and its id if it has one."""
+    """An item's type, and its id if it has one."""
     try:
-        told = _heads.decode(item)
+        found = _heads.decode(item)
     except msgspec.MsgspecError:
         return "unknown", None
-    return told.type or "message", told.id if isinstance(told.id, str) and told.id else None
+    return found.type or "message", found.id if isinstance(found.id, str) and found.id else None
 
 
 def derive_id(item: Raw | bytes, source: str, place: int) -> str:
-    """The item's own id, or one made from where it stands: always the same for the same item."""
+    """The item's own id, or one derived from its position: always the same for the same item."""
     kind, own = read_head(item)
     if own is not None:
         return own
@@ -102,7 +102,7 @@ def assign_ids(items: Sequence[Raw], source: str) -> list[StoredItem]:
 
 
 def list_turn_items(turn: StoredTurn) -> list[StoredItem]:
-    """What a turn adds to a conversation: the new items of its request, then its output."""
+    """Items that a turn adds to a conversation: the new items of its request, then its output."""
     return assign_ids([*_read_stored(turn.request_input, _arrays), *split_output(turn.response)], turn.id)
 
 
@@ -111,10 +111,10 @@ def list_history_items(history: History) -> list[StoredItem]:
 
 
 def find_references(items: Sequence[Raw]) -> list[str]:
-    """The ids of items that are named instead of repeated.
+    """Find the ids of items that are referenced instead of repeated.
 
     Raises:
-        RefusedError: one of them is not named.
+        RefusedError: a reference has no id.
     """
     heads = ((place, read_head(item)) for place, item in enumerate(items) if b"item_reference" in bytes(item))
     names: list[str] = []
@@ -129,10 +129,10 @@ def find_references(items: Sequence[Raw]) -> list[str]:
 
 
 def resolve_references(items: Sequence[Raw], holders: Mapping[str, bytes]) -> list[Raw]:
-    """The same items, each reference exchanged for the item of a stored response that it names.
+    """Replace each reference with the item of a stored response.
 
     Raises:
-        RefusedError: no response has such an item.
+        RefusedError: no response has the item.
     """
     found = {
         own: item
@@ -159,14 +159,14 @@ def not_found_error(what: str, wanted: str, param: str | None = None) -> ApiErro
 
 
 def refusal_error(message: str, *, kind: Any = "bad_request", code: str, param: str | None = None) -> ApiError:
-    """An error in the API's own words, so that its code is told as it is."""
+    """An error in the API's own form, so that its code reaches the client unchanged."""
     native = {STORED: {"type": "invalid_request_error"}}
     status = 404 if kind == "not_found" else 400
     return ApiError(kind=kind, status=status, code=code, message=message, param=param, native=native)
 
 
 def format_item(item: StoredItem) -> dict[str, Any]:
-    """An item as the API lists it: with an id, and whole where the sender was brief."""
+    """Format an item as the API lists it: with an id, and with the members that a client may omit."""
     fields = _read_stored(item.item, _objects)
     kind = fields.get("type") or "message"
     if kind == "message" and isinstance(fields.get("content"), str):
@@ -189,10 +189,10 @@ class Paging(Struct, frozen=True):
 
 
 def parse_paging(query: Mapping[str, str]) -> Paging:
-    """`limit`, `order` and `after` of a list.
+    """Parse `limit`, `order` and `after` of a list.
 
     Raises:
-        RefusedError: one of them is not what it may be.
+        RefusedError: a value is invalid.
     """
     limit, order = query.get("limit", str(DEFAULT_LIMIT)), query.get("order", "desc")
     if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_LIMIT):
@@ -205,7 +205,7 @@ def parse_paging(query: Mapping[str, str]) -> Paging:
 
 
 def slice_page(items: Sequence[StoredItem], wanted: Paging) -> tuple[Sequence[StoredItem], bool]:
-    """One page of a list that is there as a whole, and whether there is more behind it."""
+    """One page of a complete list, and whether more items follow."""
     ordered = list(reversed(items)) if wanted.descending else list(items)
     if wanted.after is not None:
         places = [place for place, item in enumerate(ordered) if item.id == wanted.after]
