@@ -174,7 +174,7 @@ def unknown_stop(stop: Stop) -> str | None:
 def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str, Any]:
     """`stop_reason`, `stop_sequence` and `stop_details`, which are null but for a refusal."""
     name = STOP_NAMES[stop.reason]
-    came = note(notes, "$stop_reason", str)
+    came = note(notes, "$stop_reason", str) if notes else None
     if came is not None and _reason_of(came) == stop.reason:
         name = came
     elif refused and stop.reason == "end":
@@ -187,13 +187,15 @@ def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    bare = note(notes, "$bare", list) or ()
+    bare = (note(notes, "$bare", list) or ()) if notes else ()
     content = _encode_plain(response.content) if not bare else None
     if content is None:
         blocks = encode_blocks(response.content, "content", receipt, reply=True)
         content = [with_required(block, bare) for block in blocks]
     refused = Refusal in map(type, response.content)
-    stop = _settled(response.stop, response.content, content)
+    stop = response.stop
+    if stop.reason == "tool_calls":
+        stop = _settled(stop, response.content, content)
     wire: dict[str, Any] = {
         "id": response.id,
         "type": "message",
@@ -242,7 +244,7 @@ def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
 
 def _settled(stop: Stop, blocks: Sequence[Block], content: Sequence[Mapping[str, Any]]) -> Stop:
     """A stop for calls, when the only calls had to be shown as text, is an end: there is nothing to run."""
-    if stop.reason != "tool_calls" or ToolCall not in map(type, blocks):
+    if ToolCall not in map(type, blocks):
         return stop
     if not any(wire.get("type") == "tool_use" for wire in content):
         return replace(stop, reason="end")
