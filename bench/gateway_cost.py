@@ -129,7 +129,7 @@ def microseconds(runs: int) -> Callable[[Callable[[], None]], float]:
     return cost
 
 
-def count_calls(work: Callable[[], None]) -> float:
+def count_calls(work: Callable[[], None]) -> int:
     """Count the functions that are called, those of C included."""
     count = 0
 

@@ -13,6 +13,7 @@ from toolglot.ir import COUNTS, Block, Refusal, Request, Response, Text, Thinkin
 from toolglot.receipt import Receipt
 
 CHARACTERS_PER_TOKEN = 4
+_USUAL_COUNTS = frozenset({"input_tokens", "output_tokens"})
 WHY = "the upstream did not report it, and clients need a number"
 
 
@@ -37,7 +38,11 @@ def finish_with_usage(
 
 def with_usage(response: Response, request: Request | None, client: Dialect, receipt: Receipt) -> Response:
     """A whole answer, with an estimate where it needs one."""
-    usage = _without_empty(response.usage, client)
+    usage = response.usage
+    has_usual = usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
+    if has_usual and client.answer.required_counts <= _USUAL_COUNTS:
+        return response
+    usage = _without_empty(usage, client)
     if is_complete(usage, client):
         return response if usage is response.usage else replace(response, usage=usage)
     characters = sum(map(_characters_of, response.content))

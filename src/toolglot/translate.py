@@ -34,16 +34,17 @@ from toolglot.ir import Block, Message, Request, Response, Text, replace
 from toolglot.missing_usage import with_usage
 from toolglot.passes import CacheMarks, Context, RequestPass, StateOwner, textual
 from toolglot.passes.answer_state import issuer_of
-from toolglot.passes.carry import Carrier, is_stateless
+from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.digest import digest
 from toolglot.passes.event_passes import EventPass, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
 from toolglot.passes.origins import Origins
-from toolglot.passes.restore import Restorer, is_restored
+from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
-from toolglot.passes.settle import Settler, is_nameless, is_settled
+from toolglot.passes.settle import Settler, is_nameless
+from toolglot.passes.whole_answer import keeps_content
 from toolglot.plan import run_passes
 from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation
@@ -375,17 +376,24 @@ class Exchange:
             LossError: strict, and something would be lost.
         """
         try:
-            encoded = self._response(json.to_bytes(data), encode=encode)
+            encoded = self._response(data if type(data) is bytes else json.to_bytes(data), encode=encode)
         except DecodeError as error:
             raise UpstreamDecodeError(error.where, error.what) from None
         except RecursionError:
             raise UpstreamDecodeError("$", json.TOO_DEEP) from None
-        self._refuse_losses()
+        if self.strict:
+            self._refuse_losses()
         return encoded
 
     def _response(self, data: bytes, *, encode: bool) -> bytes:
         data = data.removeprefix(BYTE_ORDER_MARK)
-        response, is_stream = self._read_response(data)
+        is_stream = False
+        try:
+            response = self.upstream.decode_response(data)
+        except DecodeError:
+            if not self.upstream.stream.framing.is_stream(data):
+                raise
+            response, is_stream = self._read_stream(data), True
         self.answered = response
         for block in response.content:
             if type(block) is not Text and is_nameless(block):
@@ -401,13 +409,8 @@ class Exchange:
         restored = with_usage(restored, self.asked, self.client, self.receipt)
         return self.client.encode_response(restored, self.asked, self.receipt)
 
-    def _read_response(self, data: bytes) -> tuple[Response, bool]:
-        """The response, and whether it came as a stream, which some servers send whatever they are asked for."""
-        try:
-            return self.upstream.decode_response(data), False
-        except DecodeError:
-            if not self.upstream.stream.framing.is_stream(data):
-                raise
+    def _read_stream(self, data: bytes) -> Response:
+        """The response that came as a stream, which some servers send whatever they are asked for."""
         self.receipt.note("response", "a stream", "a whole answer was asked for: it is read to its end")
         decoder = self.upstream.stream_decoder(self.receipt)
         accumulator = Fold()
@@ -415,11 +418,11 @@ class Exchange:
             accumulator.add(event)
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
-        return accumulator.response(), True
+        return accumulator.response()
 
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
-        reader = self.reader(whole=True)
+        reader = None if self._context.text is None else self.reader(whole=True)
         if reader is None and self._keeps_content(response):
             tier = Reporter(self.client, self.upstream, self.receipt).whole(response)
             return self._labeller(response).whole(response, tier)
@@ -436,13 +439,10 @@ class Exchange:
     def _keeps_content(self, response: Response) -> bool:
         """Would the event passes leave the blocks and the stop of this answer as they are, and report nothing of them
         but the members that get lost?"""
-        own = self.client.name == self.upstream.name
-        return (
-            self.upstream.upstream.answer_pass is None  # it may find more blocks
-            and is_settled(response, self._context.tools)
-            and is_restored(response, self._context, self.client.can)
-            and (own or is_stateless(response.content, self.upstream.name, self.upstream.state.slot))
-        )
+        upstream = self.upstream
+        if upstream.upstream.answer_pass is not None:  # it may find more blocks
+            return False
+        return keeps_content(response, self._context, self.client, upstream)
 
     def stream(self, encoder: StreamEncoder | None = None) -> StreamTranslation:
         """A translator for the upstream's stream of bytes. `encoder` takes the place of the client's own, for whoever
@@ -497,11 +497,8 @@ class Exchange:
     def _labeller(self, whole: Response | None) -> Labeller:
         model = (self.asked.model if self.asked is not None else "") or self.settings.model or ""
         labels = self.labels
-
-        def derive_id(start: Start | Response) -> str:
-            return self._derive_id(start, () if whole is None else whole.content)
-
-        return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, derive_id)
+        content = () if whole is None else whole.content
+        return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, self._derive_id, content)
 
     def _is_served(self, name: str) -> bool:
         """Does the caller run this tool itself? `name` is the upstream's."""

@@ -238,17 +238,15 @@ _SIGNS = frozenset({"$redacted", "reasoning_details", "thinking_blocks", "reason
 """What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
 
 
-def is_stateless(content: Sequence[Block], owner: str, owner_slot: str | None) -> bool:
-    """Is there nothing in an answer that a client would carry for its owner? False if there may be."""
-    for block in content:
-        kind = type(block)
-        if kind is not Text and kind is not ToolCall and kind is not Refusal:
+def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
+    """Has this block of an answer nothing that a client would carry for its owner? False if it may have."""
+    kind = type(block)
+    if kind is not Text and kind is not ToolCall and kind is not Refusal:
+        return False
+    if fields := block.native.get(owner):
+        if not _state_members(kind, owner, owner_slot).isdisjoint(fields):
             return False
-        if block.native and (fields := block.native.get(owner)):
-            if not _state_members(kind, owner, owner_slot).isdisjoint(fields):
-                return False
-            if (item := fields.get("$item")) and isinstance(item, dict) and item.get("phase") is not None:
-                return False
+        return not ((item := fields.get("$item")) and isinstance(item, dict) and item.get("phase") is not None)
     return True
 
 

@@ -12,6 +12,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
+from msgspec import Struct
+
 from toolglot import features
 from toolglot.dialect import Capabilities, Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
@@ -134,21 +136,17 @@ def missed(
             waiting.pop()
 
 
-def _is_quiet(
-    fields: Mapping[str, Json],
-    containers: Container[str],
-    cosmetic: Container[str],
-    state: Container[str],
-    depth: int = 0,
-) -> bool:
+def _is_quiet(fields: Mapping[str, Json], can: Capabilities, state: Container[str], depth: int = 0) -> bool:
     """Does nobody miss any of these fields? A quick look, which may say no where there is nothing to miss either."""
     for key, value in fields.items():
-        if value is None or value is False or key in cosmetic or key in state:
+        if value is None or value is False:
             continue
-        if key in containers:
-            if type(value) is not dict or depth > 1 or not _is_quiet(value, containers, cosmetic, state, depth + 1):
+        if key in can.containers:
+            if type(value) is not dict or depth > 1 or not _is_quiet(value, can, state, depth + 1):
                 return False
-        elif key[:1] != "$" and value != "" and value != []:
+        elif key in can.cosmetic and key not in can.informational:
+            continue
+        elif key[:1] != "$" and value != "" and value != [] and key not in state:
             return False
     return True
 
@@ -170,21 +168,21 @@ def _unreported(can: Capabilities) -> frozenset[str]:
     return found[1]
 
 
-class Reporter:
+class Reporter(Struct, eq=False):
     """The same for a response on its way to the client, as an event pass that changes nothing but the service tier.
 
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_kinds", "_receipt", "_refused", "_upstream", "_usage")
-
-    def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
-        self._client = client
-        self._refused = False  # a refusal has come, which explains itself
-        self._upstream = upstream
-        self._receipt = receipt
-        self._usage: Usage | None = None  # as the start told it
-        self._kinds: dict[int, type[Block]] = {}  # some of which have state of their own
+    _client: Dialect
+    _upstream: Dialect
+    _receipt: Receipt
+    _refused: bool = False
+    """A refusal has come, which explains itself."""
+    _usage: Usage | None = None
+    """As the start told it."""
+    _kinds: dict[int, type[Block]] = {}
+    """Some of them have state of their own."""
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -211,7 +209,7 @@ class Reporter:
 
     def whole(self, response: Response) -> str | None:
         """Report on an answer that is there as a whole. Returns the service tier that the client is told."""
-        tier = self._known_tier(response.service_tier)
+        tier = None if response.service_tier is None else self._known_tier(response.service_tier)
         for index, block in enumerate(response.content):
             if type(block) is Refusal:
                 self._refused = True
@@ -252,7 +250,7 @@ class Reporter:
             if owner != self._client.name:
                 if UNREAD in fields:
                     self._receipt.add(unread_lines(fields, where.rstrip(".")))
-                if _is_quiet(fields, can.containers, _unreported(can), state):
+                if _is_quiet(fields, can, state):
                     continue
                 for path, key in missed(fields, can, state):
                     self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))

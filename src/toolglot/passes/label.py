@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from toolglot.events import Event, Finish, Start
-from toolglot.ir import Response, replace
+from toolglot.ir import Block, Response, replace
 
 
-def _no_id(start: Start | Response) -> str:
+def _no_id(start: Start | Response, content: tuple[Block, ...]) -> str:
     return ""
 
 
-class Labeller:
+class Labeller(Struct, eq=False):
     """Puts the caller's times and id on an answer whose upstream does not tell them (the core itself has no clock and
     no randomness), and the client's name of the model where the upstream has another or none. `derive_id` makes an id
-    where neither of them tells one.
+    where neither of them tells one, from the content too where that is known (`content`).
     """
 
-    __slots__ = ("_alias", "_clock", "_created", "_derive_id", "_id", "_model")
-
-    def __init__(
-        self,
-        created: int | None,
-        alias: str | None = None,
-        model: str = "",
-        answer_id: str = "",
-        clock: Callable[[], float | None] | None = None,
-        derive_id: Callable[[Start | Response], str] = _no_id,
-    ) -> None:
-        self._created = created
-        self._clock = clock
-        self._alias = alias
-        self._model = model
-        self._id = answer_id
-        self._derive_id = derive_id
+    _created: int | None
+    _alias: str | None = None
+    _model: str = ""
+    _id: str = ""
+    _clock: Callable[[], float | None] | None = None
+    _derive_id: Callable[[Start | Response, tuple[Block, ...]], str] = _no_id
+    _content: tuple[Block, ...] = ()
 
     def feed(self, event: Event) -> Sequence[Event]:
         if isinstance(event, Finish) and self._clock is not None:
@@ -46,19 +38,19 @@ class Labeller:
     def whole(self, response: Response, service_tier: str | None) -> Response:
         """The same for an answer that is there as a whole, with the tier that the client is told."""
         return Response(
-            id=self._id_of(response),
-            model=self._model_of(response),
+            id=response.id or self._id_of(response),
+            model=self._alias or response.model or self._model,
             content=response.content,
             stop=response.stop,
             usage=response.usage,
-            created=self._created_at(response),
-            completed=self._completed(response.completed),
+            created=self._created if response.created is None else response.created,
+            completed=response.completed if self._clock is None else self._completed(response.completed),
             service_tier=service_tier,
             native=response.native,
         )
 
     def _id_of(self, answer: Start | Response) -> str:
-        return answer.id or self._id or self._derive_id(answer)
+        return answer.id or self._id or self._derive_id(answer, self._content)
 
     def _model_of(self, answer: Start | Response) -> str:
         return self._alias or answer.model or self._model

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from toolglot.dialect import Capabilities
 from toolglot.errors import malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Response, ToolCall, replace
+from toolglot.ir import ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.custom import MEMBER
 from toolglot.passes.digest import digest
@@ -22,21 +22,15 @@ from toolglot.passes.unwrap import InputUnwrapper
 from toolglot.wire import json
 
 
-def is_restored(response: Response, context: Context, client: Capabilities) -> bool:
-    """Would a `Restorer` change nothing of a whole answer, and report nothing?"""
-    used, ids = context.call_ids, set[str]()
-    for block in response.content:
-        if type(block) is ToolCall:
-            name, identity = block.name, block.id
-            if block.kind != "function" or block.namespace is not None:
-                return False
-            original = context.tools.get(name)
-            if original is not None and (original.name != name or not original.is_plain):
-                return False
-            if not identity or identity in used or identity in ids or not is_legal_id(identity, client):
-                return False
-            ids.add(identity)
-    return True
+def is_restored(call: ToolCall, context: Context, client: Capabilities) -> bool:
+    """Would a `Restorer` keep this call as it is, if its id is the only one of its answer?"""
+    name, identity = call.name, call.id
+    if call.kind != "function" or call.namespace is not None:
+        return False
+    original = context.tools.get(name)
+    if original is not None and (original.name != name or not original.is_plain):
+        return False
+    return bool(identity) and identity not in context.call_ids and is_legal_id(identity, client)
 
 
 class Restorer:

@@ -267,25 +267,18 @@ class Settler:
         return self._calls - len(self._broken) + len(self._answerable)
 
 
-def is_settled(response: Response, tools: Mapping[str, OriginalTool]) -> bool:
-    """Would a `Settler` change nothing of a whole answer, and report nothing? `tools` are as for a `Settler`."""
-    reason, called = response.stop.reason, False
-    for block in response.content:
-        if type(block) is ToolCall:
-            called = True
-            if not _is_sound(block, tools):
-                return False
-        elif isinstance(block, Opaque) and is_nameless(block):
-            return False
-    if called:
+def is_settled(response: Response, *, has_calls: bool) -> bool:
+    """Would a `Settler` keep the stop of a whole answer? `has_calls`: it has calls, and all of them are sound."""
+    reason = response.stop.reason
+    if has_calls:
         return reason not in ("end", "other", "malformed_call")
     if reason in ("refusal", "filtered"):
         return not response.stop.detail or bool(response.content)
     return reason not in ("tool_calls", "malformed_call")
 
 
-def _is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Is it a call that can be run?"""
+def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
+    """Is it a call that can be run? `tools` are as for a `Settler`."""
     arguments = call.arguments
     if not call.name or not call.complete or not arguments or arguments.isspace():
         return False

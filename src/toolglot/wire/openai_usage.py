@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.ir import Usage, sum_counts
-from toolglot.wire.usage import CountNames, Path, UsageReader, read_plain, unchanged_original, with_original
+from toolglot.wire.usage import ORIGINAL, CountNames, Path, UsageReader, read_plain, unchanged_original, with_original
 
 _TOTAL = ("total_tokens",)
 
@@ -119,11 +119,11 @@ class UsageNames(Struct, frozen=True, kw_only=True):
             cache_write_tokens=written,
             cache_write_long_tokens=None if long is None or written is None else min(long, written),
             reasoning_tokens=reasoning,
-            native=with_original(self.owner, usage, rest),
+            native=with_original(self.owner, usage, rest) if rest else {self.owner: {ORIGINAL: usage}},
         )
 
     def encode(self, usage: Usage) -> dict[str, Any]:
-        if (came := unchanged_original(usage, self.owner, self.decode)) is not None:
+        if self.owner in usage.native and (came := unchanged_original(usage, self.owner, self.decode)) is not None:
             return came
         tokens, output = usage.input_tokens or 0, usage.output_tokens or 0
         if not self.details_required and _details_of(usage) == _NO_DETAILS:

@@ -6,8 +6,8 @@ Known members have types; a member whose exact spelling matters is `Raw`. Unknow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
@@ -78,6 +78,9 @@ class Wire(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
         return value
 
 
+W = TypeVar("W", bound=Wire)
+
+
 class Unknown(Wire, tag=UNFILLED, tag_field="type"):
     """An element of a tagged union with a tag or shape that no type of the union has."""
 
@@ -122,28 +125,33 @@ def members_without(node: Wire, *taken: str) -> dict[str, Any]:
     """The members of an object as untyped JSON, except those in `taken`. They have document order if `rest` records it,
     else the order of the type."""
     kind = type(node)
-    read = _READERS.get((kind, taken)) or _member_reader(kind, taken)
+    read = _READERS.get((kind, taken)) or _READERS.setdefault((kind, taken), member_reader(kind, *taken))
     return read(node)
 
 
-_READERS: dict[tuple[type[Wire], tuple[str, ...]], Callable[[Wire], dict[str, Any]]] = {}
+_READERS: dict[tuple[type[Wire], tuple[str, ...]], Callable[[Any], dict[str, Any]]] = {}
 
 
-def _member_reader(kind: type[Wire], taken: tuple[str, ...]) -> Callable[[Wire], dict[str, Any]]:
-    """Make the function that reads the members of a type except those in `taken`. Decoders use few combinations.
+def member_reader(kind: type[W], *taken: str, unless_null: Collection[str] = ()) -> Callable[[W], dict[str, Any]]:
+    """Makes the function that reads the members of a type that are not taken, nor taken `unless_null`: a null counts as
+    absent and stays, so that it comes back as the null it was.
 
     The function is compiled, one line for each member, as `dataclasses` does. Only a few of many members are set, and a
     loop over all of them takes three times as long.
     """
     lines = ["def read(node):", " members = {}"]
     for name, attribute in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True):
-        if name not in taken and name != UNFILLED:
+        if name in unless_null:
+            lines.append(f" if node.{attribute} is None:")
+            lines.append(f"  members[{name!r}] = None")
+        elif name not in taken and name != UNFILLED:
             lines.append(f" if (value := node.{attribute}) is not UNSET:")
             lines.append(f"  members[{name!r}] = value if type(value) in LEAVES else as_json(value)")
     lines.append(" return members if node.rest is UNSET else with_rest(members, node.rest)")
     scope: dict[str, Any] = {"UNSET": UNSET, "LEAVES": _LEAVES, "as_json": as_json, "with_rest": _with_rest}
     exec("\n".join(lines), scope)
-    return _READERS.setdefault((kind, taken), scope["read"])
+    read: Callable[[W], dict[str, Any]] = scope["read"]
+    return read
 
 
 def _with_rest(members: dict[str, Any], rest: Rest) -> dict[str, Any]:

@@ -90,11 +90,11 @@ def read_plain(usage: Any, names: CountNames) -> tuple[dict[str, int], dict[str,
             return None
         elif value is None:
             continue
-        elif isinstance(known, str):
+        elif type(known) is str:
             if type(value) is not int or value < 0:
                 return None
             counts[known] = value
-        elif type(value) is not dict or not _read_group(value, known, counts):
+        elif type(value) is not dict or not _read_group(value, known, counts):  # type: ignore[arg-type]
             return None
     return counts, rest
 

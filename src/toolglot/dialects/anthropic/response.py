@@ -184,7 +184,7 @@ def foreign_stop_reason(stop: Stop) -> str | None:
 def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str, Any]:
     """Encode `stop_reason`, `stop_sequence` and `stop_details`. The details are null except for a refusal."""
     name = STOP_NAMES[stop.reason]
-    came = read_note(notes, "$stop_reason", str)
+    came = read_note(notes, "$stop_reason", str) if notes else None
     if came is not None and _reason_of(came) == stop.reason:
         name = came
     elif refused and stop.reason == "end":
@@ -197,13 +197,15 @@ def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
-    bare = read_note(notes, "$bare", list) or ()
+    bare = (read_note(notes, "$bare", list) or ()) if notes else ()
     content = _encode_plain(response.content) if not bare else None
     if content is None:
         blocks = encode_blocks(response.content, "content", receipt, reply=True)
         content = [add_required_members(block, bare) for block in blocks]
     refused = Refusal in map(type, response.content)
-    stop = _settle_stop(response.stop, response.content, content)
+    stop = response.stop
+    if stop.reason == "tool_calls":
+        stop = _settle_stop(stop, response.content, content)
     wire: dict[str, Any] = {
         "id": response.id,
         "type": "message",
@@ -254,7 +256,7 @@ def _encode_plain(content: tuple[Block, ...]) -> list[dict[str, Any]] | None:
 
 def _settle_stop(stop: Stop, blocks: Sequence[Block], content: Sequence[Mapping[str, Any]]) -> Stop:
     """Change a stop for tool calls to an end if every call was encoded as text: there is nothing to run."""
-    if stop.reason != "tool_calls" or ToolCall not in map(type, blocks):
+    if ToolCall not in map(type, blocks):
         return stop
     if not any(wire.get("type") == "tool_use" for wire in content):
         return replace(stop, reason="end")

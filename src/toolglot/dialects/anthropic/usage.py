@@ -139,7 +139,7 @@ def tier_of(usage: Usage | None) -> str | None:
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
     """Encode usage with every member that the published schema requires. Usage of this API is written unchanged."""
     counted = usage or Usage()
-    if (came := unchanged_original(counted, NAME, decode_usage)) is not None:
+    if NAME in counted.native and (came := unchanged_original(counted, NAME, decode_usage)) is not None:
         return came
     read, written = counted.cached_tokens, counted.cache_write_tokens
     long, thinking = counted.cache_write_long_tokens, counted.reasoning_tokens

@@ -60,7 +60,7 @@ from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
 
 FINISH: dict[str, StopReason] = {
@@ -117,8 +117,8 @@ def decode_response(data: bytes) -> Response:
     choice, continued, others = _group_choices(body.choices) if len(body.choices) > 1 else (body.choices[0], (), ())
     if not choice.message:
         raise DecodeError("$.choices[0].message", "this object is required")
-    in_body, in_choice = members_without(body, "choices"), members_without(choice, "message")
-    finish = take(in_choice, "finish_reason")
+    in_body, in_choice = _rest_of_body(body), _rest_of_choice(choice)
+    finish: str | None = None if choice.finish_reason is UNSET else choice.finish_reason
     content, in_message = _decode_message(choice.message)
     for part, message in continued:
         finish = part.finish_reason or finish
@@ -128,23 +128,22 @@ def decode_response(data: bytes) -> Response:
     if in_choice.get("error"):
         raise UpstreamError(choice_error(in_choice["error"]))
     content, stop = _settle_content(finish, content)
-    logprobs = None
+    logprobs, index = None, choice.index
     if choice.logprobs or continued:
         content, logprobs = _take_logprobs(in_choice, content)
-    index = take(in_choice, "index")
-    groq = _take_groq(in_body) if "x_groq" in in_body else {}
-    counts = take(in_body, "usage")
-    usage = counts or groq.get("usage", counts if isinstance(counts, dict) else None)
-    identity, model, created = take(in_body, "id") or "", take(in_body, "model") or "", take(in_body, "created")
-    tier = decode_tier(in_body.get("service_tier"))
+        continued_index = take(in_choice, "index")
+        index = continued_index if index in (None, UNSET) else index
+    groq = _take_groq(in_body) if body.x_groq is not UNSET else {}
+    usage = body.usage or groq.get("usage", body.usage if type(body.usage) is dict else None)
     notes = in_body
     if body.rest is not UNSET or groq or logprobs:
+        index = None if index is UNSET else index
         given = make_native(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
         notes = given.get(NAME, {})
     else:
         if finish is not None:
             notes["$finish_reason"] = finish
-        if index is not None:
+        if type(index) is int:
             notes["$index"] = index
     # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
     notes["message" if in_message else "$message"] = in_message
@@ -157,15 +156,19 @@ def decode_response(data: bytes) -> Response:
     if unread:
         notes[UNREAD] = unread
     return Response(
-        id=identity,
-        model=model,
+        id=body.id or "",
+        model=body.model or "",
         content=content,
         stop=stop,
         usage=decode_usage(usage) if usage is not None else None,
-        created=created,
-        service_tier=tier,
+        created=None if body.created is UNSET else body.created,
+        service_tier=None if body.service_tier is UNSET else decode_tier(body.service_tier),
         native={NAME: notes},
     )
+
+
+_rest_of_body = member_reader(Completion, "choices", unless_null=("id", "model", "created", "usage"))
+_rest_of_choice = member_reader(Choice, "message", unless_null=("finish_reason", "index"))
 
 
 def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Stop]:

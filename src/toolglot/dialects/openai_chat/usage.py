@@ -16,10 +16,10 @@ _OTHER_NAMES = usage_names(NAME, "input_tokens", "output_tokens")
 
 
 def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
-    if isinstance(usage, dict) and "output_tokens" in usage and usage.keys().isdisjoint((_INPUT, _OUTPUT)):
+    if type(usage) is dict and "output_tokens" in usage and usage.keys().isdisjoint((_INPUT, _OUTPUT)):
         return _OTHER_NAMES.decode(usage, where)
     return _NAMES.decode(usage, where)
 
 
 def encode_usage(usage: Usage) -> dict[str, Any]:
-    return unchanged_original(usage, NAME, decode_usage) or _NAMES.encode(usage)
+    return (NAME in usage.native and unchanged_original(usage, NAME, decode_usage)) or _NAMES.encode(usage)

@@ -1,0 +1,31 @@
+"""Whole answers that the event passes would leave as they are: nearly all of them."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Dialect
+from toolglot.ir import Opaque, Response, Text, ToolCall
+from toolglot.passes import Context
+from toolglot.passes.carry import is_stateless
+from toolglot.passes.restore import is_restored
+from toolglot.passes.settle import is_nameless, is_settled, is_sound
+
+
+def keeps_content(response: Response, context: Context, client: Dialect, upstream: Dialect) -> bool:
+    """Would the event passes keep the blocks and the stop of this answer, and report nothing but members that get
+    lost? One look at each block answers for all passes."""
+    owner, slot = upstream.name, upstream.state.slot
+    is_foreign = client.name != owner
+    calls, ids = 0, set[str]()
+    for block in response.content:
+        kind = type(block)
+        if kind is ToolCall:
+            assert isinstance(block, ToolCall)
+            if not is_sound(block, context.tools) or not is_restored(block, context, client.can):
+                return False
+            calls += 1
+            ids.add(block.id)
+        elif kind is Opaque and is_nameless(block):
+            return False
+        if (is_foreign and (kind is not Text or block.native)) and not is_stateless(block, owner, slot):
+            return False
+    return len(ids) == calls and is_settled(response, has_calls=calls > 0)
