@@ -3,72 +3,72 @@ what a reader that takes both spellings must make of it."""
 
 from __future__ import annotations
 
-from toolglot.dialects.gemini.names import MemberNames
+from toolglot.dialects.gemini.names import ProtoMemberNames
 
-_BLOB = MemberNames("mimeType displayName")
-_FILE = MemberNames("mimeType fileUri displayName")
+_BLOB = ProtoMemberNames("mimeType displayName")
+_FILE = ProtoMemberNames("mimeType fileUri displayName")
 
-PART = MemberNames(
+PART = ProtoMemberNames(
     "thoughtSignature partMetadata",
     inlineData=_BLOB,
     fileData=_FILE,
-    functionCall=MemberNames(
+    functionCall=ProtoMemberNames(
         "willContinue",
-        partialArgs=MemberNames("jsonPath stringValue numberValue boolValue nullValue willContinue"),
+        partialArgs=ProtoMemberNames("jsonPath stringValue numberValue boolValue nullValue willContinue"),
     ),
-    functionResponse=MemberNames("willContinue", parts=MemberNames(inlineData=_BLOB, fileData=_FILE)),
-    executableCode=MemberNames(),
-    codeExecutionResult=MemberNames(),
-    toolCall=MemberNames("toolType"),
-    toolResponse=MemberNames("toolType"),
-    videoMetadata=MemberNames("startOffset endOffset"),
-    mediaResolution=MemberNames("numTokens"),
+    functionResponse=ProtoMemberNames("willContinue", parts=ProtoMemberNames(inlineData=_BLOB, fileData=_FILE)),
+    executableCode=ProtoMemberNames(),
+    codeExecutionResult=ProtoMemberNames(),
+    toolCall=ProtoMemberNames("toolType"),
+    toolResponse=ProtoMemberNames("toolType"),
+    videoMetadata=ProtoMemberNames("startOffset endOffset"),
+    mediaResolution=ProtoMemberNames("numTokens"),
 )
 
-CONTENT = MemberNames(parts=PART)
+CONTENT = ProtoMemberNames(parts=PART)
 
-TOOL = MemberNames(
+TOOL = ProtoMemberNames(
     "googleSearchRetrieval codeExecution",
-    functionDeclarations=MemberNames("parametersJsonSchema responseJsonSchema"),
-    googleSearch=MemberNames("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
-    urlContext=MemberNames(),
-    fileSearch=MemberNames("fileSearchStoreNames topK metadataFilter"),
-    computerUse=MemberNames("excludedPredefinedFunctions"),
-    googleMaps=MemberNames("enableWidget"),
-    mcpServers=MemberNames(streamableHttpTransport=MemberNames("sseReadTimeout terminateOnClose")),
+    functionDeclarations=ProtoMemberNames("parametersJsonSchema responseJsonSchema"),
+    googleSearch=ProtoMemberNames("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
+    urlContext=ProtoMemberNames(),
+    fileSearch=ProtoMemberNames("fileSearchStoreNames topK metadataFilter"),
+    computerUse=ProtoMemberNames("excludedPredefinedFunctions"),
+    googleMaps=ProtoMemberNames("enableWidget"),
+    mcpServers=ProtoMemberNames(streamableHttpTransport=ProtoMemberNames("sseReadTimeout terminateOnClose")),
 )
 
-REQUEST = MemberNames(
+REQUEST = ProtoMemberNames(
     "cachedContent serviceTier continuationToken",
     contents=CONTENT,
-    systemInstruction=MemberNames(parts=PART),
+    systemInstruction=ProtoMemberNames(parts=PART),
     tools=TOOL,
-    toolConfig=MemberNames(
+    toolConfig=ProtoMemberNames(
         "includeServerSideToolInvocations",
-        functionCallingConfig=MemberNames("allowedFunctionNames streamFunctionCallArguments"),
-        retrievalConfig=MemberNames("latLng languageCode"),
+        functionCallingConfig=ProtoMemberNames("allowedFunctionNames streamFunctionCallArguments"),
+        retrievalConfig=ProtoMemberNames("latLng languageCode"),
     ),
-    safetySettings=MemberNames(),
-    generationConfig=MemberNames(
+    safetySettings=ProtoMemberNames(),
+    generationConfig=ProtoMemberNames(
         "topP topK candidateCount maxOutputTokens stopSequences presencePenalty frequencyPenalty "
         "responseMimeType responseSchema responseJsonSchema responseLogprobs responseModalities "
         "mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig speechConfig "
         "imageConfig",
-        thinkingConfig=MemberNames("includeThoughts thinkingBudget thinkingLevel"),
+        thinkingConfig=ProtoMemberNames("includeThoughts thinkingBudget thinkingLevel"),
     ),
 )
 
-_CANDIDATE = MemberNames(
+_CANDIDATE = ProtoMemberNames(
     "finishReason finishMessage safetyRatings citationMetadata groundingMetadata groundingAttributions "
     "urlContextMetadata avgLogprobs logprobsResult tokenCount continuationToken",
     content=CONTENT,
 )
 
-RESPONSE = MemberNames(
+RESPONSE = ProtoMemberNames(
     "modelVersion responseId createTime",
     candidates=_CANDIDATE,
-    promptFeedback=MemberNames("blockReason blockReasonMessage safetyRatings"),
-    usageMetadata=MemberNames(
+    promptFeedback=ProtoMemberNames("blockReason blockReasonMessage safetyRatings"),
+    usageMetadata=ProtoMemberNames(
         "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
         "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
         "trafficType serviceTier"

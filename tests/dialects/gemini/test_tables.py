@@ -11,7 +11,7 @@ import pytest
 from tests.dialects.gemini.shapes import REQUEST, RESPONSE
 from toolglot import Exchange
 from toolglot.dialects.gemini.dialect import GEMINI
-from toolglot.dialects.gemini.names import MemberNames, normalize
+from toolglot.dialects.gemini.names import ProtoMemberNames, normalize
 from toolglot.dialects.gemini.openapi import to_json_schema
 from toolglot.dialects.gemini.schema import reduce_schema
 from toolglot.errors import DecodeError, ErrorKind
@@ -129,7 +129,7 @@ def two_words(value: Any) -> set[str]:
     return found
 
 
-def listed(shape: MemberNames) -> set[str]:
+def listed(shape: ProtoMemberNames) -> set[str]:
     found: set[str] = set()
     for name, inner in shape.members.items():
         found |= {name} if re.search(r"[A-Z]", name) else set()
@@ -138,7 +138,7 @@ def listed(shape: MemberNames) -> set[str]:
 
 
 @pytest.mark.parametrize(("shape", "document"), [(REQUEST, A_REQUEST), (RESPONSE, A_RESPONSE)])
-def test_the_documents_have_every_name_of_two_words(shape: MemberNames, document: Any) -> None:
+def test_the_documents_have_every_name_of_two_words(shape: ProtoMemberNames, document: Any) -> None:
     assert normalize(snake(document), shape) == document
     assert listed(shape) == two_words(document)
 

@@ -1,7 +1,7 @@
 """Normalizes the spelling of members that are carried and have no types.
 
-`normalize` writes every name of a `MemberNames` table in camelCase, at the levels that the table describes. Keys inside
-schemas, arguments, tool responses, labels and unknown members stay unchanged.
+`normalize` writes every name of a `ProtoMemberNames` table in camelCase, at the levels that the table describes. Keys
+inside schemas, arguments, tool responses, labels and unknown members stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from toolglot.errors import DecodeError
 
 
-class MemberNames:
+class ProtoMemberNames:
     """Member names of one message: names of two words, which have two spellings, and names whose values have
-    `MemberNames` themselves. Other members of the message are left unchanged."""
+    `ProtoMemberNames` themselves. Other members of the message are left unchanged."""
 
     __slots__ = ("members", "spelling")
 
-    def __init__(self, names: str = "", /, **nested: MemberNames) -> None:
-        self.members: dict[str, MemberNames | None] = {**dict.fromkeys(names.split()), **nested}
+    def __init__(self, names: str = "", /, **nested: ProtoMemberNames) -> None:
+        self.members: dict[str, ProtoMemberNames | None] = {**dict.fromkeys(names.split()), **nested}
         self.spelling = {snake_case(name): name for name in self.members if snake_case(name) != name}
 
 
@@ -27,7 +27,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
 
 
-def normalize(value: Any, names: MemberNames, where: str = "$") -> Any:
+def normalize(value: Any, names: ProtoMemberNames, where: str = "$") -> Any:
     """Return the same JSON with every name of the table in camelCase, also inside lists.
 
     Raises:
@@ -37,7 +37,7 @@ def normalize(value: Any, names: MemberNames, where: str = "$") -> Any:
     return value if _is_normal(value, names) else _normalize(value, names, where)
 
 
-def _is_normal(value: Any, names: MemberNames) -> bool:
+def _is_normal(value: Any, names: ProtoMemberNames) -> bool:
     """Is every name already in camelCase, and the value valid? True for nearly all clients."""
     spelling, members = names.spelling, names.members
     is_list = type(value) is list
@@ -58,7 +58,7 @@ def _is_normal(value: Any, names: MemberNames) -> bool:
 _NESTED = (dict, list)
 
 
-def _normalize(value: Any, names: MemberNames, where: str) -> Any:
+def _normalize(value: Any, names: ProtoMemberNames, where: str) -> Any:
     if type(value) is list:
         for index, item in enumerate(value):
             if type(item) is list:
@@ -80,10 +80,10 @@ def _normalize(value: Any, names: MemberNames, where: str) -> Any:
     return result
 
 
-USAGE = MemberNames(
+USAGE = ProtoMemberNames(
     "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
     "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
     "trafficType serviceTier"
 )
 
-THINKING = MemberNames("includeThoughts thinkingBudget thinkingLevel")
+THINKING = ProtoMemberNames("includeThoughts thinkingBudget thinkingLevel")

@@ -2,7 +2,7 @@
 
 The API reads proto-JSON: `functionCall` and `function_call` are the same member, at every level, and real clients mix
 the two spellings within one request. The types have camelCase, which nearly all clients send. Members that are only
-carried have no types; `MemberNames` tables list them, so that they get one spelling too.
+carried have no types; `ProtoMemberNames` tables list them, so that they get one spelling too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Raw, UnsetType, field
 
-from toolglot.dialects.gemini.names import MemberNames, normalize, snake_case
+from toolglot.dialects.gemini.names import ProtoMemberNames, normalize, snake_case
 from toolglot.errors import DecodeError
 from toolglot.wire.structs import UNLESS_INEXACT, Wire
 from toolglot.wire.typed import TypedReader, ValueReader
@@ -20,7 +20,7 @@ from toolglot.wire.typed import TypedReader, ValueReader
 class ProtoMessage(Wire, rename="camel"):
     """An object of proto-JSON. No member of this API begins with `$`, so none collides with a note in `native`."""
 
-    carried: ClassVar[MemberNames] = MemberNames()
+    carried: ClassVar[ProtoMemberNames] = ProtoMemberNames()
     """Known members without a type."""
 
     @classmethod
@@ -91,14 +91,14 @@ class FunctionResponse(ProtoMessage, kw_only=True):
 class Part(MediaPart, kw_only=True):
     """A part: one data member and its modifiers."""
 
-    carried = MemberNames(
+    carried = ProtoMemberNames(
         "partMetadata",
-        executableCode=MemberNames(),
-        codeExecutionResult=MemberNames(),
-        toolCall=MemberNames("toolType"),
-        toolResponse=MemberNames("toolType"),
-        videoMetadata=MemberNames("startOffset endOffset"),
-        mediaResolution=MemberNames("numTokens"),
+        executableCode=ProtoMemberNames(),
+        codeExecutionResult=ProtoMemberNames(),
+        toolCall=ProtoMemberNames("toolType"),
+        toolResponse=ProtoMemberNames("toolType"),
+        videoMetadata=ProtoMemberNames("startOffset endOffset"),
+        mediaResolution=ProtoMemberNames("numTokens"),
     )
 
     function_call: GeminiFunctionCall | UnsetType = UNSET
@@ -124,7 +124,7 @@ class SystemInstruction(Part, kw_only=True):
 
 
 class GeminiFunctionDeclaration(ProtoMessage, kw_only=True):
-    carried = MemberNames("responseJsonSchema")
+    carried = ProtoMemberNames("responseJsonSchema")
 
     name: str
     description: str | UnsetType = UNSET
@@ -135,14 +135,14 @@ class GeminiFunctionDeclaration(ProtoMessage, kw_only=True):
 class GeminiToolEntry(ProtoMessage, kw_only=True):
     """Function declarations, hosted tools, or both."""
 
-    carried = MemberNames(
+    carried = ProtoMemberNames(
         "googleSearchRetrieval codeExecution",
-        googleSearch=MemberNames("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
-        urlContext=MemberNames(),
-        fileSearch=MemberNames("fileSearchStoreNames topK metadataFilter"),
-        computerUse=MemberNames("excludedPredefinedFunctions"),
-        googleMaps=MemberNames("enableWidget"),
-        mcpServers=MemberNames(streamableHttpTransport=MemberNames("sseReadTimeout terminateOnClose")),
+        googleSearch=ProtoMemberNames("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
+        urlContext=ProtoMemberNames(),
+        fileSearch=ProtoMemberNames("fileSearchStoreNames topK metadataFilter"),
+        computerUse=ProtoMemberNames("excludedPredefinedFunctions"),
+        googleMaps=ProtoMemberNames("enableWidget"),
+        mcpServers=ProtoMemberNames(streamableHttpTransport=ProtoMemberNames("sseReadTimeout terminateOnClose")),
     )
 
     function_declarations: list[GeminiFunctionDeclaration] | GeminiFunctionDeclaration | UnsetType = UNSET
@@ -155,20 +155,22 @@ class GeminiTools(ProtoMessage, kw_only=True):
 
 
 class FunctionCallingConfig(ProtoMessage, kw_only=True):
-    carried = MemberNames("streamFunctionCallArguments")
+    carried = ProtoMemberNames("streamFunctionCallArguments")
 
     mode: str | UnsetType = UNSET
     allowed_function_names: list[str] | UnsetType = UNSET
 
 
 class ToolConfig(ProtoMessage, kw_only=True):
-    carried = MemberNames("includeServerSideToolInvocations", retrievalConfig=MemberNames("latLng languageCode"))
+    carried = ProtoMemberNames(
+        "includeServerSideToolInvocations", retrievalConfig=ProtoMemberNames("latLng languageCode")
+    )
 
     function_calling_config: FunctionCallingConfig | UnsetType = UNSET
 
 
 class GenerationConfig(ProtoMessage, kw_only=True):
-    carried = MemberNames(
+    carried = ProtoMemberNames(
         "responseModalities mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig "
         "modelSelectionConfig speechConfig imageConfig"
     )
@@ -195,7 +197,7 @@ class GenerationConfig(ProtoMessage, kw_only=True):
 class GeminiRequestBody(ProtoMessage, kw_only=True):
     """A request of `generateContent` and `streamGenerateContent`."""
 
-    carried = MemberNames("continuationToken")
+    carried = ProtoMemberNames("continuationToken")
 
     contents: list[Content] | Content
     system_instruction: str | list[Part] | SystemInstruction | UnsetType = UNSET
@@ -218,7 +220,7 @@ TOOLS = TypedReader(GeminiTools, "tools")
 
 
 class Candidate(ProtoMessage, kw_only=True):
-    carried = MemberNames("groundingAttributions continuationToken")
+    carried = ProtoMemberNames("groundingAttributions continuationToken")
 
     content: Content | UnsetType = UNSET
     finish_reason: str | UnsetType = UNSET
@@ -236,7 +238,7 @@ class Candidate(ProtoMessage, kw_only=True):
 class GeminiAnswer(ProtoMessage, kw_only=True):
     """A response, or a frame of a streamed one."""
 
-    carried = MemberNames(promptFeedback=MemberNames("blockReason blockReasonMessage safetyRatings"))
+    carried = ProtoMemberNames(promptFeedback=ProtoMemberNames("blockReason blockReasonMessage safetyRatings"))
 
     candidates: list[Candidate] | UnsetType = UNSET
     usage_metadata: Any = UNSET
