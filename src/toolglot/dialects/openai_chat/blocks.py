@@ -63,21 +63,20 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.native import make_native, native_members
-from toolglot.wire.openai_fields import default_file_name
+from toolglot.wire.openai_fields import (
+    AUDIO_TYPES,
+    CACHE_LIFETIMES,
+    audio_format,
+    default_file_name,
+    encode_cache_breakpoint,
+)
 from toolglot.wire.structs import Unknown, as_json, count_members, members_without
 
 # Distinguishes an opaque entry of `tool_calls` from an opaque content part.
 _CALL = "$call"
 
-# prompt_cache_breakpoint.ttl <-> seconds
-_LIFETIMES = {"30m": 1800, "12h": 43200}
-_LIFETIME_NAMES = {seconds: name for name, seconds in _LIFETIMES.items()}
-
 # cache_control.ttl <-> seconds
 _CONTROL_LIFETIMES = {"5m": 300, "1h": 3600}
-
-AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_AUDIO_NAMES = {media_type: name for name, media_type in AUDIO_FORMATS.items()} | {"audio/mp3": "mp3"}
 
 
 def content_shape(content: ChatContent) -> str | None:
@@ -263,7 +262,7 @@ def _decode_audio(part: AudioPart) -> Media:
     audio, rest = part.input_audio, members_without(part, "input_audio")
     inner = members_without(audio, "data")
     name = take_member(inner, "format") or ""
-    source = Source("base64", audio.data, AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
+    source = Source("base64", audio.data, AUDIO_TYPES.get(name, f"audio/{name}" if name else None))
     cache, notes = _take_cache(rest)
     native = make_native(NAME, rest, input_audio=inner or None, **notes)
     return Media(kind="audio", source=source, cache=cache, native=native)
@@ -334,7 +333,7 @@ def _take_breakpoint(members: dict[str, Any]) -> Cache | None:
         return None
     seconds = None
     if "ttl" in hint:
-        seconds = _LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
+        seconds = CACHE_LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
         if seconds is None:
             return None
     del members["prompt_cache_breakpoint"]
@@ -353,14 +352,7 @@ def encode_cache(block: Text | Media) -> dict[str, Any]:
         return {}
     if control := encode_cache_control(block):
         return control
-    breakpoint_: dict[str, Any] = {"mode": "explicit"}
-    if cache.seconds is not None:
-        breakpoint_["ttl"] = nearest_lifetime(cache.seconds)
-    return {"prompt_cache_breakpoint": breakpoint_}
-
-
-def nearest_lifetime(seconds: int) -> str:
-    return _LIFETIME_NAMES.get(seconds, "30m" if seconds <= 1800 else "12h")
+    return encode_cache_breakpoint(cache)
 
 
 def own_members(block: Block) -> dict[str, Any]:
@@ -412,8 +404,7 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
         video = url if notes.get("$bare") else {"url": url, **notes.get("$video_url", {})}
         return {"type": "video_url", "video_url": video, **extra}
     if block.kind == "audio" and source.kind == "base64":
-        name = _AUDIO_NAMES.get(source.media_type or "", (source.media_type or "audio/wav").partition("/")[2])
-        audio = {"data": source.data, **({"format": name} if source.media_type else {})}
+        audio = {"data": source.data, **({"format": audio_format(source.media_type)} if source.media_type else {})}
         return {"type": "input_audio", "input_audio": {**audio, **notes.get("$input_audio", {})}, **extra}
     if source.kind in ("base64", "file"):
         file = block.name

@@ -30,17 +30,17 @@ from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.wire.citation_spans import span_of
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.native import make_native, native_members
-from toolglot.wire.openai_fields import default_file_name
+from toolglot.wire.openai_fields import (
+    AUDIO_TYPES,
+    CACHE_LIFETIMES,
+    audio_format,
+    default_file_name,
+    encode_cache_breakpoint,
+)
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.structs import Unknown, Wire, as_json, members_without
 
 T = TypeVar("T")
-
-# prompt_cache_breakpoint.ttl <-> seconds
-_LIFETIMES = {"30m": 1800, "12h": 43200}
-
-_AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_AUDIO_FORMATS = {media_type: name for name, media_type in _AUDIO_TYPES.items()} | {"audio/mp3": "mp3"}
 
 
 def own_members(node: Node | Opaque) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _decode_audio(part: ResponsesInputAudio, role: str) -> Block:
     audio = part.input_audio
     if audio is UNSET or audio.rest is not UNSET:
         return _opaque_part(as_json(part))
-    source = Source("base64", audio.data, _AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
+    source = Source("base64", audio.data, AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
     cache = _decode_cache(part.prompt_cache_breakpoint)
     members = members_without(part, "input_audio", "prompt_cache_breakpoint")
     return Media(kind="audio", source=source, cache=cache, native=make_native(NAME, members))
@@ -226,16 +226,11 @@ def _decode_cache(hint: Breakpoint | UnsetType) -> Cache | None:
     """Decode `prompt_cache_breakpoint`. The types leave one that could not be written back exactly in `rest`."""
     if hint is UNSET:
         return None
-    return Cache(_LIFETIMES[hint.ttl] if hint.ttl is not UNSET else None)
+    return Cache(CACHE_LIFETIMES[hint.ttl] if hint.ttl is not UNSET else None)
 
 
 def encode_cache(cache: Cache | None) -> dict[str, Any]:
-    if cache is None:
-        return {}
-    hint: dict[str, Any] = {"mode": "explicit"}
-    if cache.seconds is not None:
-        hint["ttl"] = "30m" if cache.seconds <= _LIFETIMES["30m"] else "12h"
-    return {"prompt_cache_breakpoint": hint}
+    return {} if cache is None else encode_cache_breakpoint(cache)
 
 
 def decode_annotation(annotation: Annotation) -> Citation:
@@ -384,9 +379,8 @@ def _encode_file(block: Media) -> dict[str, Any]:
 
 
 def _encode_audio(block: Media) -> dict[str, Any]:
-    media_type = block.source.media_type or "audio/wav"
-    name = _AUDIO_FORMATS.get(media_type, media_type.partition("/")[2])
-    return {"type": "input_audio", "input_audio": {"data": block.source.data, "format": name}}
+    audio = {"data": block.source.data, "format": audio_format(block.source.media_type)}
+    return {"type": "input_audio", "input_audio": audio}
 
 
 _MEDIA_ENCODERS: dict[tuple[str, str], Callable[[Media], dict[str, Any]]] = {
