@@ -25,7 +25,7 @@ CHANGING = {
     "toolglot.dialects.gemini.stream_frames.TextContent",
     "toolglot.dialects.gemini.stream_frames.TextFrame",
     "toolglot.dialects.gemini.stream_frames.TextFramePart",
-    "toolglot.dialects.openai_responses.stream_state.Frame",
+    "toolglot.dialects.openai_responses.stream_state.ResponsesFrame",
     "toolglot.lint.report.LintFrame",
 }
 

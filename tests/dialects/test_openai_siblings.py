@@ -54,7 +54,9 @@ def carried(source: str, target: str, members: dict[str, Any]) -> tuple[dict[str
 
 
 def test_the_table_holds_every_member_that_both_wires_have() -> None:
-    both = set(chat.Body.__struct_fields__) & set(responses.Body.__struct_fields__) - {"rest"}
+    both = set(chat.ChatRequestBody.__struct_fields__) & set(responses.ResponsesRequestBody.__struct_fields__) - {
+        "rest"
+    }
     assert both == SHARED.keys() | OTHERWISE.keys()
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from toolglot.errors import DecodeError
-from toolglot.ir import Json, PromptCache
+from toolglot.ir import Cache, Json, PromptCache
 from toolglot.receipt import UNREAD, Loss, Receipt
 from toolglot.wire import json
 
@@ -77,6 +77,29 @@ def write_prompt_cache(wanted: PromptCache | None) -> dict[str, Any]:
     if wanted is None:
         return {}
     return {key: value for name, key in PROMPT_CACHE.items() if (value := getattr(wanted, name)) is not None}
+
+
+CACHE_LIFETIMES = {"30m": 1800, "12h": 43200}
+"""Seconds for each value of `prompt_cache_breakpoint.ttl`."""
+
+
+def encode_cache_breakpoint(cache: Cache) -> dict[str, Any]:
+    """The member `prompt_cache_breakpoint` with the nearest lifetime."""
+    hint = {"mode": "explicit"}
+    if cache.seconds is not None:
+        hint["ttl"] = "30m" if cache.seconds <= CACHE_LIFETIMES["30m"] else "12h"
+    return {"prompt_cache_breakpoint": hint}
+
+
+AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+"""Media types for the values of `input_audio.format`."""
+_AUDIO_FORMATS = {media_type: name for name, media_type in AUDIO_TYPES.items()} | {"audio/mp3": "mp3"}
+
+
+def audio_format(media_type: str | None) -> str:
+    """The value of `input_audio.format` for a media type; WAV without one."""
+    known = media_type or "audio/wav"
+    return _AUDIO_FORMATS.get(known, known.partition("/")[2])
 
 
 def parse_schema_text(text: str) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
-from toolglot.dialects.openai_chat.open_call import OpenCall
+from toolglot.dialects.openai_chat.open_call import ChatOpenCall
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
 from toolglot.ir import Block, Citation, Refusal, Request, Response, Stop, Text, Thinking, ToolCall, Usage
@@ -414,14 +414,14 @@ def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_work_for_many_open_calls_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    look = OpenCall.is_whole
+    look = ChatOpenCall.is_whole
 
-    def counted(self: OpenCall) -> bool:
+    def counted(self: ChatOpenCall) -> bool:
         nonlocal looks
         looks += 1
         return look(self)
 
-    monkeypatch.setattr(OpenCall, "is_whole", counted)
+    monkeypatch.setattr(ChatOpenCall, "is_whole", counted)
     decode(*(calls(call(index, '{"a":', "f", f"{index}")) for index in range(300)), *END)
     assert looks <= 600
 

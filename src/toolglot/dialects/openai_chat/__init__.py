@@ -22,7 +22,7 @@ MANIFEST = Manifest(
             "extra_content": is_object,
         },
         calls={"extra_content": is_object},
-        # Behind one address there may be models of many vendors.
+        # One server may offer models of many vendors.
         bound_to_model=True,
     ),
     aliases=("chat",),

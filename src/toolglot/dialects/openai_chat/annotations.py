@@ -21,7 +21,7 @@ _OF_CITATION = frozenset({"url", "title", "start_index", "end_index", "content"}
 
 
 def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any]]:
-    """`annotations` of a message: URL citations, and whatever else stands there."""
+    """Split `annotations` of a message into URL citations and other entries."""
     citations: list[Citation] = []
     others: list[Any] = []
     for item in items:
@@ -30,7 +30,7 @@ def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any
             others.append(item)
             continue
         start, end, title = inner.get("start_index"), inner.get("end_index"), inner.get("title")
-        quote = inner.get("content")  # what OpenRouter found there
+        quote = inner.get("content")  # OpenRouter's excerpt of the page
         others_of = {key: value for key, value in inner.items() if key not in _OF_CITATION}
         citations.append(
             Citation(
@@ -46,8 +46,8 @@ def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any
 
 
 def encode_annotation(citation: Citation, offset: int, length: int) -> dict[str, Any] | None:
-    """An annotation; None for a citation without a URL, which Chat cannot express. The cited text begins `offset`
-    characters into the message and is `length` characters long."""
+    """Encode a citation; None if it has no URL, because Chat cites URLs only. The cited text begins `offset` characters
+    into the message and has `length` characters."""
     if (original := native_of(citation, NAME).get("$annotation")) is not None:
         return dict(original)
     if citation.url is None:
@@ -63,7 +63,7 @@ def encode_annotation(citation: Citation, offset: int, length: int) -> dict[str,
 
 
 def take_annotations(members: dict[str, Any], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Move URL citations from the members of a message to its texts. Everything else stays with the members."""
+    """Move URL citations from the members of a message to its texts. All other annotations stay with the members."""
     listed = members.get(ANNOTATIONS)
     if not isinstance(listed, list) or not any(isinstance(block, Text) for block in blocks):
         return blocks
@@ -77,7 +77,7 @@ def take_annotations(members: dict[str, Any], blocks: tuple[Block, ...]) -> tupl
 
 
 def _with_citations(blocks: tuple[Block, ...], citations: tuple[Citation, ...]) -> tuple[Block, ...]:
-    """Put each citation on the text that its span begins in, or on the last one."""
+    """Add each citation to the text in which its span begins, or to the last text."""
     texts = [(number, block) for number, block in enumerate(blocks) if isinstance(block, Text)]
     ends = list(accumulate(len(block.text) for _, block in texts))
     found: list[list[Citation]] = [[] for _ in texts]
@@ -102,6 +102,6 @@ def encode_annotations(
 
 
 def _report_quotes(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> None:
-    """Report quotes that are not carried; OpenAI's annotations have no field for them."""
+    """Report lost quotes: OpenAI's annotations have no field for them."""
     if any(citation.quote is not None and NAME not in citation.native for citation in citations):
         receipt.loss(f"{where}.citations", "quote", "an annotation marks a span of the answer and quotes no source")

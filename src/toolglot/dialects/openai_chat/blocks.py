@@ -1,4 +1,4 @@
-"""Content parts of Chat messages <-> blocks, and the pieces that requests and responses share."""
+"""Content parts of Chat messages <-> blocks, and helpers that requests and responses share."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any, TypeGuard
 
 from msgspec import UNSET
 
-from toolglot.dialects.openai_chat.borrowed_parts import (
+from toolglot.dialects.openai_chat.messages_api_parts import (
     SOURCE,
     decode_call_part,
     decode_result_part,
     encode_source,
     read_source,
 )
-from toolglot.dialects.openai_chat.details import SUMMARY, is_details, summary_text
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.sloppy_calls import nest_function, rename_parameters
+from toolglot.dialects.openai_chat.nonstandard_calls import nest_function, rename_parameters
+from toolglot.dialects.openai_chat.reasoning_details import REASONING_SUMMARY, is_details, summary_text
 from toolglot.dialects.openai_chat.wire import (
     CALLS,
     AudioPart,
-    Call,
     CallPart,
-    Content,
-    CustomCall,
+    ChatCall,
+    ChatContent,
+    ChatCustomCall,
+    ChatFunction,
+    ChatFunctionCall,
+    ChatPart,
+    ChatRefusalPart,
+    ChatTextPart,
     DocumentPart,
     FilePart,
-    Function,
-    FunctionCall,
     ImageEntry,
     ImagePart,
     ImageUrl,
     ModelMessage,
-    Part,
     ReasoningPart,
-    RefusalPart,
     ResultPart,
     SourcePart,
-    TextPart,
     ThinkingPart,
     VideoPart,
     VideoUrl,
@@ -63,38 +63,37 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.native import make_native, native_members
-from toolglot.wire.openai_fields import default_file_name
+from toolglot.wire.openai_fields import (
+    AUDIO_TYPES,
+    CACHE_LIFETIMES,
+    audio_format,
+    default_file_name,
+    encode_cache_breakpoint,
+)
 from toolglot.wire.structs import Unknown, as_json, count_members, members_without
 
-# Tells an opaque entry of `tool_calls` from an opaque part of the content.
+# Distinguishes an opaque entry of `tool_calls` from an opaque content part.
 _CALL = "$call"
-
-# prompt_cache_breakpoint.ttl <-> seconds
-_LIFETIMES = {"30m": 1800, "12h": 43200}
-_LIFETIME_NAMES = {seconds: name for name, seconds in _LIFETIMES.items()}
 
 # cache_control.ttl <-> seconds
 _CONTROL_LIFETIMES = {"5m": 300, "1h": 3600}
 
-AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_AUDIO_NAMES = {media_type: name for name, media_type in AUDIO_FORMATS.items()} | {"audio/mp3": "mp3"}
 
-
-def content_shape(content: Content) -> str | None:
-    """How the content of a message came, where its blocks do not tell."""
+def content_shape(content: ChatContent) -> str | None:
+    """The original form of a message's content, if its blocks do not show it."""
     if content is UNSET:
         return "absent"
     return "null" if content is None else "empty" if content == "" else "parts" if isinstance(content, list) else None
 
 
-def decode_content(content: Content) -> tuple[Block, ...]:
+def decode_content(content: ChatContent) -> tuple[Block, ...]:
     if type(content) is str:
         return (Text(text=content),) if content else ()
     return tuple([decode_part(part) for part in content]) if type(content) is list else ()
 
 
-def decode_part(part: Part) -> Block:
-    if type(part) is TextPart and count_members(part) == 1:
+def decode_part(part: ChatPart) -> Block:
+    if type(part) is ChatTextPart and count_members(part) == 1:
         return Text(text=part.text)
     block = _PART_DECODERS[type(part)](part)
     if part.rest is UNSET or not part.rest.is_implied or isinstance(block, Opaque):
@@ -102,21 +101,21 @@ def decode_part(part: Part) -> Block:
     return with_native(block, NAME, **{"$typeless": True})
 
 
-def take(members: dict[str, Any], name: str) -> Any:
-    """Take a member out. A null counts as absent and stays, so that it comes back as the null it was."""
+def take_member(members: dict[str, Any], name: str) -> Any:
+    """Remove and return a member. A null counts as absent and stays, so that it is written back as null."""
     value = members.get(name)
     if value is not None:
         del members[name]
     return value
 
 
-def _decode_text(part: TextPart) -> Text:
+def _decode_text(part: ChatTextPart) -> Text:
     rest = members_without(part, "text")
-    cache, notes = _take_mark(rest)
+    cache, notes = _take_cache(rest)
     return Text(text=part.text, cache=cache, native=make_native(NAME, rest, **notes))
 
 
-def _decode_refusal(part: RefusalPart) -> Refusal:
+def _decode_refusal(part: ChatRefusalPart) -> Refusal:
     return Refusal(text=part.refusal, native=make_native(NAME, members_without(part, "refusal")))
 
 
@@ -126,17 +125,17 @@ def _decode_unknown(part: Unknown) -> Opaque:
 
 def _decode_call_part(part: CallPart) -> ToolCall:
     rest = members_without(part, "id", "name", "input")
-    return decode_call_part(part, *_with_control(rest))
+    return decode_call_part(part, *_split_cache_control(rest))
 
 
 def _decode_result_part(part: ResultPart) -> ToolResult:
     rest = members_without(part, "tool_use_id", "content")
     content: Any = part.content
-    return decode_result_part(part, decode_content(content), *_with_control(rest), content_shape(content))
+    return decode_result_part(part, decode_content(content), *_split_cache_control(rest), content_shape(content))
 
 
-def _with_control(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any], Any]:
-    cache, control = take_control(rest)
+def _split_cache_control(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any], Any]:
+    cache, control = take_cache_control(rest)
     return cache, rest, control
 
 
@@ -146,27 +145,27 @@ def _decode_source(part: SourcePart) -> Block:
         return Opaque(NAME, as_json(part))
     source, beside = found
     rest = members_without(part, "source")
-    cache, notes = _take_mark(rest)
+    cache, notes = _take_cache(rest)
     if beside:
         rest["source"] = beside
     return Media(kind="image", source=source, cache=cache, native=make_native(NAME, rest, **notes, source=True))
 
 
-# Mistral's parts: reasoning that holds texts, and a document by its URL.
+# Mistral's parts: reasoning as a list of texts, and a document by URL.
 
 
-def is_thinking(value: Any) -> bool:
+def is_thinking_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
-def thinking_of(items: list[Any]) -> str:
+def thinking_list_text(items: list[Any]) -> str:
     texts = (item.get("text") for item in items if isinstance(item, dict))
     return "".join(text for text in texts if isinstance(text, str))
 
 
 def _decode_thinking(part: ThinkingPart) -> Block:
     items = part.thinking
-    text = thinking_of(items)
+    text = thinking_list_text(items)
     usual = items == _thinking_items(text)
     beside = {str(item.get("type")): item for item in items if isinstance(item, dict) and item.get("type") != "text"}
     rest = members_without(part, "thinking")
@@ -177,12 +176,12 @@ def _decode_reasoning(part: ReasoningPart) -> Block:
     if not is_details(part.summary):
         return Opaque(NAME, as_json(part))
     rest = members_without(part, "summary")
-    return Thinking(text=summary_text(part.summary), native={NAME: {**rest, SUMMARY: part.summary}})
+    return Thinking(text=summary_text(part.summary), native={NAME: {**rest, REASONING_SUMMARY: part.summary}})
 
 
 def _decode_document(part: DocumentPart) -> Media:
     rest = members_without(part, "document_url")
-    name = take(rest, "document_name")
+    name = take_member(rest, "document_name")
     native = make_native(NAME, rest, document_url=True)
     return Media(kind="document", source=Source("url", part.document_url), name=name, native=native)
 
@@ -192,24 +191,24 @@ def _thinking_items(text: str) -> list[dict[str, Any]]:
 
 
 def _encode_thinking(block: Thinking) -> dict[str, Any]:
-    members = own(block)
-    if (entries := members.pop(SUMMARY, None)) is not None:
+    members = own_members(block)
+    if (entries := members.pop(REASONING_SUMMARY, None)) is not None:
         same = not block.text or summary_text(entries) == block.text
         summary = entries if same else [{"type": "summary_text", "text": block.text}]
         return {"type": "reasoning", "summary": summary, **members}
     noted = native_of(block, NAME)["$part"]
-    same = isinstance(noted, list) and thinking_of(noted) == block.text
-    return {"type": "thinking", "thinking": noted if same else _thinking_items(block.text), **own(block)}
+    same = isinstance(noted, list) and thinking_list_text(noted) == block.text
+    return {"type": "thinking", "thinking": noted if same else _thinking_items(block.text), **own_members(block)}
 
 
 def is_thinking_part(block: Block) -> bool:
-    """Does this reasoning stand among the parts of the content, as Mistral and Databricks have it?"""
+    """Is this reasoning a content part, as in Mistral's and Databricks' messages?"""
     notes = native_of(block, NAME) if isinstance(block, Thinking) else {}
-    return bool(notes.get("$part") or notes.get(SUMMARY))
+    return bool(notes.get("$part") or notes.get(REASONING_SUMMARY))
 
 
 IMAGES = "images"
-"""The field of an assistant's message that OpenRouter and LiteLLM have for images that a model made."""
+"""OpenRouter's and LiteLLM's field of an assistant message for images that the model generated."""
 
 
 def decode_images(message: ModelMessage) -> tuple[Block, ...]:
@@ -217,14 +216,14 @@ def decode_images(message: ModelMessage) -> tuple[Block, ...]:
 
 
 def decode_image(entry: ImageEntry) -> Block:
-    """One entry of `images`. Its number says no more than its place in the list."""
+    """Decode one entry of `images`. Its index only repeats its position in the list."""
     beside = {} if entry.index is UNSET else {"index": entry.index}
     image = _decode_image(entry.image_url, members_without(entry, "type", "image_url", "index"))
     return with_native(image, NAME, **{"$entry": beside})
 
 
 def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    """One entry of `images`; None, with a line in the receipt, for what cannot be one."""
+    """Encode one entry of `images`; None, with a loss in the receipt, for other media."""
     if block.kind != "image":
         receipt.loss(where, block.kind, "a Chat response has no place for it")
         return None
@@ -238,22 +237,22 @@ def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] |
 
 
 def _decode_image(image: str | ImageUrl, rest: dict[str, Any]) -> Media:
-    url, inner, bare = _url_of(image)
-    detail, (cache, notes) = take(inner, "detail"), _take_mark(rest)
+    url, inner, bare = _read_url(image)
+    detail, (cache, notes) = take_member(inner, "detail"), _take_cache(rest)
     native = make_native(NAME, rest, image_url=inner or None, bare=bare, **notes)
     return Media(kind="image", source=parse_data_url(url), detail=detail, cache=cache, native=native)
 
 
 def _decode_video(part: VideoPart) -> Media:
-    url, inner, bare = _url_of(part.video_url)
+    url, inner, bare = _read_url(part.video_url)
     rest = members_without(part, "video_url")
-    cache, notes = _take_mark(rest)
+    cache, notes = _take_cache(rest)
     native = make_native(NAME, rest, video_url=inner or None, bare=bare, **notes)
     return Media(kind="video", source=parse_data_url(url), cache=cache, native=native)
 
 
-def _url_of(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool | None]:
-    """The URL, what stands beside it, and whether it stands there without an object."""
+def _read_url(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool | None]:
+    """Return the URL, the members next to it, and True if it came as a plain string."""
     if isinstance(value, str):
         return value, {}, True
     return value.url, members_without(value, "url"), None
@@ -262,35 +261,35 @@ def _url_of(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool
 def _decode_audio(part: AudioPart) -> Media:
     audio, rest = part.input_audio, members_without(part, "input_audio")
     inner = members_without(audio, "data")
-    name = take(inner, "format") or ""
-    source = Source("base64", audio.data, AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
-    cache, notes = _take_mark(rest)
+    name = take_member(inner, "format") or ""
+    source = Source("base64", audio.data, AUDIO_TYPES.get(name, f"audio/{name}" if name else None))
+    cache, notes = _take_cache(rest)
     native = make_native(NAME, rest, input_audio=inner or None, **notes)
     return Media(kind="audio", source=source, cache=cache, native=native)
 
 
 def _decode_file(part: FilePart) -> Block:
     inner, rest = members_without(part.file), members_without(part, "file")
-    data, file_id = take(inner, "file_data"), take(inner, "file_id")
+    data, file_id = take_member(inner, "file_data"), take_member(inner, "file_id")
     if data is None and file_id is None:
-        return Opaque(NAME, as_json(part))  # nothing to read
-    name = take(inner, "filename")
+        return Opaque(NAME, as_json(part))  # neither data nor an id
+    name = take_member(inner, "filename")
     source = Source("file", file_id or "") if data is None else parse_data_url(data)
-    if source.kind == "url":  # bare base64, without the data: prefix that the API asks for
+    if source.kind == "url":  # bare base64, without the required `data:` prefix
         source = Source("base64", source.data)
     shape = {
         "file": inner or None,
         "file_id": file_id if data is not None else None,
-        "nameless": _noted(name is None),
+        "nameless": _note_if(name is None),
     }
-    cache, notes = _take_mark(rest)
+    cache, notes = _take_cache(rest)
     native = make_native(NAME, rest, **shape, **notes)
     return Media(kind="document", source=source, name=name, cache=cache, native=native)
 
 
-_PART_DECODERS: dict[type[Part], Callable[[Any], Block]] = {
-    TextPart: _decode_text,
-    RefusalPart: _decode_refusal,
+_PART_DECODERS: dict[type[ChatPart], Callable[[Any], Block]] = {
+    ChatTextPart: _decode_text,
+    ChatRefusalPart: _decode_refusal,
     ImagePart: lambda part: _decode_image(part.image_url, members_without(part, "image_url")),
     VideoPart: _decode_video,
     AudioPart: _decode_audio,
@@ -305,17 +304,18 @@ _PART_DECODERS: dict[type[Part], Callable[[Any], Block]] = {
 }
 
 
-def _take_mark(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any]]:
-    """The breakpoint among the members of a part, and the note on its `cache_control` if it stands in that."""
+def _take_cache(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any]]:
+    """Take the cache breakpoint out of a part's members. Returns it with a note on `cache_control`, if it came in that
+    form."""
     cache = _take_breakpoint(rest)
     if cache is not None:
         return cache, {}
-    cache, control = take_control(rest)
+    cache, control = take_cache_control(rest)
     return cache, {"cache_control": control}
 
 
-def take_control(members: dict[str, Any]) -> tuple[Cache | None, dict[str, Any] | None]:
-    """`cache_control`: the breakpoint, and how it came. What cannot be read stays with the rest."""
+def take_cache_control(members: dict[str, Any]) -> tuple[Cache | None, dict[str, Any] | None]:
+    """Take `cache_control` out of the members. Returns the breakpoint and the original value. An unknown form stays."""
     control = members.get("cache_control")
     if not isinstance(control, dict) or control.get("type") != "ephemeral" or not control.keys() <= {"type", "ttl"}:
         return None, None
@@ -327,21 +327,21 @@ def take_control(members: dict[str, Any]) -> tuple[Cache | None, dict[str, Any] 
 
 
 def _take_breakpoint(members: dict[str, Any]) -> Cache | None:
-    """`prompt_cache_breakpoint`, when it is one that we can write again exactly."""
+    """Take `prompt_cache_breakpoint` out of the members, if it can be written back exactly."""
     hint = members.get("prompt_cache_breakpoint")
     if not isinstance(hint, dict) or hint.get("mode") != "explicit" or not hint.keys() <= {"mode", "ttl"}:
         return None
     seconds = None
     if "ttl" in hint:
-        seconds = _LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
+        seconds = CACHE_LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
         if seconds is None:
             return None
     del members["prompt_cache_breakpoint"]
     return Cache(seconds)
 
 
-def control_of(node: Node) -> dict[str, Any]:
-    """The member `cache_control` of a node that came with it."""
+def encode_cache_control(node: Node) -> dict[str, Any]:
+    """The member `cache_control` of a node that was received with it."""
     control = native_of(node, NAME).get("$cache_control")
     return {"cache_control": control} if isinstance(control, dict) else {}
 
@@ -350,25 +350,18 @@ def encode_cache(block: Text | Media) -> dict[str, Any]:
     cache, notes = block.cache, native_of(block, NAME)
     if cache is None or notes.get("$marked_by_message"):
         return {}
-    if control := control_of(block):
+    if control := encode_cache_control(block):
         return control
-    breakpoint_: dict[str, Any] = {"mode": "explicit"}
-    if cache.seconds is not None:
-        breakpoint_["ttl"] = nearest_lifetime(cache.seconds)
-    return {"prompt_cache_breakpoint": breakpoint_}
+    return encode_cache_breakpoint(cache)
 
 
-def nearest_lifetime(seconds: int) -> str:
-    return _LIFETIME_NAMES.get(seconds, "30m" if seconds <= 1800 else "12h")
-
-
-def own(block: Block) -> dict[str, Any]:
-    """The fields of this dialect that ride on a block, without the notes on shape."""
+def own_members(block: Block) -> dict[str, Any]:
+    """The native members of this dialect on a block, without notes."""
     return native_members(native_of(block, NAME))
 
 
 def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    """One content part; None, with a line in the receipt, for what Chat has no part for."""
+    """Encode one content part; None, with a loss in the receipt, if Chat has no part for the block."""
     part = _encode_part(block, where, receipt)
     if part is not None and native_of(block, NAME).get("$typeless"):
         del part["type"]
@@ -378,9 +371,9 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
 def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
     match block:
         case Text(text=text):
-            return {"type": "text", "text": text, **encode_cache(block), **own(block)}
+            return {"type": "text", "text": text, **encode_cache(block), **own_members(block)}
         case Refusal(text=text):
-            return {"type": "refusal", "refusal": text, **own(block)}
+            return {"type": "refusal", "refusal": text, **own_members(block)}
         case Media():
             return _encode_media(block, where, receipt)
         case Thinking() if is_thinking_part(block):
@@ -393,7 +386,7 @@ def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] |
 
 
 def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    notes, extra = native_of(block, NAME), {**encode_cache(block), **own(block)}
+    notes, extra = native_of(block, NAME), {**encode_cache(block), **own_members(block)}
     source = block.source
     if notes.get("$document_url") and source.kind == "url":
         named = {"document_name": block.name} if block.name is not None else {}
@@ -411,8 +404,7 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
         video = url if notes.get("$bare") else {"url": url, **notes.get("$video_url", {})}
         return {"type": "video_url", "video_url": video, **extra}
     if block.kind == "audio" and source.kind == "base64":
-        name = _AUDIO_NAMES.get(source.media_type or "", (source.media_type or "audio/wav").partition("/")[2])
-        audio = {"data": source.data, **({"format": name} if source.media_type else {})}
+        audio = {"data": source.data, **({"format": audio_format(source.media_type)} if source.media_type else {})}
         return {"type": "input_audio", "input_audio": {**audio, **notes.get("$input_audio", {})}, **extra}
     if source.kind in ("base64", "file"):
         file = block.name
@@ -429,22 +421,22 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
 
 
 def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
-    """`tool_calls` and the deprecated `function_call` of the model's message."""
+    """Decode `tool_calls` and the deprecated `function_call` of a model's message."""
     calls: list[Block] = [decode_call(call) for call in message.tool_calls or ()]
     if legacy := message.function_call:
         rest = members_without(legacy, "name")
-        arguments = take(rest, "arguments")
-        place = _place_of_repeated(calls, legacy.name, arguments)
+        arguments = take_member(rest, "arguments")
+        place = _find_repeated_call(calls, legacy.name, arguments)
         if place is not None and not rest:
             calls[place] = _with_note(calls[place], "$repeated")
             return tuple(calls)
-        native = make_native(NAME, rest, legacy=True, empty=_noted(arguments == ""))
+        native = make_native(NAME, rest, legacy=True, empty=_note_if(arguments == ""))
         calls.append(ToolCall(id="", name=legacy.name, arguments=arguments or "", native=native))
     return tuple(calls)
 
 
-def _place_of_repeated(calls: list[Block], name: str, arguments: str | None) -> int | None:
-    """Which of the calls `function_call` says again. llama-cpp-python writes the first one in both forms."""
+def _find_repeated_call(calls: list[Block], name: str, arguments: str | None) -> int | None:
+    """Index of the call that `function_call` repeats. llama-cpp-python writes the first call in both forms."""
     for place, call in enumerate(calls):
         if isinstance(call, ToolCall) and (call.name, call.arguments) == (name, arguments):
             return place
@@ -455,25 +447,25 @@ def _with_note(block: Block, note: str) -> Block:
     return replace(block, native={**block.native, NAME: {**native_of(block, NAME), note: True}})
 
 
-def repeated_call(calls: Iterable[ToolCall | Opaque]) -> dict[str, Any]:
-    """The member `function_call` where it came beside `tool_calls` and said the same."""
+def encode_repeated_call(calls: Iterable[ToolCall | Opaque]) -> dict[str, Any]:
+    """The member `function_call`, if it came next to `tool_calls` and repeated one of them."""
     for call in calls:
         if isinstance(call, ToolCall) and native_of(call, NAME).get("$repeated"):
             return {"function_call": {"name": call.name, "arguments": arguments_text(call)}}
     return {}
 
 
-def decode_call(call: Call) -> Block:
-    """One entry of `tool_calls`."""
-    if type(call) is FunctionCall:
+def decode_call(call: ChatCall) -> Block:
+    """Decode one entry of `tool_calls`."""
+    if type(call) is ChatFunctionCall:
         function, call_id = call.function, call.id
         name, arguments = function.name, function.arguments
-        if type(arguments) is str and arguments and name and call_id and _is_bare(call, function):
+        if type(arguments) is str and arguments and name and call_id and _is_minimal(call, function):
             return ToolCall(id=call_id, name=name, arguments=arguments)
         return _decode_call(call, "function", members_without(function), "arguments")
     if isinstance(call, Unknown):
         return _decode_unknown_call(call.verbatim.value, call.verbatim.where)
-    assert isinstance(call, CustomCall)
+    assert isinstance(call, ChatCustomCall)
     return _decode_call(call, "custom", members_without(call.custom), "input")
 
 
@@ -484,46 +476,48 @@ def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
     return Opaque(NAME, {"type": value.get("type"), _CALL: value})
 
 
-def _is_bare(call: FunctionCall, function: Function) -> bool:
-    """Has it nothing but an id, a name and arguments?"""
+def _is_minimal(call: ChatFunctionCall, function: ChatFunction) -> bool:
+    """Has the call nothing but an id, a name and arguments?"""
     return count_members(call) == 2 and count_members(function) == 2
 
 
-def _decode_call(call: FunctionCall | CustomCall, kind: ToolKind, inner: dict[str, Any], field: str) -> ToolCall:
+def _decode_call(
+    call: ChatFunctionCall | ChatCustomCall, kind: ToolKind, inner: dict[str, Any], field: str
+) -> ToolCall:
     rest = members_without(call, kind)
     rename_parameters(inner if kind == "function" else None)
     no_id = rest.get("id") is None
-    call_id, name, arguments = take(rest, "id"), take(inner, "name"), take(inner, field)
+    call_id, name, arguments = take_member(rest, "id"), take_member(inner, "name"), take_member(inner, field)
     typeless = call.rest is not UNSET and call.rest.is_implied and rest.get("type") is None
-    # In a list the number says no more than the place.
+    # In a list the index only repeats the position.
     is_number = type(call.index) is int or (isinstance(call.index, str) and call.index.isdecimal())
-    index = take(rest, "index") if is_number else None
-    shape = {"typeless": _noted(typeless), "no_id": _noted(no_id), "empty": _noted(arguments == "")}
+    index = take_member(rest, "index") if is_number else None
+    shape = {"typeless": _note_if(typeless), "no_id": _note_if(no_id), "empty": _note_if(arguments == "")}
     native = make_native(NAME, rest, **shape, index=index)
     if inner:
         native.setdefault(NAME, {})[kind] = inner
-    # Nothing is lost by writing arguments that came as an object as the text they should be.
+    # Arguments that came as an object become the text that the API requires; nothing is lost.
     text = json.encode_text(arguments) if isinstance(arguments, dict) else arguments or ""
     return ToolCall(id=call_id or "", name=name or "", arguments=text, kind=kind, native=native)
 
 
-def _noted(condition: bool) -> bool | None:
-    """A note on shape that is written only when it is true."""
+def _note_if(condition: bool) -> bool | None:
+    """The value of a note that is stored only if it is true."""
     return condition or None
 
 
 def is_call(block: Block) -> TypeGuard[ToolCall | Opaque]:
-    """A call, or what else stood in `tool_calls`."""
+    """Is this a call, or another entry of `tool_calls`?"""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and _CALL in block.value
     return isinstance(block, ToolCall)
 
 
 def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
-    """One entry of `tool_calls`."""
+    """Encode one entry of `tool_calls`."""
     if isinstance(call, Opaque):
         return dict(call.value[_CALL])
-    notes, extra = native_of(call, NAME), own(call)
+    notes, extra = native_of(call, NAME), own_members(call)
     member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
     inner = extra.pop(member, {})
     identity = {} if notes.get("$no_id") and not call.id else {"id": call.id}
@@ -533,9 +527,9 @@ def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as the wire wants them: JSON text.
+    """The arguments as JSON text, which the wire requires.
 
-    No arguments are the empty object, unless they came as \"\" or the call was cut before them.
+    Empty arguments become the empty object, unless they came as \"\" or the call was cut before them.
     """
     if call.arguments or call.kind == "custom" or not call.complete or native_of(call, NAME).get("$empty"):
         return call.arguments

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeGuard
 
-from toolglot.dialects.openai_chat.open_call import OpenCall
+from toolglot.dialects.openai_chat.open_call import ChatOpenCall
 from toolglot.dialects.openai_chat.wire import CallDelta, FunctionDelta
 
-NO_NUMBER = -1
-"""The index is a text that is no number."""
+INVALID_INDEX = -1
+"""The index is a text that is not a number."""
 
 
-def call_number(index: int | str | None) -> int | None:
-    """The number of a call, which may be written as a string. One below 0 says nothing."""
+def parse_call_index(index: int | str | None) -> int | None:
+    """Parse the index of a call, which may be written as a string. None for a negative one, which means nothing."""
     if isinstance(index, str):
-        return int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else NO_NUMBER
+        return int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else INVALID_INDEX
     return index if index is not None and index >= 0 else None
 
 
-def says_a_call(function: FunctionDelta | None) -> TypeGuard[FunctionDelta]:
-    """Has it a name or arguments? Some servers send the object without them, whether there are calls or not."""
+def has_call_content(function: FunctionDelta | None) -> TypeGuard[FunctionDelta]:
+    """Has the entry a name or arguments? Some servers always send the object, even without a call."""
     return function is not None and bool(function.name or function.arguments or function.input)
 
 
-def is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
-    """Does `function_call` say what `tool_calls` beside it says?"""
+def repeats_tool_call(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
+    """Does `function_call` repeat an entry of `tool_calls` in the same delta?"""
     said = (legacy.name, legacy.arguments)
     return any(
         call.function is not None and (call.function.name, call.function.arguments) == said for call in calls or ()
@@ -37,15 +37,16 @@ def is_repeated(legacy: FunctionDelta, calls: list[CallDelta] | None) -> bool:
 
 
 def find_call(
-    known: Mapping[int | str, OpenCall],
-    latest: OpenCall | None,
+    known: Mapping[int | str, ChatOpenCall],
+    latest: ChatOpenCall | None,
     delta: CallDelta,
     number: int | None,
     function: FunctionDelta,
-) -> OpenCall | None:
-    """Return the call that this entry continues, or None if it begins one. `known` has calls by number and by id."""
+) -> ChatOpenCall | None:
+    """Return the call that this entry continues, or None if it begins a new one. `known` has calls by number and by
+    id."""
     if number is None:
-        # Without an index the id decides; without an id it is the latest call's.
+        # Without an index the id decides; without an id the entry belongs to the latest call.
         call = known.get(delta.id) if delta.id else latest
     else:
         call = known.get(number)
@@ -53,19 +54,19 @@ def find_call(
             # Another id at the same index is another call, but some servers make up an id for every chunk.
             is_made_up = not function.name and delta.id not in known and not call.is_whole()
             call = call if is_made_up else known.get(delta.id)
-    return None if call is None or _begins_again(call, delta, function) else call
+    return None if call is None or _starts_new_call(call, delta, function) else call
 
 
-def _begins_again(call: OpenCall, delta: CallDelta, function: FunctionDelta) -> bool:
-    """A vendor without ids that gives every call the same index: a name after whole arguments is a new call. The same
-    name alone may be a repetition."""
+def _starts_new_call(call: ChatOpenCall, delta: CallDelta, function: FunctionDelta) -> bool:
+    """Detects calls of a vendor without ids that gives every call the same index: a name after complete arguments
+    begins a new call. The same name alone may be a repetition."""
     if delta.id or call.id or not function.name or not call.name:
         return False
     return (bool(function.arguments) or function.name != call.name) and call.is_whole()
 
 
-def names_another(call: OpenCall, delta: CallDelta, number: int | None, function: FunctionDelta) -> bool:
-    """Does the chunk that has named this call name another one, though nothing else tells them apart?"""
+def names_another_call(call: ChatOpenCall, delta: CallDelta, number: int | None, function: FunctionDelta) -> bool:
+    """Does a second entry of the same chunk name another call, though index and id do not distinguish them?"""
     if not function.name:
         return False
     follows = bool(function.arguments) and call.is_whole()

@@ -1,4 +1,4 @@
-"""Chat Completions has no endpoint that counts tokens; what an image costs is published all the same."""
+"""Chat Completions has no endpoint that counts tokens, but the token cost of images is published."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.openai_chat.counting import image_tokens
-from toolglot.dialects.openai_chat.details import FIELD
 from toolglot.dialects.openai_chat.errors import decode_error, encode_error
 from toolglot.dialects.openai_chat.listing import LISTING
 from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.reasoning_details import REASONING_DETAILS
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, is_legacy, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
 from toolglot.dialects.openai_chat.stream import (
@@ -43,6 +43,6 @@ OPENAI_CHAT = Dialect(
         required_counts=frozenset({"input_tokens", "output_tokens"}),
     ),
     stream=StreamShape(last_event=DONE, broken="cut", text_of_frame=text_of_frame, changing_members=("obfuscation",)),
-    state=StateSlots(details_slot=FIELD),
+    state=StateSlots(details_slot=REASONING_DETAILS),
     listing=LISTING,
 )

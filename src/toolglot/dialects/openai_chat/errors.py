@@ -21,7 +21,7 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def error_event(payload: bytes) -> ApiError:
-    """The data of an `event: error`: an error, whatever its form."""
+    """The error in the data of an `event: error`, in any form."""
     try:
         value = json.decode_frame(payload)
     except DecodeError:
@@ -30,5 +30,5 @@ def error_event(payload: bytes) -> ApiError:
 
 
 def choice_error(value: Any) -> ApiError:
-    """The error that OpenRouter puts into a choice: `{"code": 502, "message", "metadata"}`."""
+    """Read OpenRouter's error inside a choice: `{"code": 502, "message", "metadata"}`."""
     return replace(openai_error.read_error({"error": value}, NAME), in_foreign_form=True)

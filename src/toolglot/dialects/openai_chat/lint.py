@@ -1,4 +1,4 @@
-"""Chat Completions streams: the rules that the Python and JavaScript SDKs, the AI SDK, opencode and Qwen enforce."""
+"""Rules of Chat Completions streams that the Python and JavaScript SDKs, the AI SDK, opencode and Qwen enforce."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ RULES = {
 _PARTS = {"function": "arguments", "custom": "input"}
 
 
-class _Call:
+class ChatCallState:
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.kind = "function"
 
 
-class _Choice:
+class ChatChoiceState:
     def __init__(self) -> None:
         self.role = False
-        self.calls: list[_Call] = []
+        self.calls: list[ChatCallState] = []
         self.finish: str | None = None
 
 
-class _Linter:
+class ChatLinter:
     def __init__(self, report: LintReport) -> None:
         self._report = report
-        self._choices: dict[Any, _Choice] = {}
+        self._choices: dict[Any, ChatChoiceState] = {}
         self._usage: LintFrame | None = None
-        self._failed = self._done = self._usage_told = False
+        self._failed = self._done = self._usage_reported = False
 
     def add(self, frame: LintFrame) -> None:
         report = self._report
@@ -70,9 +70,9 @@ class _Linter:
         if report.require(isinstance(choices, list), "choices", frame):
             for choice in listed:
                 self._add_choice(choice, frame)
-        if self._usage is not None and not self._usage_told:
+        if self._usage is not None and not self._usage_reported:
             report.breach("usage-last", self._usage)
-            self._usage_told = True  # some servers put it in every chunk
+            self._usage_reported = True  # some servers put it in every chunk
         if frame.fields.get("usage"):
             self._usage = frame
 
@@ -96,7 +96,7 @@ class _Linter:
         sound = isinstance(index, int) and isinstance(delta, dict)
         if not self._report.require(sound, "choices", frame) or not isinstance(delta, dict):
             return
-        state = self._choices.setdefault(index, _Choice())
+        state = self._choices.setdefault(index, ChatChoiceState())
         self._check_role(state, delta, frame)
         if state.finish is not None and any(delta.get(key) for key in ("content", "tool_calls", "refusal")):
             self._report.breach("finish-last", frame)
@@ -107,21 +107,21 @@ class _Linter:
             self._report.require(state.finish is None, "finish-once", frame)
             state.finish = fields["finish_reason"]
 
-    def _check_role(self, state: _Choice, delta: dict[str, Any], frame: LintFrame) -> None:
+    def _check_role(self, state: ChatChoiceState, delta: dict[str, Any], frame: LintFrame) -> None:
         if state.role:
             self._report.require(not delta.get("role"), "role-once", frame)
         else:
             self._report.require(bool(delta.get("role")), "role-first", frame)
             state.role = True
 
-    def _add_call(self, state: _Choice, part: dict[str, Any], frame: LintFrame) -> None:
+    def _add_call(self, state: ChatChoiceState, part: dict[str, Any], frame: LintFrame) -> None:
         report, index = self._report, part.get("index")
         if not report.require(type(index) is int, "call-index", frame) or type(index) is not int:
             return
         count = len(state.calls)
         if index >= count:
             report.require(index == count, "call-dense", frame, f"expected {count}, got {index}")
-            state.calls.append(_Call())
+            state.calls.append(ChatCallState())
             self._check_head(state.calls[-1], part, frame)
             return
         report.require(index == count - 1, "call-order", frame, f"call {index} goes on after call {count - 1} began")
@@ -133,7 +133,7 @@ class _Linter:
         report.require(not repeated, "call-once", frame, ", ".join(repeated))
         self._add_arguments(call, inner)
 
-    def _check_head(self, call: _Call, part: dict[str, Any], frame: LintFrame) -> None:
+    def _check_head(self, call: ChatCallState, part: dict[str, Any], frame: LintFrame) -> None:
         call.kind = "custom" if part.get("type") == "custom" else "function"
         inner = part.get(call.kind)
         inner = inner if isinstance(inner, dict) else {}
@@ -142,14 +142,14 @@ class _Linter:
         self._add_arguments(call, inner)
 
     @staticmethod
-    def _add_arguments(call: _Call, inner: dict[str, Any]) -> None:
+    def _add_arguments(call: ChatCallState, inner: dict[str, Any]) -> None:
         text = inner.get(_PARTS[call.kind])
         if isinstance(text, str):
             call.pieces.append(text)
 
 
 def check(frames: list[LintFrame], report: LintReport) -> None:
-    linter = _Linter(report)
+    linter = ChatLinter(report)
     for frame in frames:
         linter.add(frame)
     linter.close()

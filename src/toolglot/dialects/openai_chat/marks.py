@@ -23,7 +23,7 @@ MARKS = Marks(
     ),
     response=frozenset({"choices", "object=chat.completion"}),
     tools=frozenset({"[].function", "tools[].function"}),
-    # System messages are no mark: Responses and Anthropic's later models have them in the history too.
+    # System messages do not identify Chat: Responses and Anthropic's later models also have them in the history.
     messages=frozenset(
         {
             "[].content[].image_url.url",

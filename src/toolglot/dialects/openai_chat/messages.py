@@ -10,32 +10,32 @@ from toolglot.dialects.openai_chat.blocks import (
     IMAGES,
     arguments_text,
     content_shape,
-    control_of,
     decode_call,
     decode_calls,
     decode_content,
     decode_images,
+    encode_cache_control,
     encode_call,
     encode_image,
     encode_part,
+    encode_repeated_call,
     is_call,
     is_thinking_part,
-    repeated_call,
-    take,
-    take_control,
+    take_cache_control,
+    take_member,
 )
-from toolglot.dialects.openai_chat.borrowed_parts import CALL, RESULT, encode_call_part, encode_result_part
-from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details, unwrap_reasoning
+from toolglot.dialects.openai_chat.messages_api_parts import CALL, RESULT, encode_call_part, encode_result_part
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.reasoning_details import THINKING_BLOCKS, add_details, take_details, unwrap_reasoning
 from toolglot.dialects.openai_chat.wire import (
     AnyMessage,
     AssistantMessage,
+    ContentMessage,
     DeveloperMessage,
     FunctionMessage,
     ModelMessage,
     OtherMessage,
     ResultMessage,
-    SpokenMessage,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -60,13 +60,13 @@ from toolglot.receipt import Receipt
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import count_members, members_without
 
-Placed: TypeAlias = tuple[Block, str]
+LocatedBlock: TypeAlias = tuple[Block, str]
 """A block and its path."""
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 _REASONING = frozenset(REASONING_FIELDS)
 
-_ROLES: dict[type[SpokenMessage], str] = {
+_ROLES: dict[type[ContentMessage], str] = {
     UserMessage: "user",
     SystemMessage: "system",
     DeveloperMessage: "developer",
@@ -75,27 +75,27 @@ _ROLES: dict[type[SpokenMessage], str] = {
 _NULL: Native = {NAME: {"$content": "null"}}
 
 
-# Nearly all messages of a long conversation say just what they must. They are read at once.
+# Fast paths: nearly all messages of a long conversation have no optional members.
 
 
-def _decode_text(message: SpokenMessage) -> Message:
+def _decode_simple_message(message: ContentMessage) -> Message:
     content = message.content
     if type(content) is str and content and count_members(message) == 1:
         return Message(role=_ROLES[type(message)], content=(Text(text=content),))
-    return _decode_spoken(message)
+    return _decode_full_message(message)
 
 
 def _decode_assistant(message: AssistantMessage) -> Message:
     content, listed = message.content, message.tool_calls
     if not listed:
-        return _decode_text(message)
+        return _decode_simple_message(message)
     if count_members(message) == 2:
         if content is None:
             return Message(role="assistant", content=tuple([decode_call(call) for call in listed]), native=_NULL)
         if type(content) is str and content:
             calls = [decode_call(call) for call in listed]
             return Message(role="assistant", content=(Text(text=content), *calls))
-    return _decode_spoken(message)
+    return _decode_full_message(message)
 
 
 def _decode_tool(message: ToolMessage) -> Message:
@@ -105,10 +105,10 @@ def _decode_tool(message: ToolMessage) -> Message:
     return _decode_result(message)
 
 
-def _decode_spoken(message: SpokenMessage) -> Message:
-    """A message that has more to it: reasoning, a refusal, deprecated calls, unknown members."""
+def _decode_full_message(message: ContentMessage) -> Message:
+    """Decode a message with optional members: reasoning, a refusal, deprecated calls, unknown members."""
     model = message if isinstance(message, ModelMessage) else None
-    rest = members_without(message, "content", *(named_calls(model) if model else ()))
+    rest = members_without(message, "content", *(present_lists(model) if model else ()))
     role = _ROLES.get(type(message)) or rest.pop("role")
     blocks, reasoning = decode_content(message.content), take_reasoning(rest)
     shape: dict[str, Any] = {"content": content_shape(message.content)}
@@ -127,21 +127,21 @@ def _decode_spoken(message: SpokenMessage) -> Message:
             shape["no_calls"] = True
     content = (*reasoning, *blocks)
     if "cache_control" in rest:
-        cache, shape["cache_control"] = take_control(rest)
-        content = content if cache is None else _with_mark(content, cache)
+        cache, shape["cache_control"] = take_cache_control(rest)
+        content = content if cache is None else _mark_last_block(content, cache)
     return Message(role=role, content=content, native=make_native(NAME, rest, **shape))
 
 
-def named_calls(message: ModelMessage) -> list[str]:
-    """The names of the members with calls and images that a message has. Nulls and empty lists are not read."""
+def present_lists(message: ModelMessage) -> list[str]:
+    """The names of a message's non-empty members with calls and images. Nulls and empty lists are not decoded."""
     return [name for name in _TYPED_LISTS if getattr(message, name)]
 
 
 _TYPED_LISTS = ("tool_calls", "function_call", "images")
 
 
-def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
-    """The breakpoint of a message stands on its last block."""
+def _mark_last_block(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
+    """Put the cache breakpoint of a message on its last block that can have one."""
     for index in range(len(content) - 1, -1, -1):
         block = content[index]
         if isinstance(block, (Text, Media, ToolCall)) and block.cache is None:
@@ -153,14 +153,14 @@ def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
 def _decode_result(message: ResultMessage) -> Message:
     content, call_id = message.content, message.tool_call_id
     rest = members_without(message, "content")
-    cache, control = take_control(rest)
+    cache, control = take_cache_control(rest)
     member = "name" if rest.get("name") is not None or not isinstance(rest.get("tool_name"), str) else "tool_name"
-    name = take(rest, member)
+    name = take_member(rest, member)
     if rest.get("tool_name") == name and name is not None:
         member = "both"
         del rest["tool_name"]
     result = ToolResult(
-        call_id=take(rest, "tool_call_id") or "", name=name, content=decode_content(content), cache=cache
+        call_id=take_member(rest, "tool_call_id") or "", name=name, content=decode_content(content), cache=cache
     )
     notes = {
         "content": content_shape(content),
@@ -173,13 +173,13 @@ def _decode_result(message: ResultMessage) -> Message:
 
 
 _DECODERS: dict[type[AnyMessage], Callable[[Any], Message]] = {
-    UserMessage: _decode_text,
+    UserMessage: _decode_simple_message,
     AssistantMessage: _decode_assistant,
     ToolMessage: _decode_tool,
-    SystemMessage: _decode_text,
-    DeveloperMessage: _decode_text,
+    SystemMessage: _decode_simple_message,
+    DeveloperMessage: _decode_simple_message,
     FunctionMessage: _decode_result,
-    OtherMessage: _decode_spoken,
+    OtherMessage: _decode_full_message,
 }
 
 
@@ -188,9 +188,9 @@ def decode_message(message: AnyMessage) -> Message:
 
 
 def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
-    """The wire messages of one message: each tool result is a message of its own and stands first."""
+    """Encode one message as wire messages. Each tool result becomes a message of its own, before the others."""
     results: list[dict[str, Any]] = []
-    others: list[Placed] = []
+    others: list[LocatedBlock] = []
     for index, block in enumerate(message.content):
         place = f"{where}.content[{index}]"
         if isinstance(block, ToolResult) and RESULT not in native_of(block, NAME):
@@ -200,12 +200,12 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
     if results and not others:
         return results
     role = "user" if message.role == "tool" else message.role
-    return [*results, _encode_plain(role, others, message, receipt)]
+    return [*results, _encode_full_message(role, others, message, receipt)]
 
 
-def encode_usual(role: str, content: tuple[Block, ...]) -> dict[str, Any] | None:
-    """The wire form of a message as nearly all are, at once: texts, then calls; or one result that is a text. None for
-    others, and where this dialect has something of its own on a block."""
+def encode_simple_message(role: str, content: tuple[Block, ...]) -> dict[str, Any] | None:
+    """Encode a message of the usual form: texts followed by calls, or one result with one text. Returns None for any
+    other form, and if a block has native members of this dialect."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for block in content:
@@ -231,18 +231,18 @@ def encode_usual(role: str, content: tuple[Block, ...]) -> dict[str, Any] | None
     return {"role": role, "content": said, "tool_calls": calls} if calls else {"role": role, "content": said}
 
 
-def _is_bare(block: Block) -> TypeGuard[Text]:
-    """A text that a string says in full."""
+def _is_plain_text(block: Block) -> TypeGuard[Text]:
+    """Is this a text that a string can carry completely?"""
     if not isinstance(block, Text):
         return False
     notes = native_of(block, NAME)
     return (block.cache is None and not notes) or notes.keys() == {"$marked_by_message"}
 
 
-def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Receipt) -> dict[str, Any]:
+def _encode_full_message(role: str, blocks: list[LocatedBlock], message: Message, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(message, NAME)
     wire: dict[str, Any] = {"role": role}
-    parts: list[Placed] = []
+    parts: list[LocatedBlock] = []
     calls: list[ToolCall | Opaque] = []
     for block, place in blocks:
         if is_call(block) and CALL not in native_of(block, NAME):
@@ -270,10 +270,10 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
     wire |= native_members(notes)
     if annotations := _encode_citations(role, parts, receipt):
         wire[ANNOTATIONS] = notes.get(f"${ANNOTATIONS}", annotations)
-    return wire | control_of(message)
+    return wire | encode_cache_control(message)
 
 
-def _encode_citations(role: str, parts: list[Placed], receipt: Receipt) -> list[dict[str, Any]]:
+def _encode_citations(role: str, parts: list[LocatedBlock], receipt: Receipt) -> list[dict[str, Any]]:
     annotations: list[dict[str, Any]] = []
     offset = 0
     for block, place in parts:
@@ -290,12 +290,12 @@ def _encode_citations(role: str, parts: list[Placed], receipt: Receipt) -> list[
 def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
     if not add_details(wire, block) and not block.text:
         receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
-    for field in reasoning_fields(block):
+    for field in reasoning_field_names(block):
         wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
 
 
 def take_reasoning(members: dict[str, Any]) -> list[Thinking]:
-    """The reasoning of a message. Newer versions of vLLM say the same in both fields."""
+    """Take the reasoning out of a message's members. Newer versions of vLLM repeat it in both fields."""
     if _REASONING.isdisjoint(members):
         return []
     texts = {field: members.pop(field) for field in REASONING_FIELDS if isinstance(members.get(field), str)}
@@ -307,7 +307,7 @@ def take_reasoning(members: dict[str, Any]) -> list[Thinking]:
 
 
 def take_wrapped_reasoning(members: dict[str, Any]) -> list[Thinking]:
-    """The reasoning of an answer that is an object. What stands beside its text stays with it."""
+    """Take reasoning that is an object out of an answer's members. Its other members stay with it."""
     for field in REASONING_FIELDS:
         if (found := unwrap_reasoning(members.get(field))) is not None and found[0]:
             del members[field]
@@ -319,11 +319,11 @@ def take_refusal(members: dict[str, Any]) -> Refusal:
     return Refusal(text=members.pop("refusal"), native={NAME: {"$field": True}})
 
 
-def reasoning_fields(block: Thinking) -> tuple[str, ...]:
-    """The fields that the text of this reasoning goes to."""
+def reasoning_field_names(block: Thinking) -> tuple[str, ...]:
+    """The fields that hold the text of this reasoning."""
     notes = native_of(block, NAME)
     field = notes.get("$field", REASONING_FIELDS[0])
-    if not block.text or field == BLOCKS:  # their entries hold it
+    if not block.text or field == THINKING_BLOCKS:  # the entries of `thinking_blocks` hold the text
         return ()
     return REASONING_FIELDS if notes.get("$twice") else (field,)
 
@@ -338,25 +338,26 @@ def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:
             listed.append(encode_call(call))
     if listed:
         wire["tool_calls"] = listed
-    wire |= repeated_call(calls)
+    wire |= encode_repeated_call(calls)
 
 
 _EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
 
 
-def _encode_content(parts: list[Placed], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
-    """A string for one plain text, else a list of parts; `missing` stands for no content unless its shape is known."""
+def _encode_content(parts: list[LocatedBlock], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
+    """Encode content as a string for one plain text, else as a list of parts. Empty content becomes `missing`, unless
+    its original form is known."""
     if not parts:
         return _EMPTY.get(shape, missing)
     first = parts[0][0]
-    if len(parts) == 1 and shape != "parts" and _is_bare(first):
+    if len(parts) == 1 and shape != "parts" and _is_plain_text(first):
         return first.text
     encoded = [_encode_part(part, place, receipt) for part, place in parts]
     return [part for part in encoded if part is not None]
 
 
 def _encode_part(block: Block, place: str, receipt: Receipt) -> dict[str, Any] | None:
-    """One content part. Calls and results are among them where they came in the form of the Messages API."""
+    """Encode one content part. Calls and results are parts if they came in the form of the Messages API."""
     match block:
         case ToolCall():
             return encode_call_part(block)
@@ -376,11 +377,11 @@ _NAME_MEMBERS: dict[str | None, tuple[str, ...]] = {
 
 
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
-    # What rides on the message belongs to its one result; a message with more came from another wire.
+    # Native members of the message belong to its single result; a message with more results came from another wire.
     notes = native_of(message, NAME) if len(message.content) == 1 else {}
     legacy = bool(notes.get("$legacy"))
     identity: dict[str, Any] = {}
-    # The deprecated role goes by name alone, also when an id has been derived meanwhile.
+    # The deprecated role refers to the call by name only, even if an id has been derived since.
     if not notes.get("$no_id") or (result.call_id and not legacy):
         identity["tool_call_id"] = result.call_id
     if result.name is not None:
@@ -389,7 +390,7 @@ def _encode_result(result: ToolResult, message: Message, where: str, receipt: Re
     shape = notes.get("$content")
     parts = [(part, f"{where}.content[{index}]") for index, part in enumerate(result.content)]
     content = _encode_content(parts, shape, "", receipt)
-    mark = control_of(message) if notes else {}
+    mark = encode_cache_control(message) if notes else {}
     return {
         "role": role,
         **identity,

@@ -1,4 +1,4 @@
-"""What Chat Completions can express, and in what single models differ."""
+"""Capabilities of Chat Completions, and how single models differ."""
 
 from __future__ import annotations
 

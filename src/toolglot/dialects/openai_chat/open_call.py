@@ -1,4 +1,4 @@
-"""A call on its way in a stream of chunks."""
+"""A call that a stream is still sending."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from toolglot.ir import ToolKind
 from toolglot.wire.object_scanner import ObjectScanner
 
-_UNSCANNED = 256
-"""Pieces of arguments that may wait for a look at whether they are whole."""
+_MAX_UNSCANNED = 256
+"""Pieces of arguments that are collected before they are scanned for completeness."""
 
 
-class OpenCall:
-    """A call that is being received. It opens towards the reader once its name and id are known."""
+class ChatOpenCall:
+    """A call that is being received. Its block opens once the name and the id are known."""
 
     __slots__ = ("_scanner", "_unscanned", "closed", "extra", "held", "id", "index", "kind", "legacy", "name")
 
@@ -22,8 +22,8 @@ class OpenCall:
         self.id = ""
         self.name = ""
         self.index = -1  # not opened yet
-        self.held: list[str] = []  # arguments that came before it was opened
-        self.extra: dict[str, Any] = {}  # fields beside the function that are not told yet
+        self.held: list[str] = []  # arguments received before the block was opened
+        self.extra: dict[str, Any] = {}  # members next to `function` that no event has carried yet
         self.closed = False
         self._scanner = ObjectScanner()
         self._unscanned: list[str] = []
@@ -31,11 +31,11 @@ class OpenCall:
     def add(self, arguments: str) -> None:
         if self.kind == "function":
             self._unscanned.append(arguments)
-            if len(self._unscanned) > _UNSCANNED:
+            if len(self._unscanned) > _MAX_UNSCANNED:
                 self.is_whole()
 
     def is_whole(self) -> bool:
-        """Are the arguments a whole object, which nothing can continue? Looks only at pieces that came since."""
+        """Are the arguments a complete object? Scans only the pieces received since the last call."""
         if self._unscanned:
             self._scanner.feed("".join(self._unscanned))
             self._unscanned.clear()

@@ -1,8 +1,8 @@
-"""How a Chat client asks for reasoning: `reasoning_effort`, and the members that other servers have brought in.
+"""Reasoning settings of a Chat request: `reasoning_effort`, and the members that other servers have introduced.
 
-`reasoning` is OpenRouter's, `thinking` is that of DeepSeek, Z.ai and servers in front of Claude, `chat_template_kwargs`
-is that of vLLM and SGLang. They are written again as they came while the wish is the same. What else they hold stays
-with the rest.
+`reasoning` is OpenRouter's. `thinking` belongs to DeepSeek, Z.ai and servers in front of Claude. `chat_template_kwargs`
+belongs to vLLM and SGLang. They are written back as received while the settings are unchanged. Their unknown members
+stay with the rest.
 """
 
 from __future__ import annotations
@@ -10,78 +10,78 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from toolglot.dialects.openai_chat.blocks import take
+from toolglot.dialects.openai_chat.blocks import take_member
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Json, Reasoning, native_of
 from toolglot.receipt import UNREAD, Loss, Receipt, describe_setting
 from toolglot.wire.efforts import has_no_amount
 
 EXTENSIONS = "$extensions"
-"""The note on members of other servers: a wish in their words is for their own server to fit."""
+"""The note that holds the settings in the members of other servers."""
 
 Mode: TypeAlias = Literal["on", "off", "auto"]
 
-_THINKING: dict[Json, Mode] = {"enabled": "on", "disabled": "off", "auto": "auto", "adaptive": "auto"}
-_SWITCH: dict[bool, Mode] = {True: "on", False: "off"}
+_THINKING_MODES: dict[Json, Mode] = {"enabled": "on", "disabled": "off", "auto": "auto", "adaptive": "auto"}
+_SWITCH_MODES: dict[bool, Mode] = {True: "on", False: "off"}
 _MEMBERS: dict[str, dict[str, type]] = {
     "reasoning": {"effort": str, "max_tokens": int, "enabled": bool, "exclude": bool},
     "thinking": {"type": str, "budget_tokens": int},
     "chat_template_kwargs": {"enable_thinking": bool, "thinking": bool},
 }
-"""What is understood of each member, and the type that it must have."""
+"""The understood members of each object, and their required types."""
 _FLAT: dict[str, type] = {"enable_thinking": bool, "thinking_budget": int}
-"""Members of Alibaba's servers, and of others with Qwen, that say it without an object."""
+"""Top-level members of Alibaba's servers, and of others with Qwen."""
 
 
 REASONING_MEMBERS = frozenset(_MEMBERS)
-"""Members that hold a wish for reasoning, and may hold more."""
-REASONING_WISHES = frozenset({"reasoning_effort", *_MEMBERS, *_FLAT})
+"""Objects with reasoning settings that may also have other members."""
+REASONING_SETTINGS = frozenset({"reasoning_effort", *_MEMBERS, *_FLAT})
 
 
-def take_reasoning_wish(members: dict[str, Any]) -> Reasoning | None:
-    """The wish among the members of a request."""
-    effort, found = take(members, "reasoning_effort"), _take_extensions(members)
+def take_reasoning_settings(members: dict[str, Any]) -> Reasoning | None:
+    """Take the reasoning settings out of a request's members."""
+    effort, found = take_member(members, "reasoning_effort"), _take_extensions(members)
     if effort is None and not found:
         return None
     if effort is not None:
         found["reasoning_effort"] = effort
     notes: dict[str, Any] = {EXTENSIONS: found} if found.keys() != {"reasoning_effort"} else {}
-    if lines := tuple(_overruled(found)):
+    if lines := tuple(_overridden_settings(found)):
         notes[UNREAD] = lines
-    return _read(found, notes)
+    return _read_settings(found, notes)
 
 
 _SPELLINGS = (
     ("reasoning_effort", "reasoning.effort"),
     ("reasoning.max_tokens", "thinking.budget_tokens", "thinking_budget"),
 )
-"""Members that say the same thing, the one that wins first."""
+"""Members with the same meaning; the first one wins."""
 
 
-def _overruled(found: dict[str, Any]) -> Iterator[Loss]:
-    """A line for each member that says something else than the one that wins over it."""
+def _overridden_settings(found: dict[str, Any]) -> Iterator[Loss]:
+    """Yield a loss for each member that contradicts the one that wins."""
     for paths in _SPELLINGS:
-        said = [(path, value) for path in paths if (value := _at(found, path)) is not None]
+        said = [(path, value) for path in paths if (value := _value_at(found, path)) is not None]
         for path, value in said[1:]:
             if value != said[0][1]:
                 why = f"{describe_setting(*said[0])} stands beside it, and wins"
                 yield Loss(path.removeprefix("reasoning."), describe_setting(path, value), why)
 
 
-def _at(found: dict[str, Any], path: str) -> Any:
+def _value_at(found: dict[str, Any], path: str) -> Any:
     first, _, second = path.partition(".")
     return found.get(first, {}).get(second) if second else found.get(first)
 
 
 def _take_extensions(members: dict[str, Any]) -> dict[str, Any]:
-    """What is understood, taken out of its members; a member of which nothing is left goes with it."""
+    """Take the understood settings out of their members. A member with nothing left is removed."""
     found: dict[str, Any] = {}
     for name, kinds in _MEMBERS.items():
         member = members.get(name)
         if not isinstance(member, dict):
             continue
         known = {key: value for key, value in member.items() if key in kinds and type(value) is kinds[key]}
-        if known.get("type", "enabled") not in _THINKING:
+        if known.get("type", "enabled") not in _THINKING_MODES:
             known = {}
         if known:
             found[name] = known
@@ -95,21 +95,21 @@ def _take_extensions(members: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _read(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
+def _read_settings(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
     wish, thinking = found.get("reasoning", {}), found.get("thinking", {})
     template = found.get("chat_template_kwargs", {})
     effort = found.get("reasoning_effort", wish.get("effort"))
     budget = wish.get("max_tokens", thinking.get("budget_tokens", found.get("thinking_budget")))
     mode: Mode | None = "off" if effort == "none" else None
     if mode is None and "enabled" in wish:
-        mode = _SWITCH[wish["enabled"]]
+        mode = _SWITCH_MODES[wish["enabled"]]
     if mode is None and "type" in thinking:
-        mode = _THINKING[thinking["type"]]
+        mode = _THINKING_MODES[thinking["type"]]
     for key in ("enable_thinking", "thinking"):
         if mode is None and key in template:
-            mode = _SWITCH[template[key]]
+            mode = _SWITCH_MODES[template[key]]
     if mode is None and "enable_thinking" in found:
-        mode = _SWITCH[found["enable_thinking"]]
+        mode = _SWITCH_MODES[found["enable_thinking"]]
     if mode is None and budget is not None:
         mode = "on"
     show = not wish["exclude"] if "exclude" in wish else None
@@ -118,23 +118,23 @@ def _read(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
 
 
 def encode_reasoning(reasoning: Reasoning | None, rest: Mapping[str, Json], receipt: Receipt) -> dict[str, Any]:
-    """The members that hold the wish, in the words that it came in if these still say the same. `rest` are the members
-    that nobody understood: what was beside the wish stands there."""
+    """Encode the settings, in their original members if these still mean the same. `rest` has the unknown members of
+    the request, including those that came in the same objects."""
     if reasoning is None:
         return {}
     found = native_of(reasoning, NAME).get(EXTENSIONS)
-    if isinstance(found, dict) and _says(found, reasoning):
-        return {name: _merged(rest.get(name), member) for name, member in found.items()}
+    if isinstance(found, dict) and _means_same(found, reasoning):
+        return {name: _merge_member(rest.get(name), member) for name, member in found.items()}
     if has_no_amount(reasoning):
         receipt.note("reasoning", "reasoning", "Chat Completions has no switch for it: the model decides how much")
     effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
     return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _merged(rest: Json, member: Json) -> Json:
+def _merge_member(rest: Json, member: Json) -> Json:
     return {**rest, **member} if isinstance(rest, dict) and isinstance(member, dict) else member
 
 
-def _says(found: dict[str, Any], reasoning: Reasoning) -> bool:
-    said = _read(found, {})
+def _means_same(found: dict[str, Any], reasoning: Reasoning) -> bool:
+    said = _read_settings(found, {})
     return all(getattr(said, name) == getattr(reasoning, name) for name in ("mode", "effort", "budget_tokens", "show"))

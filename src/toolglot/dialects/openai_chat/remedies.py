@@ -1,4 +1,4 @@
-"""Refusals that servers of Chat Completions alone has, and what is sent instead."""
+"""Refusals that only servers of Chat Completions send, and the changed request for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy
 
 
 def add_empty_reasoning(refusal: Refusal) -> Request:
-    """DeepSeek demands the field on every message with calls, and takes an empty one for reasoning that is lost."""
+    """DeepSeek requires the field on every message with calls, and accepts an empty one for lost reasoning."""
 
     def rewrite(message: Message, number: int) -> Message:
         calls = any(isinstance(block, ToolCall) for block in message.content)
@@ -24,21 +24,22 @@ def add_empty_reasoning(refusal: Refusal) -> Request:
     return rewrite_messages(refusal.request, rewrite)
 
 
-def limit_as(name: str) -> Callable[[Refusal], Request]:
-    """The output limit under the other of its two names."""
+def rename_limit(name: str) -> Callable[[Refusal], Request]:
+    """Send the output limit under the other of its two names."""
 
     def change(refusal: Refusal) -> Request:
         request = refusal.request
         if request.max_output_tokens is None:
             return request
         refusal.context.receipt.note("max_output_tokens", "the output limit", f"the upstream wants it as {name}")
-        return _noted(request, **{"$max": name})
+        return _add_notes(request, **{"$max": name})
 
     return change
 
 
-def _noted(request: Request, **notes: Any) -> Request:
-    """A note of this dialect, without turning off what is written for requests that came from another one."""
+def _add_notes(request: Request, **notes: Any) -> Request:
+    """Add native notes. A request of another dialect keeps asking for usage, which native members would otherwise
+    switch off."""
     if request.stream and NAME not in request.native:
         notes["stream_options"] = {"include_usage": True}
     return with_native(request, NAME, **notes)
@@ -60,13 +61,13 @@ REMEDIES = Remedies(
             r".{0,40}extra inputs",
             forget_reasoning,
         ),
-        remedy(r"max_tokens\W.{1,60}not supported.{1,40}max_completion_tokens", limit_as("max_completion_tokens")),
+        remedy(r"max_tokens\W.{1,60}not supported.{1,40}max_completion_tokens", rename_limit("max_completion_tokens")),
         remedy(
             r"max_completion_tokens\W{1,3}[^\n]{0,40}(is not supported|not permitted|is unsupported)",
-            limit_as("max_tokens"),
+            rename_limit("max_tokens"),
         ),
-        remedy(r"(unknown|unrecognized).{1,60}max_completion_tokens", limit_as("max_tokens")),
+        remedy(r"(unknown|unrecognized).{1,60}max_completion_tokens", rename_limit("max_tokens")),
     ),
     fields={"stream_options": _without_stream_options},
-    named_fields={"max_completion_tokens": limit_as("max_tokens")},
+    named_fields={"max_completion_tokens": rename_limit("max_tokens")},
 )

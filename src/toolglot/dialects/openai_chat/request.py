@@ -1,7 +1,7 @@
 """`POST /v1/chat/completions`: the request body <-> `Request`.
 
-One wire message is one `Message`. The vendors' field for reasoning (`reasoning_content`, or `reasoning` on newer
-vLLM) is read as a `Thinking` block and written back under the name it came with.
+One wire message is one `Message`. The vendors' field for reasoning (`reasoning_content`, or `reasoning` on newer vLLM)
+is decoded as a `Thinking` block and written back under its original name.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, Raw
 
 from toolglot.dialects.openai_chat.blocks import (
-    control_of,
-    take,
-    take_control,
+    encode_cache_control,
+    take_cache_control,
+    take_member,
 )
-from toolglot.dialects.openai_chat.messages import decode_message, encode_message, encode_usual
+from toolglot.dialects.openai_chat.messages import decode_message, encode_message, encode_simple_message
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.reasoning import (
     REASONING_MEMBERS,
-    REASONING_WISHES,
+    REASONING_SETTINGS,
     encode_reasoning,
-    take_reasoning_wish,
+    take_reasoning_settings,
 )
 from toolglot.dialects.openai_chat.tools import (
     decode_functions,
@@ -36,10 +36,10 @@ from toolglot.dialects.openai_chat.tools import (
 )
 from toolglot.dialects.openai_chat.wire import (
     REQUESTS,
-    Body,
+    ChatRequestBody,
+    ChatTextFormat,
     JsonFormat,
     SchemaFormat,
-    TextFormat,
 )
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
@@ -67,10 +67,10 @@ from toolglot.wire.openai_fields import (
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import as_json, members_without
 
-TIERS = {"on_demand": "default", "performance": "priority"}
-"""Groq's words for service tiers, and what the IR calls them."""
+GROQ_TIERS = {"on_demand": "default", "performance": "priority"}
+"""Groq's names of service tiers, and those of the IR."""
 
-# OpenAI's reasoning models refuse `max_tokens`; many compatible servers know nothing else.
+# OpenAI's reasoning models refuse `max_tokens`; many compatible servers know only that.
 _COMPLETION_LIMIT = re.compile(r"^(openai/)?(gpt-[5-9]|gpt-\d\d|o\d|chatgpt|codex)")
 
 
@@ -92,7 +92,7 @@ _SETTINGS = {
     "store": "store",
     "stream": "stream",
 }
-"""Members that the IR has as they are, and its names for them."""
+"""Members that the IR stores unchanged, and its names for them."""
 _SAMPLING = (
     "temperature",
     "top_p",
@@ -104,7 +104,7 @@ _SAMPLING = (
     "logprobs",
     "top_logprobs",
 )
-"""Those on how tokens are drawn, in the order in which they are written."""
+"""Sampling parameters, in the order in which they are written."""
 _sampling_of = attrgetter(*[_SETTINGS.get(member, member) for member in _SAMPLING])
 
 
@@ -126,19 +126,20 @@ def _with_history(settings: Request, messages: list[Any], data: bytes) -> Reques
     return replace(settings, messages=tuple([decode_message(message) for message in drain(messages)]))
 
 
-def _decode_settings(body: Body, data: bytes) -> Request:
+def _decode_settings(body: ChatRequestBody, data: bytes) -> Request:
     rest = members_without(body, "messages", "tools", "functions", "response_format")
     shape: dict[str, Any] = {}
     fields: dict[str, Any] = {"tools": _read_tools(body, rest, shape, data)}
     for member in [member for member in rest if member in _SETTINGS]:
-        if (value := take(rest, member)) is not None:
+        if (value := take_member(rest, member)) is not None:
             fields[_SETTINGS[member]] = value
     fields["model"] = _take_model(rest, shape)
-    # Also True: that this dialect has spoken is how the encoder knows whether to ask for usage on its own.
+    # Stored for True as well: native members tell the encoder that the request is Chat's own, so it must not ask for
+    # usage on its own.
     shape["stream"] = fields.get("stream")
     if body.response_format is not UNSET:
         fields["response_format"] = _decode_format(body.response_format, rest)
-    for taking in dict.fromkeys([_ODD_SETTINGS[member] for member in rest if member in _ODD_SETTINGS]):
+    for taking in dict.fromkeys([_SETTING_READERS[member] for member in rest if member in _SETTING_READERS]):
         taking(rest, fields, shape)
     if body.functions and "parallel_tool_calls" not in fields:
         # An answer in the deprecated form has room for one call.
@@ -147,28 +148,28 @@ def _decode_settings(body: Body, data: bytes) -> Request:
 
 
 def _take_model(rest: dict[str, Any], shape: dict[str, Any]) -> str:
-    model = take(rest, "model") or ""
+    model = take_member(rest, "model") or ""
     if not model:
         shape["no_model"] = True
     return model
 
 
-# Settings that are more than a value of the IR under its name. What cannot be read of them stays in `rest`.
+# Settings that the IR does not store unchanged. Unreadable parts of them stay in `rest`.
 
 
 def _take_limit(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
     shape["max"] = "max_tokens" if rest.get("max_completion_tokens") is None else "max_completion_tokens"
-    fields["max_output_tokens"] = take(rest, shape["max"])
+    fields["max_output_tokens"] = take_member(rest, shape["max"])
     if fields["max_output_tokens"] is None:
         del shape["max"]
 
 
 def _take_user(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
     shape["user"] = "user" if rest.get("safety_identifier") is None else "safety_identifier"
-    fields["user"] = take(rest, shape["user"])
+    fields["user"] = take_member(rest, shape["user"])
     if fields["user"] is None:
         del shape["user"]
-    fields["legacy_user"] = take(rest, "user") if "user" in rest else None
+    fields["legacy_user"] = take_member(rest, "user") if "user" in rest else None
 
 
 def _take_moderation(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
@@ -191,9 +192,9 @@ def _take_stop(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, An
 
 
 def _take_tier(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
-    if (tier := take(rest, "service_tier")) is not None:
-        fields["service_tier"] = TIERS.get(tier, tier)
-        shape["tier"] = tier if tier in TIERS else None
+    if (tier := take_member(rest, "service_tier")) is not None:
+        fields["service_tier"] = GROQ_TIERS.get(tier, tier)
+        shape["tier"] = tier if tier in GROQ_TIERS else None
 
 
 def _take_logprobs(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
@@ -208,20 +209,20 @@ def _take_metadata(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str
 
 
 def _take_cache(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
-    fields["cache"], shape["cache_control"] = take_control(rest)
+    fields["cache"], shape["cache_control"] = take_cache_control(rest)
 
 
-_Taking: TypeAlias = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], None]
+_SettingReader: TypeAlias = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], None]
 
 
-def _taking(field: str, read: Callable[[dict[str, Any]], Any]) -> _Taking:
+def _setting_reader(field: str, read: Callable[[dict[str, Any]], Any]) -> _SettingReader:
     def take_into(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
         fields[field] = read(rest)
 
     return take_into
 
 
-_ODD_SETTINGS: dict[str, _Taking] = {
+_SETTING_READERS: dict[str, _SettingReader] = {
     "stop": _take_stop,
     "service_tier": _take_tier,
     "logprobs": _take_logprobs,
@@ -230,14 +231,16 @@ _ODD_SETTINGS: dict[str, _Taking] = {
     "cache_control": _take_cache,
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), _take_limit),
     **dict.fromkeys(("user", "safety_identifier"), _take_user),
-    **dict.fromkeys(("tool_choice", "function_call"), _taking("tool_choice", take_choice)),
-    **dict.fromkeys(REASONING_WISHES, _taking("reasoning", take_reasoning_wish)),
-    **dict.fromkeys(PROMPT_CACHE.values(), _taking("prompt_cache", take_prompt_cache)),
+    **dict.fromkeys(("tool_choice", "function_call"), _setting_reader("tool_choice", take_choice)),
+    **dict.fromkeys(REASONING_SETTINGS, _setting_reader("reasoning", take_reasoning_settings)),
+    **dict.fromkeys(PROMPT_CACHE.values(), _setting_reader("prompt_cache", take_prompt_cache)),
 }
-"""By the members that they stand in."""
+"""The reader of a setting, by the names of its members."""
 
 
-def _read_tools(body: Body, rest: dict[str, Any], shape: dict[str, Any], data: bytes) -> tuple[Tool | Opaque, ...]:
+def _read_tools(
+    body: ChatRequestBody, rest: dict[str, Any], shape: dict[str, Any], data: bytes
+) -> tuple[Tool | Opaque, ...]:
     tools: tuple[Tool | Opaque, ...] = ()
     if (raw := body.tools) is not UNSET:
         if bytes(memoryview(raw)[:1]) == b"n":
@@ -253,29 +256,29 @@ def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
     try:
         return DECLARED.read(NAME, raw, decode_tools, tuple)
     except DecodeError:
-        json.decode(data)  # tells where the document is no JSON to rely on
+        json.decode(data)  # raises with the path if the document is unsound JSON
         raise
 
 
 def is_legacy(request: Request) -> bool:
-    """Did the client ask with the deprecated `functions`? Then it is answered with `function_call`."""
+    """Did the client use the deprecated `functions`? Then it is answered with `function_call`."""
     return bool([tool for tool in request.tools if tool.native and native_of(tool, NAME).get("$legacy")])
 
 
-def _decode_format(wanted: SchemaFormat | TextFormat | JsonFormat, rest: dict[str, Any]) -> ResponseFormat | None:
+def _decode_format(wanted: SchemaFormat | ChatTextFormat | JsonFormat, rest: dict[str, Any]) -> ResponseFormat | None:
     match wanted:
         case SchemaFormat(json_schema=schema):
             inner = members_without(schema)
-            strict = take(inner, "strict")
+            strict = take_member(inner, "strict")
             return ResponseFormat(
                 kind="json_schema",
-                name=take(inner, "name"),
-                description=take(inner, "description"),
-                schema=take(inner, "schema"),
-                strict=bool(strict),  # what is not said is not strict here
+                name=take_member(inner, "name"),
+                description=take_member(inner, "description"),
+                schema=take_member(inner, "schema"),
+                strict=bool(strict),  # the default is not strict
                 native=make_native(NAME, inner, lax=True if strict is None else None),
             )
-        case TextFormat() | JsonFormat():
+        case ChatTextFormat() | JsonFormat():
             if wanted.rest is UNSET:
                 return ResponseFormat(kind="json" if isinstance(wanted, JsonFormat) else "text")
             rest["response_format"] = as_json(wanted)
@@ -291,7 +294,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     rest = native_members(notes)
     messages: list[dict[str, Any]] = []
     for index, message in enumerate(request.messages):
-        if NAME not in message.native and (usual := encode_usual(message.role, message.content)) is not None:
+        if NAME not in message.native and (usual := encode_simple_message(message.role, message.content)) is not None:
             messages.append(usual)
         else:
             messages += encode_message(message, f"messages[{index}]", receipt)
@@ -326,7 +329,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     if request.service_tier is not None and (tier := _encode_tier(request, request.service_tier, receipt)) is not None:
         fields["service_tier"] = tier
     if request.cache is not None:
-        fields |= control_of(request)
+        fields |= encode_cache_control(request)
     if request.prompt_cache is not None:
         fields |= write_prompt_cache(request.prompt_cache)
     if request.store is not None:
@@ -340,16 +343,16 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
 def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, Any]) -> None:
     if request.stream:
         fields["stream"] = True
-        if NAME not in request.native:  # a stream without usage at its end would leave the client's side without any
+        if NAME not in request.native:  # without this, clients of other dialects would get no usage
             fields["stream_options"] = {"include_usage": True}
     elif (stream := notes.get("$stream")) is not None:
         fields["stream"] = stream
 
 
 def _encode_tier(request: Request, tier: str, receipt: Receipt) -> str | None:
-    """The tier in the word that it came in, while it still is the same."""
+    """The tier under its original name, if it is unchanged."""
     came_as = native_of(request, NAME).get("$tier")
-    if came_as is not None and TIERS.get(came_as) == tier:
+    if came_as is not None and GROQ_TIERS.get(came_as) == tier:
         return str(came_as)
     return tier if NAME in request.native else encode_service_tier(tier, receipt)
 

@@ -1,4 +1,4 @@
-"""A `chat.completion` object <-> `Response`. The first choice is the response; others are kept for this dialect."""
+"""A `chat.completion` object <-> `Response`. The first choice is the response; others are stored as native members."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_call,
     encode_image,
     encode_part,
+    encode_repeated_call,
     is_call,
     is_thinking_part,
-    own,
-    repeated_call,
-    take,
+    own_members,
+    take_member,
 )
-from toolglot.dialects.openai_chat.details import DETAILS_FIELDS, add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
-from toolglot.dialects.openai_chat.loose_members import put_right
 from toolglot.dialects.openai_chat.messages import (
     REASONING_FIELDS,
-    named_calls,
-    reasoning_fields,
+    present_lists,
+    reasoning_field_names,
     take_reasoning,
     take_refusal,
     take_wrapped_reasoning,
 )
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import TIERS, is_legacy
+from toolglot.dialects.openai_chat.normalize_answer import normalize_answer
+from toolglot.dialects.openai_chat.reasoning_details import DETAILS_FIELDS, add_details, take_details
+from toolglot.dialects.openai_chat.request import GROQ_TIERS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.dialects.openai_chat.wire import RESPONSES, Choice, Completion, ResponseMessage
 from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
@@ -63,15 +63,15 @@ from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_l
 from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
 
-FINISH: dict[str, StopReason] = {
+STOP_REASONS: dict[str, StopReason] = {
     "stop": "end",
     "length": "length",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
-_OTHER_WORDS: dict[str, StopReason] = {
-    **FINISH,
+_OTHER_STOP_REASONS: dict[str, StopReason] = {
+    **STOP_REASONS,
     "eos": "end",  # Together
     "eos_token": "end",  # Text Generation Inference
     "complete": "end",  # Cohere
@@ -91,12 +91,12 @@ _OTHER_WORDS: dict[str, StopReason] = {
     "prohibited_content": "filtered",
     "spii": "filtered",
 }
-"""The words of servers that imitate the API, in small letters and with underscores: some write
-them in capitals or with hyphens."""
+"""Finish reasons of servers that imitate the API, in lower case and with underscores. Some servers write them in
+capitals or with hyphens."""
 GAP_WHY = "Chat has one text; a blank line stands where another block was, or another message began"
-CUT = frozenset({"length", "context_full", "filtered"})
-"""The reasons that may leave the last block unfinished."""
-FINISH_NAMES: dict[StopReason, str] = {
+CUT_REASONS = frozenset({"length", "context_full", "filtered"})
+"""Reasons that may leave the last block unfinished."""
+FINISH_REASONS: dict[StopReason, str] = {
     "end": "stop",
     "stop_sequence": "stop",
     "tool_calls": "tool_calls",
@@ -111,7 +111,7 @@ FINISH_NAMES: dict[StopReason, str] = {
 
 
 def decode_response(data: bytes) -> Response:
-    body, unread = _read(data)
+    body, unread = _read_completion(data)
     if not body.choices:
         raise DecodeError("$.choices", "a response needs at least one choice")
     choice, continued, others = _group_choices(body.choices) if len(body.choices) > 1 else (body.choices[0], (), ())
@@ -131,7 +131,7 @@ def decode_response(data: bytes) -> Response:
     logprobs, index = None, choice.index
     if choice.logprobs or continued:
         content, logprobs = _take_logprobs(in_choice, content)
-        continued_index = take(in_choice, "index")
+        continued_index = take_member(in_choice, "index")
         index = continued_index if index in (None, UNSET) else index
     groq = _take_groq(in_body) if body.x_groq is not UNSET else {}
     usage = body.usage or groq.get("usage", body.usage if type(body.usage) is dict else None)
@@ -145,7 +145,7 @@ def decode_response(data: bytes) -> Response:
             notes["$finish_reason"] = finish
         if type(index) is int:
             notes["$index"] = index
-    # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
+    # Unread members go into a native member. If there are none, a note records that the object was there.
     notes["message" if in_message else "$message"] = in_message
     notes["choice" if in_choice else "$choice"] = in_choice
     annotations = choice.message.annotations
@@ -172,21 +172,21 @@ _rest_of_choice = member_reader(Choice, "message", unless_null=("finish_reason",
 
 
 def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], Stop]:
-    """The content without calls of nothing, its last call marked where it was cut, and why the model stopped."""
-    reason = FINISH.get(finish or "stop")
+    """Remove blank calls, mark a cut last call as incomplete, and determine why the model stopped."""
+    reason = STOP_REASONS.get(finish or "stop")
     if reason is None:
-        if (failed := failure(finish)) is not None:
+        if (failed := finish_failure(finish)) is not None:
             raise UpstreamError(failed)
-        reason = finish_reason(finish)
+        reason = decode_finish_reason(finish)
     if reason != "tool_calls" and ToolCall in map(type, content):
-        content = tuple([block for block in content if not _is_blank(block)])
-    if reason in CUT and content:
-        content = (*content[:-1], _cut(content[-1]))
+        content = tuple([block for block in content if not _is_blank_call(block)])
+    if reason in CUT_REASONS and content:
+        content = (*content[:-1], _mark_cut(content[-1]))
     return content, Stop("refusal" if reason == "end" and Refusal in map(type, content) else reason, finish)
 
 
 def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, ResponseMessage]], list[Any]]:
-    """The first choice, those that go on with it, with their messages, and the JSON of other answers.
+    """Split choices into the first one, those that continue it (with their messages), and other answers as JSON.
 
     GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555). Other answers have
     an index of their own.
@@ -203,19 +203,19 @@ def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, Re
     return first, continued, others
 
 
-def _read(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
-    """The answer, and what is to be told of members that came in another form."""
+def _read_completion(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
+    """Read the answer, with notes on members in a nonstandard form."""
     unread: tuple[Loss, ...] = ()
     try:
         body = RESPONSES.read(data, factor=json.ANSWER_FACTOR)
     except DecodeError:
         _raise_error(data)
         value = json.decode_answer(data)
-        unread = put_right(value)
+        unread = normalize_answer(value)
         if not unread:
             raise
         body = RESPONSES.read(json.encode(value), factor=json.ANSWER_FACTOR)
-    # The types know none of the members that errors have, but `object`.
+    # Except for `object`, the types have none of the members that errors have.
     if body.rest is not UNSET or body.object == "error":
         _raise_error(data)
     return body, unread
@@ -227,13 +227,17 @@ def _raise_error(data: bytes) -> None:
         raise UpstreamError(openai_error.read_error(value, NAME))
 
 
-_OF_GROQ = frozenset({"id", "usage"})
+_GROQ_MEMBERS = frozenset({"id", "usage"})
 
 
 def _take_groq(members: dict[str, Any]) -> dict[str, Any]:
-    """Groq's own member, where it says nothing but the id of the request and the usage."""
+    """Take Groq's own member, if it has only the id of the request and the usage."""
     value = members.get("x_groq")
-    if not isinstance(value, dict) or not value.keys() <= _OF_GROQ or not isinstance(value.get("usage"), dict | None):
+    if (
+        not isinstance(value, dict)
+        or not value.keys() <= _GROQ_MEMBERS
+        or not isinstance(value.get("usage"), dict | None)
+    ):
         return {}
     del members["x_groq"]
     return value
@@ -242,8 +246,8 @@ def _take_groq(members: dict[str, Any]) -> dict[str, Any]:
 def _take_logprobs(
     members: dict[str, Any], content: tuple[Block, ...]
 ) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
-    """The content with log probabilities on its first text, and the object that held them. What cannot be read, and
-    what there is no text for, stays with the choice."""
+    """Put the log probabilities on the first text. Returns the content and the original object. Unreadable ones, and
+    those without a text, stay with the choice."""
     value = members.get("logprobs")
     if not isinstance(value, dict):
         return content, None
@@ -265,8 +269,8 @@ def encode_logprobs(tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
     return {"content": write_logprobs(tokens), "refusal": None}
 
 
-def _logprobs(response: Response) -> dict[str, Any]:
-    """The member `logprobs` of a choice, if there is something to say."""
+def _encode_choice_logprobs(response: Response) -> dict[str, Any]:
+    """The member `logprobs` of a choice, if there are any."""
     if "$logprobs" in (notes := native_of(response, NAME)):
         return {"logprobs": notes["$logprobs"]}
     tokens = [token for block in response.content if type(block) is Text for token in block.logprobs]
@@ -274,17 +278,17 @@ def _logprobs(response: Response) -> dict[str, Any]:
 
 
 def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[str, Any]]:
-    """The blocks of a message, and its members that are not in them."""
+    """Return the blocks of a message, and its members that the blocks do not hold."""
     is_assistant, has_calls = message.role == "assistant", message.tool_calls or message.function_call
     if is_assistant and message.content and not has_calls and not message.images:
         rest = members_without(message, "content", "role")
     else:
         taken = [*(("content",) if message.content else ()), *(("role",) if is_assistant else ())]
-        rest = members_without(message, *taken, *named_calls(message))
+        rest = members_without(message, *taken, *present_lists(message))
     blocks = decode_content(message.content)
     if message.annotations:
         blocks = take_annotations(rest, blocks)
-    if not _OF_REASONING.isdisjoint(rest):
+    if not _REASONING_MEMBERS.isdisjoint(rest):
         blocks = (*take_details(rest, take_wrapped_reasoning(rest) or take_reasoning(rest)), *blocks)
     if message.images:
         blocks = (*blocks, *decode_images(message))
@@ -293,29 +297,29 @@ def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[s
     return (*blocks, *decode_calls(message)) if has_calls else blocks, rest
 
 
-_OF_REASONING = frozenset({*REASONING_FIELDS, *DETAILS_FIELDS})
+_REASONING_MEMBERS = frozenset({*REASONING_FIELDS, *DETAILS_FIELDS})
 
 
-def _is_blank(block: Block) -> bool:
-    """A call of nothing: some servers have one where the model made none."""
+def _is_blank_call(block: Block) -> bool:
+    """Is this a call without id, name and arguments? Some servers send one if the model made no call."""
     return type(block) is ToolCall and not (block.id or block.name or block.arguments)
 
 
-def _cut(block: Block) -> Block:
-    """The last block of an answer that was cut: a call is whole only if its arguments are."""
+def _mark_cut(block: Block) -> Block:
+    """Mark the last block of a cut answer. A call is complete only if its arguments are."""
     if not isinstance(block, ToolCall):
         return block
     whole = block.kind == "function" and block.arguments.strip() and json.object_of(block.arguments) is not None
     return block if whole else replace(block, complete=False)
 
 
-_FAILED = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
-"""Not reasons to stop but failures of the server (Mistral and OpenRouter, vLLM and SGLang, Z.ai, DeepSeek): what came
-before is no answer."""
+_FAILURE_REASONS = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""Failures of the server, not reasons to stop (Mistral and OpenRouter, vLLM and SGLang, Z.ai, DeepSeek). The content
+before them is not an answer."""
 
 
-def failure(word: str | None) -> ApiError | None:
-    if word is None or word.lower() not in _FAILED:
+def finish_failure(word: str | None) -> ApiError | None:
+    if word is None or word.lower() not in _FAILURE_REASONS:
         return None
     kind: ErrorKind = "overloaded" if word == "insufficient_system_resource" else "server"
     status = 503 if kind == "overloaded" else 502
@@ -323,36 +327,31 @@ def failure(word: str | None) -> ApiError | None:
     return ApiError(kind=kind, status=status, message=message, code=word)
 
 
-def finish_reason(word: str | None) -> StopReason:
-    return FINISH.get(word or "stop") or _OTHER_WORDS.get((word or "").lower().replace("-", "_"), "other")
-
-
-def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
-    reason = finish_reason(finish)
-    if reason == "end" and any(isinstance(block, Refusal) for block in content):
-        reason = "refusal"
-    return Stop(reason, finish)
+def decode_finish_reason(word: str | None) -> StopReason:
+    return STOP_REASONS.get(word or "stop") or _OTHER_STOP_REASONS.get((word or "").lower().replace("-", "_"), "other")
 
 
 def decode_tier(tier: Any) -> str | None:
-    """The tier that served the request. It also stays with the rest, for this dialect."""
-    return TIERS.get(tier, tier) if isinstance(tier, str) else None
+    """The tier that served the request. It also stays with the native members."""
+    return GROQ_TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
-    """The finish reason, in the deprecated word for a client that asked in the deprecated way."""
+    """The finish reason; the deprecated one for a client that uses the deprecated `functions`."""
     if stop.reason == "tool_calls" and legacy:
         return "function_call"
     if stop.reason == "refusal" and Refusal not in map(type, content):
         return "content_filter"
-    return FINISH_NAMES[stop.reason]
+    return FINISH_REASONS[stop.reason]
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
     legacy = request is not None and is_legacy(request)
     report_stop(response.stop, receipt)
-    message = (None if legacy else _encode_plain(response.content)) or _encode_message(response, legacy, receipt)
+    message = (None if legacy else _encode_simple_message(response.content)) or _encode_message(
+        response, legacy, receipt
+    )
     if not notes:
         return json.encode(_foreign_response(response, message, legacy))
     receipt.add(unread_lines(notes))
@@ -362,7 +361,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "message": {**message, **notes.get("message", notes.get("$message", {"refusal": message.get("refusal")}))},
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
         **notes.get("choice", notes.get("$choice", {"logprobs": None})),
-        **_logprobs(response),
+        **_encode_choice_logprobs(response),
     }
     if choice["message"].get("annotations") and "$annotations" in notes:
         choice["message"]["annotations"] = notes["$annotations"]
@@ -384,14 +383,14 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
 
 
 def _foreign_response(response: Response, message: dict[str, Any], legacy: bool) -> dict[str, Any]:
-    """The object of a response that came from another API."""
+    """Encode a response that came from another API."""
     message.setdefault("refusal", None)
     choice = {
         "index": 0,
         "message": message,
         "finish_reason": encode_stop(response.stop, response.content, legacy),
         "logprobs": None,
-        **_logprobs(response),
+        **_encode_choice_logprobs(response),
     }
     fields: dict[str, Any] = {
         "id": response.id,
@@ -407,9 +406,9 @@ def _foreign_response(response: Response, message: dict[str, Any], legacy: bool)
     return fields
 
 
-def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
-    """The message of an answer as nearly all are, at once: a text, and calls behind it. None for others, and where this
-    dialect has something of its own on a block."""
+def _encode_simple_message(content: tuple[Block, ...]) -> dict[str, Any] | None:
+    """Encode an answer of the usual form: at most one text, followed by calls. Returns None for any other form, and if
+    a block has native members of this dialect."""
     text: str | None = None
     calls: list[dict[str, Any]] = []
     for block in content:
@@ -430,8 +429,8 @@ def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
 
 def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[str, Any]:
     texts: list[str] = []
-    said, apart = "", False  # the latest text, and whether something else has come since
-    length = 0  # of all texts so far
+    said, apart = "", False  # the latest text, and whether another block followed it
+    length = 0  # characters of all texts so far
     annotations: list[dict[str, Any]] = []
     refusals: list[str] = []
     calls: list[ToolCall | Opaque] = []
@@ -453,7 +452,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                     length += len(gap)
                 apart, said = apart and not text, text or said
                 texts.append(text)
-                parts.append({"type": "text", "text": text, **own(block)})
+                parts.append({"type": "text", "text": text, **own_members(block)})
                 annotations += encode_annotations(block.citations, length, len(text), where, receipt)
                 length += len(text)
             case Thinking() if is_thinking_part(block):
@@ -461,7 +460,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 parts.append(encode_part(block, where, receipt))
             case Thinking(text=text):
                 add_details(beside, block)
-                for field in reasoning_fields(block):
+                for field in reasoning_field_names(block):
                     reasoning.setdefault(field, []).append(text)
             case Media():
                 if (image := encode_image(block, where, receipt)) is not None:
@@ -473,7 +472,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 parts.append(value)
             case _:
                 receipt.loss(where, describe_block(block), "a Chat response has no place for it")
-    # Parts that only this dialect understands can stand in a list alone; plain text is a string.
+    # Parts that only this dialect understands need a list; plain text is a string.
     content: Any = "".join(texts) if texts else None
     if listed:
         content = parts
@@ -497,7 +496,7 @@ def _encode_calls(calls: list[ToolCall | Opaque], legacy: bool, receipt: Receipt
         return {}
     first = calls[0]
     if isinstance(first, Opaque) or not (legacy or native_of(first, NAME).get("$legacy")):
-        return {"tool_calls": [encode_call(call) for call in calls], **repeated_call(calls)}
+        return {"tool_calls": [encode_call(call) for call in calls], **encode_repeated_call(calls)}
     for call in calls[1:]:
         name = call.name if isinstance(call, ToolCall) else "an unknown kind"
         receipt.loss("content", f"call of {name}", "the deprecated function_call has room for one call")

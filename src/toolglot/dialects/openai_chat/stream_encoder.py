@@ -1,6 +1,7 @@
-"""Events to `chat.completion.chunk` streams, as the strictest client wants them.
+"""Encodes events as `chat.completion.chunk` streams for the strictest clients.
 
-The role stands once, each call's id, type and name once, indices are dense, calls follow one another, usage comes last.
+The role appears once, and so do the id, type and name of each call. Indices are dense, calls follow one another, and
+usage comes last.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolglot.dialects.openai_chat.annotations import encode_annotations
-from toolglot.dialects.openai_chat.blocks import IMAGES, encode_image, is_thinking_part, own
-from toolglot.dialects.openai_chat.details import BLOCKS, SUMMARY, details_of
+from toolglot.dialects.openai_chat.blocks import IMAGES, encode_image, is_thinking_part, own_members
 from toolglot.dialects.openai_chat.messages import REASONING_FIELDS
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.reasoning_details import REASONING_SUMMARY, THINKING_BLOCKS, details_of
 from toolglot.dialects.openai_chat.request import is_legacy
 from toolglot.dialects.openai_chat.response import (
     GAP_WHY,
@@ -48,11 +49,11 @@ class ChatStreamEncoder:
         self._annotations: list[dict[str, Any]] = []
         self._details: dict[str, list[Any]] = {}
         self._seen: list[Block] = []
-        self._said = ""  # the latest piece of text
-        self._length = 0  # of all text so far
-        self._begin = 0  # where the latest block of text begins in it
-        self._apart = False  # another block has come since
-        self._reasoned: tuple[bytes, ...] = ()  # the fields that hold reasoning
+        self._last_text = ""  # the latest piece of text
+        self._length = 0  # characters of all text so far
+        self._begin = 0  # offset where the latest block of text begins
+        self._apart = False  # another block followed the latest text
+        self._reasoned: tuple[bytes, ...] = ()  # starts of deltas with reasoning that were written
         self._reasoning_begins = False  # the open reasoning has no text yet
 
     def keepalive(self) -> bytes:
@@ -65,42 +66,42 @@ class ChatStreamEncoder:
             return None
         if (type(block) is Text and self._apart) or (type(block) is Thinking and self._reasoning_begins):
             return None
-        before, behind = self._head + self._delta_head + b'"', b'"' + self._delta_tail + self._tail
-        return DeltaTemplate(before, behind, on_written=self._add_said if type(block) is Text else None)
+        before, after = self._head + self._delta_head + b'"', b'"' + self._delta_tail + self._tail
+        return DeltaTemplate(before, after, on_written=self._count_text if type(block) is Text else None)
 
-    def _add_said(self, text: str, number: int) -> None:
-        self._said = text
+    def _count_text(self, text: str, number: int) -> None:
+        self._last_text = text
         self._length += len(text)
 
     def feed(self, event: Event) -> bytes:
         match event:
             case Delta(text=text, logprobs=logprobs):
-                return self._delta(text) if not logprobs else self._with_logprobs(text, logprobs)
+                return self._encode_delta(text) if not logprobs else self._with_logprobs(text, logprobs)
             case Open(block=block):
-                return self._opened(block)
+                return self._open_block(block)
             case Close():
-                return self._closed(event)
+                return self._close_block(event)
             case Start():
-                return self._start(event)
+                return self._encode_start(event)
             case Finish():
-                return self._finish(event)
+                return self._encode_finish(event)
             case Fault(error=error):
                 return frame(json.encode({"error": openai_error.write_error(error)}))
 
-    def _start(self, event: Start) -> bytes:
+    def _encode_start(self, event: Start) -> bytes:
         self._base = {
             "id": event.id,
             "object": "chat.completion.chunk",
             "created": event.created or 0,
             "model": event.model,
         }
-        self._put_tier(event.service_tier)
+        self._set_head(event.service_tier)
         usage = b',"usage":null' if self._wants_usage else b""
         self._tail = b',"logprobs":null,"finish_reason":null}]' + usage + b"}\n\n"
         return self._frame(b'{"role":"assistant","content":""}')
 
-    def _put_tier(self, tier: str | None) -> None:
-        """Begin the chunks with what is the same in all of them."""
+    def _set_head(self, tier: str | None) -> None:
+        """Encode the beginning that all chunks share."""
         if tier is not None:
             self._base["service_tier"] = tier
         self._head = b"data: " + json.encode(self._base)[:-1] + b',"choices":[{"index":0,"delta":'
@@ -108,9 +109,9 @@ class ChatStreamEncoder:
     def _frame(self, delta: bytes) -> bytes:
         return self._head + delta + self._tail
 
-    def _opened(self, block: Block) -> bytes:
+    def _open_block(self, block: Block) -> bytes:
         self._block = block
-        self._apart = self._apart or ((not isinstance(block, Text) or block.new_message) and bool(self._said))
+        self._apart = self._apart or ((not isinstance(block, Text) or block.new_message) and bool(self._last_text))
         self._delta_tail = b"}"
         match block:
             case ToolCall():
@@ -118,7 +119,7 @@ class ChatStreamEncoder:
             case Text():
                 self._begin = self._length
                 self._delta_head = b'{"content":'
-            case Thinking() if is_thinking_part(block) and SUMMARY not in native_of(block, NAME):
+            case Thinking() if is_thinking_part(block) and REASONING_SUMMARY not in native_of(block, NAME):
                 self._reasoning_begins = False
                 self._delta_head = b'{"content":[{"type":"thinking","thinking":[{"type":"text","text":'
                 self._delta_tail = b"}]}]}"
@@ -126,7 +127,7 @@ class ChatStreamEncoder:
                 self._add_details(native_of(block, NAME))
                 field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
                 self._reasoning_begins = True
-                self._delta_head = b'{"%b":' % (REASONING_FIELDS[0] if field == BLOCKS else field).encode()
+                self._delta_head = b'{"%b":' % (REASONING_FIELDS[0] if field == THINKING_BLOCKS else field).encode()
             case Refusal():
                 self._seen.append(block)
                 self._delta_head = b'{"refusal":'
@@ -140,7 +141,7 @@ class ChatStreamEncoder:
     def _add_details(self, fields: Mapping[str, Any]) -> None:
         for field, entries in details_of(fields).items():
             self._details.setdefault(field, []).extend(entries)
-        if fields.get(SUMMARY):
+        if fields.get(REASONING_SUMMARY):
             self._receipt.loss("content", "the signature of reasoning", "a Chat stream has no field for it")
 
     def _open_call(self, call: ToolCall) -> bytes:
@@ -159,17 +160,17 @@ class ChatStreamEncoder:
             self._receipt.note(
                 "content", f"custom call {call.name}", "the accumulators of OpenAI's SDKs cannot read it"
             )
-        extra = own(call)
+        extra = own_members(call)
         inner = {"name": call.name, field: "", **extra.pop(member, {})}
         first = {"index": self._calls, "id": call.id, "type": member, member: inner, **extra}
         return self._frame(json.encode({"tool_calls": [first]}))
 
-    def _delta(self, text: str) -> bytes:
+    def _encode_delta(self, text: str) -> bytes:
         block = self._block
         if type(block) is Text:
             if self._apart:
-                return self._after_gap(text)
-            self._add_said(text, 0)
+                return self._delta_after_gap(text)
+            self._count_text(text, 0)
         elif type(block) is Thinking and self._reasoning_begins:
             text = self._first_reasoning(text)
         elif type(block) is ToolCall:
@@ -179,8 +180,8 @@ class ChatStreamEncoder:
         return self._head + self._delta_head + json.encode(text) + self._delta_tail + self._tail
 
     def _first_reasoning(self, text: str) -> str:
-        """The first text of a block of reasoning, behind a blank line if its field holds another block's, as in a whole
-        answer."""
+        """The first text of a reasoning block. If its field already holds another block, a blank line goes before it,
+        as in a whole answer."""
         if not text:
             return text
         self._reasoning_begins = False
@@ -190,29 +191,29 @@ class ChatStreamEncoder:
         return text
 
     def _with_logprobs(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
-        """Text, or nothing, with its tokens in the same chunk."""
-        before = self._gap(text) if self._apart and text else b""
+        """Encode text, which may be empty, with its tokens in the same chunk."""
+        before = self._encode_gap(text) if self._apart and text else b""
         tail = self._tail
         self._tail = tail.replace(b'"logprobs":null', b'"logprobs":' + json.encode(encode_logprobs(logprobs)), 1)
-        written = self._delta(text) if text else self._frame(b'{"content":""}')
+        written = self._encode_delta(text) if text else self._frame(b'{"content":""}')
         self._tail = tail
         return before + written
 
-    def _after_gap(self, text: str) -> bytes:
-        """The first words behind another block."""
-        return self._gap(text) + self._delta(text)
+    def _delta_after_gap(self, text: str) -> bytes:
+        """Encode the first text after another block."""
+        return self._encode_gap(text) + self._encode_delta(text)
 
-    def _gap(self, text: str) -> bytes:
+    def _encode_gap(self, text: str) -> bytes:
         self._apart = False
-        gap = separator_between(self._said, text)
+        gap = separator_between(self._last_text, text)
         if not gap:
             return b""
         self._receipt.note("content", "text apart from the text before", GAP_WHY)
-        written = self._delta(gap)
+        written = self._encode_delta(gap)
         self._begin = self._length
         return written
 
-    def _closed(self, event: Close) -> bytes:
+    def _close_block(self, event: Close) -> bytes:
         block, self._block = self._block, None
         if event.citations:
             length = self._length - self._begin
@@ -223,20 +224,20 @@ class ChatStreamEncoder:
         written = b""
         if block.kind == "function" and not self._wrote_arguments and event.complete:
             self._block = block
-            written = self._delta("{}")
+            written = self._encode_delta("{}")
             self._block = None
         if (extra := native_members(event.native.get(NAME, {}))) and not self._legacy:
             written += self._frame(json.encode({"tool_calls": [{"index": self._calls, **extra}]}))
         return written
 
-    def _finish(self, event: Finish) -> bytes:
-        # Once, and whole: of the official accumulators one cannot merge a list that comes in pieces, and the other one
-        # has the last piece only.
+    def _encode_finish(self, event: Finish) -> bytes:
+        # Write each list once, completely: one of the official accumulators cannot merge a list that comes in pieces,
+        # and the other one keeps only the last piece.
         lists = {**self._details, "annotations": self._annotations}
-        told = {name: entries for name, entries in lists.items() if entries}
+        present = {name: entries for name, entries in lists.items() if entries}
         self._base |= {key: value for key, value in event.native.get(NAME, {}).items() if key == "system_fingerprint"}
-        self._put_tier(event.service_tier)
-        written = self._frame(json.encode(told)) if told else b""
+        self._set_head(event.service_tier)
+        written = self._frame(json.encode(present)) if present else b""
         report_stop(event.stop, self._receipt)
         reason = encode_stop(event.stop, tuple(self._seen), self._legacy)
         tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode(reason), 1)

@@ -1,8 +1,8 @@
-"""The chunks of a stream: what is read of them, and what is in them besides.
+"""Reads the chunks of a stream.
 
-The fields that are known are those of the types in `wire.py`, whether they are read or say nothing. A chunk that has
-others is read a second time, without types: what is strange is told and left out. Plain chunks cost nothing for that,
-and many servers have such members in every chunk, where this is faster than to split it along the types.
+The types in `wire.py` have all known fields, including those that are not used. A chunk with other fields is decoded
+again without types, and unknown fields are reported and removed. Plain chunks pay nothing for that. Many servers have
+such members in every chunk, where this is faster than decoding it member by member.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolglot.dialects.openai_chat.loose_members import put_right
-from toolglot.dialects.openai_chat.sloppy_calls import nest_function, rename_parameters
+from toolglot.dialects.openai_chat.nonstandard_calls import nest_function, rename_parameters
+from toolglot.dialects.openai_chat.normalize_answer import normalize_answer
 from toolglot.dialects.openai_chat.wire import (
     CallDelta,
+    ChatMessageDelta,
     Chunk,
     ChunkChoice,
     FunctionDelta,
     GroqExtension,
-    MessageDelta,
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -37,7 +37,7 @@ _chunks: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
 
 
 def read_chunk(payload: bytes, receipt: Receipt) -> Chunk | ErrorFrame:
-    """One chunk, or the error that came in the place of one. The receipt lists members that are not known.
+    """Read one chunk, or the error that came instead of one. The receipt lists unknown members.
 
     Raises:
         DecodeError: it is not a chunk.
@@ -46,13 +46,13 @@ def read_chunk(payload: bytes, receipt: Receipt) -> Chunk | ErrorFrame:
         chunk = _chunks.decode(payload)
         return chunk if not chunk.error and not chunk.type else _error_or_chunk(json.decode_frame(payload), chunk)
     except msgspec.ValidationError:
-        pass  # a field that is not known, or a value of a wrong type
+        pass  # an unknown field, or a value of a wrong type
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise json.explain(payload, error) from None
     value = json.decode_frame(payload)
     if find_error(value) is not None:
         return ErrorFrame(value)
-    _take_strange(value, receipt)
+    _remove_unknown_members(value, receipt)
     try:
         return _convert(value, receipt)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -63,7 +63,7 @@ def _convert(value: Any, receipt: Receipt) -> Chunk:
     try:
         return msgspec.convert(value, Chunk)
     except msgspec.ValidationError:
-        lines = put_right(value)
+        lines = normalize_answer(value)
         if not lines:
             raise
         receipt.add(lines)
@@ -74,8 +74,8 @@ def _error_or_chunk(value: Any, chunk: Chunk) -> Chunk | ErrorFrame:
     return chunk if find_error(value) is None else ErrorFrame(value)
 
 
-def _lone_delta(payload: bytes) -> MessageDelta | None:
-    """The delta of a chunk that has nothing else to say."""
+def _only_delta(payload: bytes) -> ChatMessageDelta | None:
+    """The delta of a chunk that has nothing else."""
     try:
         chunk = _chunks.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -91,58 +91,58 @@ def _lone_delta(payload: bytes) -> MessageDelta | None:
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text, reasoning or arguments of a chunk that has nothing else to say."""
-    delta = _lone_delta(payload)
+    """The text, reasoning or arguments of a chunk that has nothing else."""
+    delta = _only_delta(payload)
     said = [] if delta is None else [name for name in delta.__struct_fields__ if getattr(delta, name)]
     if "role" in said:
         said.remove("role")
     if delta is None or len(said) != 1:
         return None
     if delta.tool_calls:
-        return _lone_arguments(delta.tool_calls)
+        return _only_arguments(delta.tool_calls)
     text = delta.content or delta.reasoning_content or delta.reasoning
     return text if isinstance(text, str) else None
 
 
-def _lone_arguments(calls: list[CallDelta]) -> str | None:
-    """The arguments of an entry that goes on with one call."""
+def _only_arguments(calls: list[CallDelta]) -> str | None:
+    """The arguments of an entry that only continues one call."""
     call, function = calls[0], calls[0].function
     if len(calls) > 1 or function is None or call.custom is not None or call.extra_content:
         return None
-    # A name without an id may begin another call, which depends on what has come before.
+    # A name without an id may begin another call, which depends on earlier chunks.
     begins = bool(function.name and not call.id) or function.input is not None
     return function.arguments if isinstance(function.arguments, str) and not begins else None
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {
     kind: frozenset(kind.__struct_fields__) - {"rest"}
-    for kind in (Chunk, GroqExtension, ChunkChoice, MessageDelta, CallDelta, FunctionDelta)
+    for kind in (Chunk, GroqExtension, ChunkChoice, ChatMessageDelta, CallDelta, FunctionDelta)
 }
 
 
-def _take_strange(chunk: Any, receipt: Receipt) -> None:
-    """Take the fields that nobody knows out of a chunk. Nobody misses nulls, empty things and flags that are off."""
-    _take(chunk, Chunk, "", receipt)
-    _take(chunk.get("x_groq") if isinstance(chunk, dict) else None, GroqExtension, "x_groq.", receipt)
+def _remove_unknown_members(chunk: Any, receipt: Receipt) -> None:
+    """Remove unknown fields from a chunk and report them. Nulls, empty values and false flags are not reported."""
+    _remove_from_object(chunk, Chunk, "", receipt)
+    _remove_from_object(chunk.get("x_groq") if isinstance(chunk, dict) else None, GroqExtension, "x_groq.", receipt)
     for choice in _objects(chunk, "choices"):
         where = f"choices[{choice.get('index') or 0}]"
-        _take(choice, ChunkChoice, f"{where}.", receipt)
+        _remove_from_object(choice, ChunkChoice, f"{where}.", receipt)
         for name in ("delta", "message"):
             if isinstance(choice.get(name), dict):
-                _take_from_delta(choice[name], f"{where}.{name}.", receipt)
+                _remove_from_delta(choice[name], f"{where}.{name}.", receipt)
 
 
-def _take_from_delta(delta: dict[str, Any], where: str, receipt: Receipt) -> None:
-    _take(delta, MessageDelta, where, receipt)
-    _take(delta.get("function_call"), FunctionDelta, f"{where}function_call.", receipt)
+def _remove_from_delta(delta: dict[str, Any], where: str, receipt: Receipt) -> None:
+    _remove_from_object(delta, ChatMessageDelta, where, receipt)
+    _remove_from_object(delta.get("function_call"), FunctionDelta, f"{where}function_call.", receipt)
     if delta.get("tool_calls") and isinstance(delta["tool_calls"], dict):  # Text Generation Inference
         delta["tool_calls"] = [delta["tool_calls"]]
     for call in _objects(delta, "tool_calls"):
         nest_function(call)
         rename_parameters(call.get("function"))
-        _take(call, CallDelta, f"{where}tool_calls[].", receipt)
+        _remove_from_object(call, CallDelta, f"{where}tool_calls[].", receipt)
         for member in ("function", "custom"):
-            _take(call.get(member), FunctionDelta, f"{where}tool_calls[].{member}.", receipt)
+            _remove_from_object(call.get(member), FunctionDelta, f"{where}tool_calls[].{member}.", receipt)
 
 
 def _objects(fields: Any, key: str) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _objects(fields: Any, key: str) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _take(fields: Any, kind: type[Struct], where: str, receipt: Receipt) -> None:
+def _remove_from_object(fields: Any, kind: type[Struct], where: str, receipt: Receipt) -> None:
     if not isinstance(fields, dict) or fields.keys() <= _KNOWN[kind]:
         return
     for key in [key for key in fields if key not in _KNOWN[kind]]:

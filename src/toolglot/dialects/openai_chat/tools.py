@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from toolglot.dialects.openai_chat.blocks import control_of, take, take_control
+from toolglot.dialects.openai_chat.blocks import encode_cache_control, take_cache_control, take_member
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.wire import (
     FLAT_FUNCTIONS,
     TOOLS,
+    ChatCustomTool,
+    ChatFunctionDeclaration,
+    ChatFunctionTool,
     CustomDeclaration,
-    CustomTool,
-    FunctionDeclaration,
-    FunctionTool,
 )
 from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
@@ -24,30 +24,30 @@ from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_fields import SCHEMA_NOTES, original_schema_text, parse_schema_text
 from toolglot.wire.structs import Unknown, members_without
 
-_WORDS: dict[str, Literal["auto", "none", "required"]] = {
+_CHOICE_MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
     "none": "none",
     "required": "required",
-    "any": "required",  # Mistral's word
+    "any": "required",  # Mistral's name
 }
 
 
 def decode_tools(data: bytes) -> tuple[Tool | Opaque, ...]:
-    """The member `tools`."""
+    """Decode the member `tools`."""
     read = TOOLS.read(b'{"tools":%b}' % data)
     return tuple([_decode_tool(tool) for tool in read.tools])
 
 
-def decode_functions(functions: list[FunctionDeclaration]) -> tuple[Tool, ...]:
-    """The deprecated member `functions`."""
+def decode_functions(functions: list[ChatFunctionDeclaration]) -> tuple[Tool, ...]:
+    """Decode the deprecated member `functions`."""
     return tuple([_decode_function(function, {"legacy": True}, {}) for function in functions])
 
 
-def _decode_tool(tool: FunctionTool | CustomTool | Unknown) -> Tool | Opaque:
+def _decode_tool(tool: ChatFunctionTool | ChatCustomTool | Unknown) -> Tool | Opaque:
     match tool:
-        case FunctionTool(function=function):
+        case ChatFunctionTool(function=function):
             return _decode_function(function, {"typeless": _is_typeless(tool)}, members_without(tool, "function"))
-        case CustomTool(custom=custom):
+        case ChatCustomTool(custom=custom):
             return _decode_custom(tool, custom)
     value = tool.verbatim.value
     if value.get("type") == "function" and isinstance(value.get("name"), str):
@@ -58,7 +58,7 @@ def _decode_tool(tool: FunctionTool | CustomTool | Unknown) -> Tool | Opaque:
 
 
 def _has_input_schema(value: dict[str, Any]) -> bool:
-    """Is it a function in the form of the Messages API, which clients of several APIs mix up?"""
+    """Is this a function in the form of the Messages API? Clients of several APIs mix them up."""
     named = isinstance(value.get("name"), str) and isinstance(value.get(_INPUT_SCHEMA), dict)
     return named and value.get("type", "custom") in ("custom", None) and "custom" not in value
 
@@ -74,63 +74,65 @@ def _decode_with_input_schema(value: dict[str, Any], where: str) -> Tool:
     return _decode_function(function, {_INPUT_SCHEMA: outer, "unread": (note,)}, {})
 
 
-def _is_typeless(tool: FunctionTool | CustomTool) -> bool | None:
+def _is_typeless(tool: ChatFunctionTool | ChatCustomTool) -> bool | None:
     return True if tool.rest is not UNSET and tool.rest.is_implied else None
 
 
-def _decode_custom(tool: CustomTool, custom: CustomDeclaration) -> Tool:
+def _decode_custom(tool: ChatCustomTool, custom: CustomDeclaration) -> Tool:
     rest = members_without(custom, "name")
-    description, format_ = take(rest, "description"), take(rest, "format")
-    native = _native(make_native(NAME, rest, typeless=_is_typeless(tool)), members_without(tool, "custom"))
-    return Tool(name=custom.name, kind="custom", description=description, format=_flat(format_), native=native)
+    description, format_ = take_member(rest, "description"), take_member(rest, "format")
+    native = _add_outer_members(make_native(NAME, rest, typeless=_is_typeless(tool)), members_without(tool, "custom"))
+    return Tool(
+        name=custom.name, kind="custom", description=description, format=_flatten_grammar(format_), native=native
+    )
 
 
-def _decode_function(function: FunctionDeclaration, shape: dict[str, Any], beside: dict[str, Any]) -> Tool:
+def _decode_function(function: ChatFunctionDeclaration, shape: dict[str, Any], beside: dict[str, Any]) -> Tool:
     rest = members_without(function, "name")
-    cache, control = take_control(beside)
+    cache, control = take_cache_control(beside)
     if cache is None:
-        cache, inside = take_control(rest)
+        cache, inside = take_cache_control(rest)
         shape = {**shape, "control_inside": inside}
-    parameters = take(rest, "parameters")
+    parameters = take_member(rest, "parameters")
     if isinstance(parameters, str) and (schema := parse_schema_text(parameters)) is not None:
         shape = {**shape, **SCHEMA_NOTES, "schema_text": parameters}
         parameters = schema
     return Tool(
         name=function.name,
-        description=take(rest, "description"),
+        description=take_member(rest, "description"),
         parameters=parameters,
-        strict=take(rest, "strict"),
+        strict=take_member(rest, "strict"),
         cache=cache,
-        native=_native(make_native(NAME, rest, **shape, cache_control=control), beside),
+        native=_add_outer_members(make_native(NAME, rest, **shape, cache_control=control), beside),
     )
 
 
-def _native(inner: dict[str, dict[str, Any]], outer: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Unknown fields beside `function` are kept apart from those inside it."""
+def _add_outer_members(inner: dict[str, dict[str, Any]], outer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Store unknown members next to `function` separately from those inside it."""
     if outer:
         inner.setdefault(NAME, {})["beside"] = outer
     return inner
 
 
-# A grammar stands one level deeper here than in the IR, which has it flat: {"type", "syntax", "definition"}.
+# A grammar is nested one level deeper here than in the IR, which has it flat: {"type", "syntax", "definition"}.
 
 
-def _flat(value: Any) -> Any:
+def _flatten_grammar(value: Any) -> Any:
     if isinstance(value, dict) and value.get("type") == "grammar" and isinstance(value.get("grammar"), dict):
         return {**{key: item for key, item in value.items() if key != "grammar"}, **value["grammar"]}
     return value
 
 
-def _nested(value: Any) -> Any:
+def _nest_grammar(value: Any) -> Any:
     if isinstance(value, dict) and value.get("type") == "grammar":
         return {"type": "grammar", "grammar": {key: item for key, item in value.items() if key != "type"}}
     return value
 
 
 def encode_tools(fields: dict[str, Any], request: Request, receipt: Receipt) -> None:
-    """Add the members `tools` and `functions`, as far as there are any."""
+    """Add the members `tools` and `functions`, if there are any."""
     tools = request.tools
-    listed = DECLARED.write(tools, NAME, lambda lines: _encode_listed(tools, lines), receipt)
+    listed = DECLARED.write(tools, NAME, lambda lines: _encode_tool_list(tools, lines), receipt)
     if listed is None and native_of(request, NAME).get("$no_tools"):
         listed = []
     if listed is not None:
@@ -148,7 +150,7 @@ def _is_legacy(tool: Tool | Opaque) -> bool:
     return bool(native_of(tool, NAME).get("$legacy"))
 
 
-def _encode_listed(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
+def _encode_tool_list(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
     encoded: list[dict[str, Any]] = []
     for index, tool in enumerate(tools):
         if isinstance(tool, Opaque):
@@ -166,25 +168,25 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
     beside = notes.get("beside", {})
     typed = {} if notes.get("$typeless") else {"type": tool.kind}
     if tool.kind == "custom":
-        custom = {"name": tool.name, **_present(description=tool.description, format=_nested(tool.format))}
-        return {**typed, "custom": {**custom, **_inside(tool)}, **beside}
+        custom = {"name": tool.name, **_present(description=tool.description, format=_nest_grammar(tool.format))}
+        return {**typed, "custom": {**custom, **_inner_members(tool)}, **beside}
     if notes.get("$flat"):
         return {**typed, **_encode_function(tool)}
     if (outer := notes.get(f"${_INPUT_SCHEMA}")) is not None:
         fields = _encode_function(tool)
         schema = fields.pop("parameters")
         return {**outer, **fields, _INPUT_SCHEMA: schema}
-    return {**typed, "function": _encode_function(tool), **beside, **control_of(tool)}
+    return {**typed, "function": _encode_function(tool), **beside, **encode_cache_control(tool)}
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
     schema = original_schema_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)
     fields = _present(description=tool.description, parameters=schema, strict=tool.strict)
     control = native_of(tool, NAME).get("$control_inside")
-    return {"name": tool.name, **fields, **_inside(tool), **({"cache_control": control} if control else {})}
+    return {"name": tool.name, **fields, **_inner_members(tool), **({"cache_control": control} if control else {})}
 
 
-def _inside(tool: Tool) -> dict[str, Any]:
+def _inner_members(tool: Tool) -> dict[str, Any]:
     return {key: value for key, value in native_members(native_of(tool, NAME)).items() if key != "beside"}
 
 
@@ -193,11 +195,11 @@ def _present(**fields: Any) -> dict[str, Any]:
 
 
 def take_choice(members: dict[str, Any]) -> ToolChoice | None:
-    """The choice among the members of a request."""
-    value = take(members, "tool_choice")
+    """Take the tool choice out of a request's members."""
+    value = take_member(members, "tool_choice")
     if value is not None:
         return _decode_choice(value)
-    legacy = take(members, "function_call")
+    legacy = take_member(members, "function_call")
     if legacy is None:
         return None
     if isinstance(legacy, dict) and isinstance(legacy.get("name"), str):
@@ -209,15 +211,15 @@ def take_choice(members: dict[str, Any]) -> ToolChoice | None:
 
 def _decode_choice(value: Any) -> ToolChoice:
     if isinstance(value, str):
-        mode = _WORDS.get(value)
+        mode = _CHOICE_MODES.get(value)
         if mode is None:
             return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
         return ToolChoice(mode=mode, native={NAME: {"$choice": value}} if value != mode else {})
     if not isinstance(value, dict):
         raise expected("$.tool_choice", "a string or an object", value)
     kind = value.get("type") or _implied_kind(value)
-    if value.keys() == {"type"} and kind in _WORDS:  # the form of the Messages API, which Cursor sends
-        return ToolChoice(mode=_WORDS[kind], native={NAME: {"$choice": value}})
+    if value.keys() == {"type"} and kind in _CHOICE_MODES:  # the form of the Messages API; Cursor sends it
+        return ToolChoice(mode=_CHOICE_MODES[kind], native={NAME: {"$choice": value}})
     inner = value.get(kind) if isinstance(kind, str) else None
     if kind in ("function", "tool") and inner is None:  # the forms of Responses and Messages
         inner = value
@@ -231,13 +233,13 @@ def _decode_choice(value: Any) -> ToolChoice:
 
 
 def _implied_kind(choice: dict[str, Any]) -> str | None:
-    """The type of a choice that leaves it out, as Mistral's SDK does."""
+    """The type of a choice without one. Mistral's SDK omits it."""
     found = [] if "type" in choice else [kind for kind in ("function", "custom") if choice.get(kind) is not None]
     return found[0] if len(found) == 1 else None
 
 
 def _allowed_names(tools: Any) -> tuple[str, ...] | None:
-    """The names in an allowed subset; None when an entry is not a plain function or custom tool."""
+    """The names in an allowed subset; None if an entry is not a plain function or custom tool."""
     names: list[str] = []
     for tool in tools if isinstance(tools, list) else ():
         inner = tool.get(tool.get("type")) if isinstance(tool, dict) and isinstance(tool.get("type"), str) else None
@@ -259,21 +261,21 @@ def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any]:
             return {"tool_choice": own["choice"]}
         receipt.loss("tool_choice", "a hosted tool", "Chat Completions cannot choose it")
         return {}
-    # The wire form that came is written again only while it still says the same.
-    if "$choice" in own and _says_the_same(_decode_choice(own["$choice"]), choice):
+    # The original form is written back only if it still means the same.
+    if "$choice" in own and _is_same_choice(_decode_choice(own["$choice"]), choice):
         return {"tool_choice": own["$choice"]}
     if not choice.names:
         return {"tool_choice": choice.mode}
     custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
-    named = [_named("custom" if name in custom else "function", name) for name in choice.names]
+    named = [_tool_reference("custom" if name in custom else "function", name) for name in choice.names]
     if choice.mode == "required" and len(named) == 1:
         return {"tool_choice": named[0]}
     return {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}}
 
 
-def _says_the_same(first: ToolChoice, second: ToolChoice) -> bool:
+def _is_same_choice(first: ToolChoice, second: ToolChoice) -> bool:
     return (first.mode, first.names) == (second.mode, second.names)
 
 
-def _named(kind: str, name: str) -> dict[str, Any]:
+def _tool_reference(kind: str, name: str) -> dict[str, Any]:
     return {"type": kind, kind: {"name": name}}

@@ -12,7 +12,7 @@ from toolglot.wire.usage import unchanged_original
 _INPUT, _OUTPUT = "prompt_tokens", "completion_tokens"
 _NAMES = usage_names(NAME, _INPUT, _OUTPUT, details_last=True)
 _OTHER_NAMES = usage_names(NAME, "input_tokens", "output_tokens")
-"""The names of the Responses API, which mlx-vlm and others write here (earendil-works/pi #2326)."""
+"""The names of the Responses API, which mlx-vlm and others use here (earendil-works/pi #2326)."""
 
 
 def decode_usage(usage: Any, where: str = "$.usage") -> Usage:

@@ -1,6 +1,6 @@
-"""The JSON of Chat Completions as types, with the members that compatible servers have brought in.
+"""The JSON of Chat Completions as types, with the members that compatible servers have introduced.
 
-Members without a type are read where their form allows it, and carried as they came elsewhere.
+Members of type `Any` are read if their form allows it, and carried unchanged otherwise.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from toolglot.wire.typed import TypedReader, ValueReader
 
 
 class CachedPart(Wire):
-    """What parts have that may carry a cache breakpoint."""
+    """Members of parts that may have a cache breakpoint."""
 
     prompt_cache_breakpoint: Any = UNSET
     cache_control: Any = UNSET
-    """Anthropic's, which gateways to Claude (OpenRouter, LiteLLM) have taken over."""
+    """Anthropic's member; gateways to Claude (OpenRouter, LiteLLM) have adopted it."""
 
 
-class TextPart(CachedPart, tag="text", tag_field="type", kw_only=True):
+class ChatTextPart(CachedPart, tag="text", tag_field="type", kw_only=True):
     implied_by = "text"
 
     text: str
 
 
-class RefusalPart(Wire, tag="refusal", tag_field="type", kw_only=True):
+class ChatRefusalPart(Wire, tag="refusal", tag_field="type", kw_only=True):
     refusal: str
 
 
@@ -39,7 +39,7 @@ class ImageUrl(Wire, kw_only=True):
 
 
 class ImagePart(CachedPart, tag="image_url", tag_field="type", kw_only=True):
-    """Some clients write the URL as a plain string; the API itself wants an object."""
+    """Some clients write the URL as a plain string; the API itself requires an object."""
 
     implied_by = "image_url"
 
@@ -51,14 +51,14 @@ class VideoUrl(Wire, kw_only=True):
 
 
 class VideoPart(CachedPart, tag="video_url", tag_field="type", kw_only=True):
-    """A video by its URL, as vLLM, OpenRouter, Z.ai and others take it."""
+    """A video by URL, as vLLM, OpenRouter, Z.ai and others accept it."""
 
     implied_by = "video_url"
 
     video_url: Annotated[str | VideoUrl, OR_UNKNOWN]
 
 
-class InputAudio(Wire, kw_only=True):
+class ChatInputAudio(Wire, kw_only=True):
     data: str
     format: str | UnsetType | None = UNSET
 
@@ -66,7 +66,7 @@ class InputAudio(Wire, kw_only=True):
 class AudioPart(CachedPart, tag="input_audio", tag_field="type", kw_only=True):
     implied_by = "input_audio"
 
-    input_audio: Annotated[InputAudio, OR_UNKNOWN]
+    input_audio: Annotated[ChatInputAudio, OR_UNKNOWN]
 
 
 class File(Wire, kw_only=True):
@@ -82,20 +82,20 @@ class FilePart(CachedPart, tag="file", tag_field="type", kw_only=True):
 
 
 class DocumentPart(Wire, tag="document_url", tag_field="type", kw_only=True):
-    """Mistral's: a document by its URL."""
+    """Mistral's part: a document by URL."""
 
     document_url: Annotated[str, OR_UNKNOWN]
     document_name: str | UnsetType | None = UNSET
 
 
 class ThinkingPart(Wire, tag="thinking", tag_field="type", kw_only=True):
-    """Mistral's: reasoning that holds texts."""
+    """Mistral's part: reasoning as a list of texts."""
 
     thinking: Annotated[list[Any], OR_UNKNOWN]
 
 
 class ReasoningPart(Wire, tag="reasoning", tag_field="type", kw_only=True):
-    """Databricks': reasoning with the signatures of the model behind it."""
+    """Databricks' part: reasoning with the signatures of the model."""
 
     summary: Annotated[list[Any], OR_UNKNOWN]
 
@@ -107,8 +107,8 @@ class SourcePart(CachedPart, tag="image", tag_field="type", kw_only=True):
 
 
 PlainPart: TypeAlias = (
-    TextPart
-    | RefusalPart
+    ChatTextPart
+    | ChatRefusalPart
     | ImagePart
     | SourcePart
     | VideoPart
@@ -118,11 +118,11 @@ PlainPart: TypeAlias = (
     | ThinkingPart
     | ReasoningPart
 )
-"""The parts that a part with a result may hold."""
+"""The parts that a result part may hold."""
 
 
 class CallPart(Wire, tag="tool_use", tag_field="type", kw_only=True):
-    """A call in the form of the Messages API, which Cursor sends where a model is named after Claude."""
+    """A call in the form of the Messages API. Cursor sends it if the model's name contains `claude`."""
 
     id: Annotated[str, OR_UNKNOWN]
     name: Annotated[str, OR_UNKNOWN]
@@ -131,7 +131,7 @@ class CallPart(Wire, tag="tool_use", tag_field="type", kw_only=True):
 
 
 class ResultPart(Wire, tag="tool_result", tag_field="type", kw_only=True):
-    """A result in the form of the Messages API; it stands in a message of the user."""
+    """A result in the form of the Messages API, in a user message."""
 
     tool_use_id: Annotated[str, OR_UNKNOWN]
     content: Annotated[str | list[PlainPart | Unknown], OR_UNKNOWN] | UnsetType | None = UNSET
@@ -139,12 +139,12 @@ class ResultPart(Wire, tag="tool_result", tag_field="type", kw_only=True):
     cache_control: Any = UNSET
 
 
-Part: TypeAlias = PlainPart | CallPart | ResultPart | Unknown
-Content: TypeAlias = str | list[Part] | UnsetType | None
+ChatPart: TypeAlias = PlainPart | CallPart | ResultPart | Unknown
+ChatContent: TypeAlias = str | list[ChatPart] | UnsetType | None
 
 
 class ImageEntry(CachedPart, kw_only=True):
-    """An element of `images`, the field of OpenRouter and LiteLLM for images that a model made."""
+    """An element of `images`, the field of OpenRouter and LiteLLM for images that the model generated."""
 
     type: Literal["image_url"] | UnsetType = UNSET
     image_url: str | ImageUrl
@@ -154,8 +154,8 @@ class ImageEntry(CachedPart, kw_only=True):
 # Calls
 
 
-class Function(Wire):
-    """Sloppy servers send the arguments as an object."""
+class ChatFunction(Wire):
+    """Some servers send the arguments as an object."""
 
     name: str | UnsetType | None = UNSET
     arguments: str | dict[str, Any] | UnsetType | None = UNSET
@@ -169,23 +169,23 @@ class Custom(Wire):
 class CallMembers(Wire):
     id: str | UnsetType | None = UNSET
     index: Any = UNSET
-    """Streams number calls."""
+    """Only in streams, which number calls."""
     extra_content: Any = UNSET
-    """Google's server keeps its thought signatures here."""
+    """Google's server stores its thought signatures here."""
 
 
-class FunctionCall(CallMembers, tag="function", tag_field="type", kw_only=True):
+class ChatFunctionCall(CallMembers, tag="function", tag_field="type", kw_only=True):
     implied_by = "function"
     blank_tag_is_missing = True
 
-    function: Annotated[Function, OR_UNKNOWN]
+    function: Annotated[ChatFunction, OR_UNKNOWN]
 
 
-class CustomCall(CallMembers, tag="custom", tag_field="type", kw_only=True):
+class ChatCustomCall(CallMembers, tag="custom", tag_field="type", kw_only=True):
     custom: Annotated[Custom, OR_UNKNOWN]
 
 
-Call: TypeAlias = FunctionCall | CustomCall | Unknown
+ChatCall: TypeAlias = ChatFunctionCall | ChatCustomCall | Unknown
 
 
 class LegacyCall(Wire, kw_only=True):
@@ -198,10 +198,10 @@ class LegacyCall(Wire, kw_only=True):
 # Messages
 
 
-class SpokenMessage(Wire):
-    """What a message of any role has, but for tool results."""
+class ContentMessage(Wire):
+    """Members of all messages except tool results."""
 
-    content: Content = UNSET
+    content: ChatContent = UNSET
     name: Any = UNSET
     refusal: Annotated[str, UNLESS_EMPTY] | UnsetType | None = UNSET
     reasoning_content: Any = UNSET
@@ -209,31 +209,31 @@ class SpokenMessage(Wire):
     cache_control: Any = UNSET
 
 
-class SystemMessage(SpokenMessage, tag="system", tag_field="role"):
+class SystemMessage(ContentMessage, tag="system", tag_field="role"):
     pass
 
 
-class DeveloperMessage(SpokenMessage, tag="developer", tag_field="role"):
+class DeveloperMessage(ContentMessage, tag="developer", tag_field="role"):
     pass
 
 
-class UserMessage(SpokenMessage, tag="user", tag_field="role"):
+class UserMessage(ContentMessage, tag="user", tag_field="role"):
     pass
 
 
-class OtherMessage(SpokenMessage, tag=OTHER_TAG, tag_field="role"):
-    """A message of a role that the API does not know; `rest` has its `role`."""
+class OtherMessage(ContentMessage, tag=OTHER_TAG, tag_field="role"):
+    """A message with a role that the API does not know; `rest` has its `role`."""
 
 
-class ModelMessage(SpokenMessage):
-    """What a message of the model has, in requests and in responses."""
+class ModelMessage(ContentMessage):
+    """Members of the model's messages in requests and responses."""
 
     annotations: Any = UNSET
     audio: Any = UNSET
     function_call: LegacyCall | UnsetType | None = UNSET
-    tool_calls: list[Call] | UnsetType | None = UNSET
+    tool_calls: list[ChatCall] | UnsetType | None = UNSET
     parsed: Any = UNSET
-    """The Python SDK of OpenAI has it, and sends it back."""
+    """OpenAI's Python SDK adds it and sends it back."""
     reasoning_details: Any = UNSET
     thinking_blocks: Any = UNSET
     images: Annotated[list[ImageEntry], UNLESS_INEXACT] | UnsetType | None = UNSET
@@ -244,11 +244,11 @@ class AssistantMessage(ModelMessage, tag="assistant", tag_field="role"):
 
 
 class ResultMessage(Wire):
-    content: Content = UNSET
+    content: ChatContent = UNSET
     tool_call_id: str | UnsetType | None = UNSET
     name: str | UnsetType | None = UNSET
     tool_name: Annotated[str, UNLESS_INEXACT] | UnsetType | None = UNSET
-    """Ollama's word for `name`."""
+    """Ollama's name for `name`."""
     cache_control: Any = UNSET
 
 
@@ -257,7 +257,7 @@ class ToolMessage(ResultMessage, tag="tool", tag_field="role"):
 
 
 class FunctionMessage(ResultMessage, tag="function", tag_field="role"):
-    """A result in the deprecated form, which goes by name."""
+    """A result in the deprecated form, which refers to the call by name."""
 
 
 AnyMessage: TypeAlias = (
@@ -268,7 +268,7 @@ AnyMessage: TypeAlias = (
 # Tools
 
 
-class FunctionDeclaration(Wire, kw_only=True):
+class ChatFunctionDeclaration(Wire, kw_only=True):
     name: str
     description: str | UnsetType | None = UNSET
     parameters: Any = UNSET
@@ -276,14 +276,14 @@ class FunctionDeclaration(Wire, kw_only=True):
     cache_control: Any = UNSET
 
 
-class FlatFunction(FunctionDeclaration, tag="function", tag_field="type", kw_only=True):
+class FlatFunction(ChatFunctionDeclaration, tag="function", tag_field="type", kw_only=True):
     """A tool in the form of the Responses API."""
 
 
-class FunctionTool(Wire, tag="function", tag_field="type", kw_only=True):
+class ChatFunctionTool(Wire, tag="function", tag_field="type", kw_only=True):
     implied_by = "function"
 
-    function: Annotated[FunctionDeclaration, OR_UNKNOWN]
+    function: Annotated[ChatFunctionDeclaration, OR_UNKNOWN]
     cache_control: Any = UNSET
 
 
@@ -293,16 +293,16 @@ class CustomDeclaration(Wire, kw_only=True):
     format: Any = UNSET
 
 
-class CustomTool(Wire, tag="custom", tag_field="type", kw_only=True):
+class ChatCustomTool(Wire, tag="custom", tag_field="type", kw_only=True):
     implied_by = "custom"
 
     custom: Annotated[CustomDeclaration, OR_UNKNOWN]
 
 
-class Tools(Wire, kw_only=True):
+class ChatToolList(Wire, kw_only=True):
     """The member `tools` of a request alone."""
 
-    tools: list[FunctionTool | CustomTool | Unknown]
+    tools: list[ChatFunctionTool | ChatCustomTool | Unknown]
 
 
 class JsonSchema(Wire):
@@ -316,7 +316,7 @@ class SchemaFormat(Wire, tag="json_schema", tag_field="type", kw_only=True):
     json_schema: Annotated[JsonSchema, OR_UNKNOWN]
 
 
-class TextFormat(Wire, tag="text", tag_field="type"):
+class ChatTextFormat(Wire, tag="text", tag_field="type"):
     pass
 
 
@@ -327,11 +327,11 @@ class JsonFormat(Wire, tag="json_object", tag_field="type"):
 # Requests
 
 
-class Body(Wire, kw_only=True):
+class ChatRequestBody(Wire, kw_only=True):
     messages: list[AnyMessage]
     model: str | UnsetType | None = UNSET
     tools: Raw | UnsetType = UNSET
-    functions: list[FunctionDeclaration] | UnsetType | None = UNSET
+    functions: list[ChatFunctionDeclaration] | UnsetType | None = UNSET
     tool_choice: Any = UNSET
     function_call: Any = UNSET
     parallel_tool_calls: bool | UnsetType | None = UNSET
@@ -347,7 +347,7 @@ class Body(Wire, kw_only=True):
     logprobs: Any = UNSET
     top_logprobs: int | UnsetType | None = UNSET
     stop: Any = UNSET
-    response_format: Annotated[SchemaFormat | TextFormat | JsonFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
+    response_format: Annotated[SchemaFormat | ChatTextFormat | JsonFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
     reasoning_effort: str | UnsetType | None = UNSET
     reasoning: Any = UNSET
     thinking: Any = UNSET
@@ -381,7 +381,7 @@ class Body(Wire, kw_only=True):
 
 
 class ResponseMessage(ModelMessage):
-    content: Annotated[str | list[Part], UNLESS_EMPTY] | UnsetType | None = UNSET
+    content: Annotated[str | list[ChatPart], UNLESS_EMPTY] | UnsetType | None = UNSET
     role: Any = UNSET
 
 
@@ -391,7 +391,7 @@ class Choice(Wire):
     finish_reason: str | UnsetType | None = UNSET
     logprobs: Any = UNSET
     error: Any = UNSET
-    """OpenRouter's place for an error of the provider behind it."""
+    """OpenRouter's member for an error of its provider."""
     native_finish_reason: Any = UNSET
     stop_reason: Any = UNSET
     content_filter_results: Any = UNSET
@@ -414,7 +414,7 @@ class Completion(Wire):
     timings: Any = UNSET
 
 
-# Chunks of a stream. Nulls say nothing in them, and a repeated key is not looked for.
+# Chunks of a stream. Nulls mean nothing in them, and repeated keys are not detected.
 
 
 class FunctionDelta(Wire):
@@ -430,10 +430,10 @@ class CallDelta(Wire):
     type: Any = None
     function: FunctionDelta | None = None
     custom: FunctionDelta | None = None
-    extra_content: Any = None  # where Google's server keeps its thought signatures
+    extra_content: Any = None  # Google's server stores its thought signatures here
 
 
-class MessageDelta(Wire):
+class ChatMessageDelta(Wire):
     content: str | list[Any] | None = None
     role: Any = None
     reasoning_content: str | dict[str, Any] | list[Any] | None = None
@@ -449,16 +449,16 @@ class MessageDelta(Wire):
 
 class ChunkChoice(Wire):
     index: int = 0
-    delta: MessageDelta | None = None
+    delta: ChatMessageDelta | None = None
     finish_reason: str | None = None
     logprobs: Any = None
-    message: MessageDelta | None = None
-    usage: dict[str, Any] | None = None  # Moonshot's place for it
-    error: Any = None  # OpenRouter's place for an error of the provider behind it
+    message: ChatMessageDelta | None = None
+    usage: dict[str, Any] | None = None  # Moonshot writes it here
+    error: Any = None  # OpenRouter's member for an error of its provider
 
 
 class GroqExtension(Wire):
-    """Groq's own member. Its last chunk has the usage here, and nowhere else unless it was asked for."""
+    """Groq's own member. Its last chunk has the usage here, and nowhere else unless the request asked for it."""
 
     id: Any = None
     usage: dict[str, Any] | None = None
@@ -480,9 +480,9 @@ class Chunk(Wire):
     type: str | None = None
 
 
-REQUESTS = TypedReader(Body, "messages")
-TOOLS = TypedReader(Tools, "tools")
+REQUESTS = TypedReader(ChatRequestBody, "messages")
+TOOLS = TypedReader(ChatToolList, "tools")
 IMAGE_ENTRIES = ValueReader(ImageEntry)
-CALLS = ValueReader(FunctionCall)
+CALLS = ValueReader(ChatFunctionCall)
 FLAT_FUNCTIONS = ValueReader(FlatFunction)
 RESPONSES = TypedReader(Completion, "choices")

@@ -11,7 +11,7 @@ MANIFEST = Manifest(
     marks="toolglot.dialects.openai_responses.marks:MARKS",
     lint="toolglot.dialects.openai_responses.lint:LINT",
     remedies="toolglot.dialects.openai_responses.remedies:REMEDIES",
-    # Codex tells its installation, its session and its turn in `client_metadata`.
+    # Codex sends its installation, session and turn in `client_metadata`.
     volatile=(
         "model",
         "metadata",

@@ -1,7 +1,7 @@
-"""Content parts of Responses items <-> blocks, and the notes on shape that the whole dialect shares.
+"""Content parts of Responses items <-> blocks, and the notes that the whole dialect shares.
 
-Two notes appear everywhere. `$absent` lists the fields that the writer would fill in and the original did not have.
-`$part` wraps an unknown content part, because an unknown *item* is an `Opaque` too and the two must stay apart.
+Two notes appear everywhere. `$absent` lists the fields that the encoder would fill in and the original did not have.
+`$part` wraps an unknown content part. An unknown *item* is an `Opaque` too, and the two must be distinguishable.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import (
     Annotation,
     Breakpoint,
-    InputAudio,
     InputFile,
     InputImage,
     InputText,
     OutputText,
-    Part,
     PlainText,
-    RefusalPart,
+    ResponsesInputAudio,
+    ResponsesPart,
+    ResponsesRefusalPart,
 )
 from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.wire.citation_spans import span_of
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.native import make_native, native_members
-from toolglot.wire.openai_fields import default_file_name
+from toolglot.wire.openai_fields import (
+    AUDIO_TYPES,
+    CACHE_LIFETIMES,
+    audio_format,
+    default_file_name,
+    encode_cache_breakpoint,
+)
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.structs import Unknown, Wire, as_json, members_without
 
 T = TypeVar("T")
 
-# prompt_cache_breakpoint.ttl <-> seconds
-_LIFETIMES = {"30m": 1800, "12h": 43200}
 
-_AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_AUDIO_FORMATS = {media_type: name for name, media_type in _AUDIO_TYPES.items()} | {"audio/mp3": "mp3"}
-
-
-def own(node: Node | Opaque) -> dict[str, Any]:
-    """The fields of this dialect that ride on a node, without the notes on shape."""
+def own_members(node: Node | Opaque) -> dict[str, Any]:
+    """The native members of this dialect on a node, without notes."""
     return native_members(native_of(node, NAME))
 
 
-def filled(node: Node | Opaque, **defaults: Any) -> dict[str, Any]:
+def default_members(node: Node | Opaque, **defaults: Any) -> dict[str, Any]:
     """These defaults, without the fields that the original did not have."""
     lacking = native_of(node, NAME).get("$absent")
     return {key: value for key, value in defaults.items() if not isinstance(lacking, list) or key not in lacking}
 
 
-def absent(node: Wire, *names: str) -> list[str]:
-    """Which of these members, and whether the type, the original lacks altogether."""
+def missing_members(node: Wire, *names: str) -> list[str]:
+    """The given members, and the type, that the original does not have."""
     rest = node.rest
     if rest is UNSET:
         return [name for name in names if getattr(node, name) is UNSET]
@@ -63,8 +63,8 @@ def absent(node: Wire, *names: str) -> list[str]:
     return lacking + [name for name in names if getattr(node, name) is UNSET and name not in rest]
 
 
-def carried(node: Wire, *names: str) -> dict[str, Any]:
-    """The members of these names, and those that the type does not know."""
+def carried_members(node: Wire, *names: str) -> dict[str, Any]:
+    """The given members that are set, and the members that the type does not know."""
     fields = {name: value for name in names if (value := getattr(node, name)) is not UNSET}
     rest = node.rest
     if not rest:
@@ -73,27 +73,26 @@ def carried(node: Wire, *names: str) -> dict[str, Any]:
     return {name: fields[name] for name in rest.order if name in fields} if rest.order else fields
 
 
-def given(value: T | UnsetType) -> T | None:
-    """A member that may be missing."""
+def none_if_unset(value: T | UnsetType) -> T | None:
     return None if value is UNSET else value
 
 
-def present(**fields: Any) -> dict[str, Any]:
+def without_nulls(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def text_part_type(role: str) -> str:
-    """The model's words are output wherever they stand; everybody else's are input."""
+    """Texts of the model are output, also in requests. All others are input."""
     return "output_text" if role == "assistant" else "input_text"
 
 
-def decode_parts(parts: list[Part], role: str) -> tuple[Block, ...]:
-    """Content parts of a message of this role, or of a tool's output, whose parts are input."""
+def decode_parts(parts: list[ResponsesPart], role: str) -> tuple[Block, ...]:
+    """Decode content parts of a message with this role, or of a tool's output, whose parts are input."""
     return tuple([_DECODERS[type(part)](part, role) for part in parts])
 
 
-_SPOKEN: Native = {NAME: {"$absent": ["annotations", "logprobs"]}}
-_SPOKEN_IN_FULL: Native = {NAME: {"$logprobs": []}}
+_NO_LISTS: Native = {NAME: {"$absent": ["annotations", "logprobs"]}}
+_EMPTY_LISTS: Native = {NAME: {"$logprobs": []}}
 
 
 def _decode_input_text(part: InputText, role: str) -> Block:
@@ -101,35 +100,35 @@ def _decode_input_text(part: InputText, role: str) -> Block:
     if role != "assistant" and part.rest is UNSET:
         return Text(text=part.text, cache=cache)
     noted = "input_text" if role == "assistant" else None
-    native = make_native(NAME, members_without(part, *_OF_INPUT_TEXT), type=noted)
+    native = make_native(NAME, members_without(part, *_INPUT_TEXT_MEMBERS), type=noted)
     return Text(text=part.text, cache=cache, native=native)
 
 
-_OF_INPUT_TEXT = ("text", "prompt_cache_breakpoint")
+_INPUT_TEXT_MEMBERS = ("text", "prompt_cache_breakpoint")
 
 
 def _decode_output_text(part: OutputText, role: str) -> Block:
     if role == "assistant" and part.rest is UNSET and part.parsed is UNSET:
         if part.annotations is UNSET and part.logprobs is UNSET:
-            return Text(text=part.text, native=_SPOKEN)
+            return Text(text=part.text, native=_NO_LISTS)
         if part.annotations == [] and part.logprobs == []:
-            return Text(text=part.text, native=_SPOKEN_IN_FULL)
-    return _decode_spoken(part, None if role == "assistant" else "output_text")
+            return Text(text=part.text, native=_EMPTY_LISTS)
+    return _decode_model_text(part, None if role == "assistant" else "output_text")
 
 
 def _decode_plain_text(part: PlainText, role: str) -> Block:
-    """Without its type it is what the role tells."""
+    """Decode a text part. Without a type, the role decides whether it is input or output."""
     is_untyped = part.rest is not UNSET and part.rest.is_implied
     if is_untyped and role == "assistant":
-        return _decode_spoken(part, None)
-    members = members_without(part, *_OF_INPUT_TEXT)
-    native = make_native(NAME, members, type=None if is_untyped else "text", absent=absent(part) or None)
+        return _decode_model_text(part, None)
+    members = members_without(part, *_INPUT_TEXT_MEMBERS)
+    native = make_native(NAME, members, type=None if is_untyped else "text", absent=missing_members(part) or None)
     return Text(text=part.text, cache=_decode_cache(part.prompt_cache_breakpoint), native=native)
 
 
-def _decode_spoken(part: OutputText | PlainText, noted: str | None) -> Text:
-    """The model's words. Log probabilities that cannot be read are carried along."""
-    lacking = absent(part, "annotations", "logprobs")
+def _decode_model_text(part: OutputText | PlainText, noted: str | None) -> Text:
+    """Decode a text of the model. Unreadable log probabilities stay with its native members."""
+    lacking = missing_members(part, "annotations", "logprobs")
     members = members_without(part, "text", "annotations")
     listed = members.get("logprobs")
     tokens = read_logprobs(listed)
@@ -149,7 +148,7 @@ def _decode_spoken(part: OutputText | PlainText, noted: str | None) -> Text:
     )
 
 
-def _decode_refusal(part: RefusalPart, role: str) -> Block:
+def _decode_refusal(part: ResponsesRefusalPart, role: str) -> Block:
     return Refusal(text=part.refusal, native=make_native(NAME, members_without(part, "refusal")))
 
 
@@ -166,9 +165,9 @@ def _decode_image(part: InputImage, role: str) -> Block:
     return Media(
         kind="image",
         source=source,
-        detail=given(part.detail),
+        detail=none_if_unset(part.detail),
         cache=_decode_cache(part.prompt_cache_breakpoint),
-        native=make_native(NAME, members_without(part, *taken), absent=absent(part, "detail") or None),
+        native=make_native(NAME, members_without(part, *taken), absent=missing_members(part, "detail") or None),
     )
 
 
@@ -190,18 +189,18 @@ def _decode_file(part: InputFile, role: str) -> Block:
     return Media(
         kind="document",
         source=source,
-        name=given(part.filename),
-        detail=given(part.detail),
+        name=none_if_unset(part.filename),
+        detail=none_if_unset(part.detail),
         cache=_decode_cache(part.prompt_cache_breakpoint),
-        native=make_native(NAME, members_without(part, *taken), absent=absent(part, "filename") or None),
+        native=make_native(NAME, members_without(part, *taken), absent=missing_members(part, "filename") or None),
     )
 
 
-def _decode_audio(part: InputAudio, role: str) -> Block:
+def _decode_audio(part: ResponsesInputAudio, role: str) -> Block:
     audio = part.input_audio
     if audio is UNSET or audio.rest is not UNSET:
         return _opaque_part(as_json(part))
-    source = Source("base64", audio.data, _AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
+    source = Source("base64", audio.data, AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
     cache = _decode_cache(part.prompt_cache_breakpoint)
     members = members_without(part, "input_audio", "prompt_cache_breakpoint")
     return Media(kind="audio", source=source, cache=cache, native=make_native(NAME, members))
@@ -215,46 +214,41 @@ _DECODERS: dict[type[Wire], Callable[[Any, str], Block]] = {
     InputText: _decode_input_text,
     OutputText: _decode_output_text,
     PlainText: _decode_plain_text,
-    RefusalPart: _decode_refusal,
+    ResponsesRefusalPart: _decode_refusal,
     InputImage: _decode_image,
     InputFile: _decode_file,
-    InputAudio: _decode_audio,
+    ResponsesInputAudio: _decode_audio,
     Unknown: lambda part, role: _opaque_part(part.verbatim.value),
 }
 
 
 def _decode_cache(hint: Breakpoint | UnsetType) -> Cache | None:
-    """`prompt_cache_breakpoint`. One that cannot be written again exactly rides along instead."""
+    """Decode `prompt_cache_breakpoint`. The types leave one that could not be written back exactly in `rest`."""
     if hint is UNSET:
         return None
-    return Cache(_LIFETIMES[hint.ttl] if hint.ttl is not UNSET else None)
+    return Cache(CACHE_LIFETIMES[hint.ttl] if hint.ttl is not UNSET else None)
 
 
 def encode_cache(cache: Cache | None) -> dict[str, Any]:
-    if cache is None:
-        return {}
-    hint: dict[str, Any] = {"mode": "explicit"}
-    if cache.seconds is not None:
-        hint["ttl"] = "30m" if cache.seconds <= _LIFETIMES["30m"] else "12h"
-    return {"prompt_cache_breakpoint": hint}
+    return {} if cache is None else encode_cache_breakpoint(cache)
 
 
 def decode_annotation(annotation: Annotation) -> Citation:
-    """Its type is noted: that tells our own annotations from other dialects' citations."""
+    """Decode an annotation. A note on its type distinguishes it from citations of other dialects."""
     if isinstance(annotation, Unknown):
         value = annotation.verbatim.value
         name = value.get("filename")
         return Citation(title=name if isinstance(name, str) else None, native=make_native(NAME, dict(value)))
     return Citation(
-        url=given(annotation.url),
-        title=given(annotation.title),
-        start=given(annotation.start_index),
-        end=given(annotation.end_index),
-        native=make_native(NAME, members_without(annotation, *_OF_CITATION), type="url_citation"),
+        url=none_if_unset(annotation.url),
+        title=none_if_unset(annotation.title),
+        start=none_if_unset(annotation.start_index),
+        end=none_if_unset(annotation.end_index),
+        native=make_native(NAME, members_without(annotation, *_CITATION_MEMBERS), type="url_citation"),
     )
 
 
-_OF_CITATION = ("url", "title", "start_index", "end_index")
+_CITATION_MEMBERS = ("url", "title", "start_index", "end_index")
 
 
 def encode_annotations(text: Text, where: str, receipt: Receipt) -> list[dict[str, Any]]:
@@ -266,10 +260,10 @@ def encode_annotations(text: Text, where: str, receipt: Receipt) -> list[dict[st
 
 
 def _encode_annotation(citation: Citation, length: int, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    fields, kind = own(citation), native_of(citation, NAME).get("$type")
+    fields, kind = own_members(citation), native_of(citation, NAME).get("$type")
     if kind is not None:
-        span = present(start_index=citation.start, end_index=citation.end)
-        return {"type": kind, **present(url=citation.url, title=citation.title), **span, **fields}
+        span = without_nulls(start_index=citation.start, end_index=citation.end)
+        return {"type": kind, **without_nulls(url=citation.url, title=citation.title), **span, **fields}
     if fields:
         return fields
     if citation.url is None:
@@ -288,7 +282,7 @@ def _encode_annotation(citation: Citation, length: int, where: str, receipt: Rec
 
 
 IMAGE_CALL = "$image_call"
-"""The note on an image that stood in an item of its own; it holds what the picture itself shows."""
+"""The note on an image that came as an item of its own. It holds the members that describe the image."""
 
 
 def is_image_call(block: Block) -> bool:
@@ -296,19 +290,19 @@ def is_image_call(block: Block) -> bool:
 
 
 def is_part(block: Block) -> bool:
-    """Does this block stand inside a message, rather than as an item of its own?"""
+    """Is this block a part of a message, not an item of its own?"""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and "$part" in block.value
     return isinstance(block, (Text, Media, Refusal)) and not is_image_call(block)
 
 
 def encode_part(block: Block, role: str, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    """One content part; None, with a line in the receipt, for what has no part here."""
+    """Encode one content part; None, with a loss in the receipt, if there is no part for the block."""
     match block:
         case Text():
             return _encode_text(block, role, where, receipt)
         case Refusal(text=text):
-            return {"type": "refusal", "refusal": text, **own(block)}
+            return {"type": "refusal", "refusal": text, **own_members(block)}
         case Media():
             return _encode_media(block, where, receipt)
         case Opaque(value=value) if is_part(block):
@@ -326,21 +320,21 @@ def encode_parts(blocks: tuple[Block, ...], role: str, where: str, receipt: Rece
 def _encode_text(block: Text, role: str, where: str, receipt: Receipt) -> dict[str, Any]:
     noted = native_of(block, NAME).get("$type")
     kind = noted if isinstance(noted, str) else text_part_type(role)
-    typed = filled(block, type=kind)
+    typed = default_members(block, type=kind)
     if kind == "output_text":
         if block.cache is not None:
             receipt.loss(f"{where}.cache", "cache breakpoint", "the model's own words cannot carry one")
         annotations = encode_annotations(block, where, receipt)
-        listed = {"annotations": annotations} if annotations else filled(block, annotations=[])
+        listed = {"annotations": annotations} if annotations else default_members(block, annotations=[])
         probabilities = _encode_logprobs(block)
-        return {**typed, "text": block.text, **listed, **probabilities, **own(block)}
+        return {**typed, "text": block.text, **listed, **probabilities, **own_members(block)}
     if block.citations:
         receipt.loss(f"{where}.citations", "citations", "only the model's own words carry annotations")
-    return {**typed, "text": block.text, **encode_cache(block.cache), **own(block)}
+    return {**typed, "text": block.text, **encode_cache(block.cache), **own_members(block)}
 
 
 def _encode_logprobs(block: Text) -> dict[str, Any]:
-    """The list as it came, or one of the tokens."""
+    """The original list if it is unchanged, else one made of the tokens."""
     noted = native_of(block, NAME).get("$logprobs")
     if isinstance(noted, list) and read_logprobs(noted) == block.logprobs:
         return {"logprobs": noted}
@@ -348,57 +342,64 @@ def _encode_logprobs(block: Text) -> dict[str, Any]:
 
 
 def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    encoder = _MEDIA.get((block.kind, block.source.kind))
+    encoder = _MEDIA_ENCODERS.get((block.kind, block.source.kind))
     if encoder is None:
         receipt.loss(where, f"{block.kind} by {block.source.kind}", "the Responses API has no content part for it")
         return None
-    return {**encoder(block), **encode_cache(block.cache), **own(block)}
+    return {**encoder(block), **encode_cache(block.cache), **own_members(block)}
 
 
-def _image(block: Media) -> dict[str, Any]:
+def _encode_image(block: Media) -> dict[str, Any]:
     reference = {"image_url": write_data_url(block.source, "image/png")}
     if block.source.kind == "file":
         reference = {"file_id": block.source.data}
-    return {"type": "input_image", **reference, **(present(detail=block.detail) or filled(block, detail="auto"))}
+    return {
+        "type": "input_image",
+        **reference,
+        **(without_nulls(detail=block.detail) or default_members(block, detail="auto")),
+    }
 
 
-def _file(block: Media) -> dict[str, Any]:
+def _encode_file(block: Media) -> dict[str, Any]:
     source, name = block.source, block.name
     if source.kind == "text":
         source = Source("base64", base64.b64encode(source.data.encode()).decode(), source.media_type or "text/plain")
     if source.kind == "base64":
         reference = {"file_data": write_data_url(source, "") if source.media_type else source.data}
         # The API refuses file data without a name.
-        named = {"filename": name} if name is not None else filled(block, filename=default_file_name(source.media_type))
+        named = (
+            {"filename": name}
+            if name is not None
+            else default_members(block, filename=default_file_name(source.media_type))
+        )
     else:
         reference = {"file_id" if source.kind == "file" else "file_url": source.data}
-        named = present(filename=name)
-    return {"type": "input_file", **named, **reference, **present(detail=block.detail)}
+        named = without_nulls(filename=name)
+    return {"type": "input_file", **named, **reference, **without_nulls(detail=block.detail)}
 
 
-def _audio(block: Media) -> dict[str, Any]:
-    media_type = block.source.media_type or "audio/wav"
-    name = _AUDIO_FORMATS.get(media_type, media_type.partition("/")[2])
-    return {"type": "input_audio", "input_audio": {"data": block.source.data, "format": name}}
+def _encode_audio(block: Media) -> dict[str, Any]:
+    audio = {"data": block.source.data, "format": audio_format(block.source.media_type)}
+    return {"type": "input_audio", "input_audio": audio}
 
 
-_MEDIA: dict[tuple[str, str], Callable[[Media], dict[str, Any]]] = {
-    ("image", "base64"): _image,
-    ("image", "url"): _image,
-    ("image", "file"): _image,
-    ("document", "base64"): _file,
-    ("document", "url"): _file,
-    ("document", "file"): _file,
-    ("document", "text"): _file,
-    ("audio", "base64"): _audio,
+_MEDIA_ENCODERS: dict[tuple[str, str], Callable[[Media], dict[str, Any]]] = {
+    ("image", "base64"): _encode_image,
+    ("image", "url"): _encode_image,
+    ("image", "file"): _encode_image,
+    ("document", "base64"): _encode_file,
+    ("document", "url"): _encode_file,
+    ("document", "file"): _encode_file,
+    ("document", "text"): _encode_file,
+    ("audio", "base64"): _encode_audio,
 }
 
 
-def is_plain(block: Block) -> bool:
-    """A text that a bare string says in full."""
+def is_plain_text(block: Block) -> bool:
+    """Is this a text that a plain string can carry completely?"""
     return isinstance(block, Text) and block.cache is None and not block.citations and not native_of(block, NAME)
 
 
-def decode_content(content: str | list[Part], role: str) -> tuple[Block, ...]:
-    """Message content: a string or a list of parts."""
+def decode_content(content: str | list[ResponsesPart], role: str) -> tuple[Block, ...]:
+    """Decode message content: a string or a list of parts."""
     return (Text(text=content),) if isinstance(content, str) else decode_parts(content, role)

@@ -1,11 +1,11 @@
-"""`POST /v1/responses/input_tokens`: the body of a response that is counted instead of answered."""
+"""`POST /v1/responses/input_tokens`: a request body whose tokens are counted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from toolglot.dialect import Counting
-from toolglot.dialects.openai_responses.request import decode_request as decode_answered
+from toolglot.dialects.openai_responses.request import decode_request as decode_generation
 from toolglot.dialects.openai_responses.request import request_fields
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
@@ -15,8 +15,8 @@ from toolglot.wire.counting import read_count
 
 __all__ = ["COUNTING", "image_tokens"]
 
-# What openai's `InputTokenCountParams` has; anything else is refused as an unknown parameter.
-_TAKEN = frozenset(
+# The members of openai's `InputTokenCountParams`; the API refuses any other as an unknown parameter.
+_COUNTED_MEMBERS = frozenset(
     {"conversation", "input", "instructions", "model", "parallel_tool_calls", "personality", "previous_response_id"}
     | {"reasoning", "text", "tool_choice", "tools", "truncation"}
 )
@@ -27,17 +27,19 @@ def path(request: Request) -> str:
 
 
 def decode_request(data: bytes) -> Request:
-    """The request; here `input` may be missing."""
+    """Decode the request. Here `input` may be missing."""
     body = json.decode(data)
     if isinstance(body, dict) and body.get("input") is None:
         data = json.replace_member(data, "input", [])
-    return decode_answered(data)
+    return decode_generation(data)
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
     fields = request_fields(request, receipt)
-    # No input at all is no empty one: the conversation may lie on the server.
-    return json.encode({key: value for key, value in fields.items() if key in _TAKEN and (key, value) != ("input", [])})
+    # Leave out an empty input: the conversation may be stored on the server.
+    return json.encode(
+        {key: value for key, value in fields.items() if key in _COUNTED_MEMBERS and (key, value) != ("input", [])}
+    )
 
 
 def encode_count(tokens: int) -> bytes:

@@ -1,7 +1,7 @@
 """Errors of the Responses API.
 
-Before a response begins they are the envelope that both of OpenAI's APIs share. Afterwards there are two forms: a
-response whose `status` is `failed`, with `error: {code, message}`, and a bare `error` event, flat or nested.
+Before a response begins, they have the envelope that both of OpenAI's APIs share. After that there are two forms: a
+response whose `status` is `failed`, with `error: {code, message}`, and an `error` event, flat or nested.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.errors import CONTEXT_OVERFLOW, STATUS, ApiError, ErrorKind, HttpError
 from toolglot.wire import openai_error
 
-# Codes that only a failed response has; the shared envelope knows the others.
+# Codes that only a failed response has; `openai_error` knows the others.
 _KIND_OF_CODE: dict[str, ErrorKind] = {
     "server_is_overloaded": "overloaded",
     "slow_down": "overloaded",
@@ -40,9 +40,8 @@ _KIND_OF_CODE: dict[str, ErrorKind] = {
     "failed_to_download_image": "bad_request",
 }
 
-# What a failed response calls each kind. Codex tells quota and rate limits apart by these words. For overload there is
-# `server_is_overloaded`, on which it gives up; after the error of any server it asks again, as other agents do when one
-# is overloaded.
+# The code of a failed response for each kind. Codex distinguishes quota and rate limits by these codes. An overload is
+# `server_error`: Codex retries after that, as other agents do on overload, but gives up on `server_is_overloaded`.
 _CODE_OF_KIND: dict[ErrorKind, str] = {
     "bad_request": "invalid_prompt",
     "authentication": "server_error",
@@ -59,8 +58,8 @@ _CODE_OF_KIND: dict[ErrorKind, str] = {
 _KNOWN_CODES = frozenset(_CODE_OF_KIND.values()) | frozenset(_KIND_OF_CODE) | {CONTEXT_OVERFLOW}
 
 STREAMED_ERRORS = frozenset({CONTEXT_OVERFLOW})
-"""Codex compacts only when it reads this code in `response.failed`; to a status of 400 it gives up. The API itself
-answers a streaming request with this event, too."""
+"""Codex compacts only if it reads this code in `response.failed`; on status 400 it gives up. The API itself also
+answers a streaming request with this event."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -72,12 +71,12 @@ def encode_error(error: ApiError) -> HttpError:
 
 
 def decode_failure(value: Any) -> ApiError:
-    """The error in a failed response, in an `error` event of either form, or in what imitators send instead."""
+    """Read the error in a failed response, in an `error` event of either form, or in the forms of imitators."""
     is_own = isinstance(value, dict) and (value.get("object") == "response" or value.get("type") == "error")
     if isinstance(value, dict) and value.get("object") == "response":
         value = {"error": value.get("error") or {"message": f"The response is {value.get('status')}"}}
     if isinstance(value, dict) and value.get("type") == "error":
-        # The event's own type is no word for the kind of error.
+        # The event's own type does not name the kind of error.
         value = {key: item for key, item in value.items() if key != "type"}
     error = openai_error.read_error(value, NAME)
     if is_own:
@@ -87,6 +86,7 @@ def decode_failure(value: Any) -> ApiError:
 
 
 def encode_failure(error: ApiError) -> dict[str, Any]:
-    """`error` of a failed response. Its codes are a closed list, so a code of another API gives way to the kind's."""
+    """Encode `error` of a failed response. Its codes are a closed list, so a code of another API is replaced by the
+    kind's."""
     code = error.code if error.code in _KNOWN_CODES or NAME in error.native else None
     return {"code": code or _CODE_OF_KIND[error.kind], "message": error.message}

@@ -1,4 +1,4 @@
-"""What the Responses API demands of a history: no ids on items that it has not made, or whose reasoning is lost."""
+"""Removes ids from items of the history that the Responses API did not create, or whose reasoning is lost."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.tool_history import tool_history
 
-# The ids that this dialect gives to items of other models' answers; OpenAI's own end in one run of hex digits.
-_MADE_UP = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
+# Ids that `ItemIds` derives for items of other models' answers. OpenAI's own end in one run of hex digits.
+_DERIVED_ID = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
 
 
-def free_items(request: Request, context: Context, before: Sequence[Message]) -> Request:
-    """The Responses API takes an item with an id for one that it has made, and wants the reasoning that led to it.
+def remove_item_ids(request: Request, context: Context, before: Sequence[Message]) -> Request:
+    """Remove ids that were derived for answers of other models, and those of a turn whose reasoning is lost.
 
-    So ids that were made up for answers of other models go, and those of a turn whose reasoning is lost. Its server
-    takes items without ids: its own agents send none.
+    The Responses API assumes that it created an item with an id, and requires the reasoning that led to it. It accepts
+    items without ids: its own agents send none.
     """
     if context.source != context.target:
         _note_unreasoned_calls(request.messages, context)
-        return request  # no ids but those of its own reasoning
+        return request  # only the target's own reasoning items have ids
     calls = tool_history(request, context).calls
     if not any("id" in native_of(node, NAME) for node in (*request.messages, *calls)):
         return request
-    tied: list[_Tie] = []
+    tied: list[_IdState] = []
     turn: list[Message] = []
     for message in (*request.messages, Message(role="end")):
         if message.role == "assistant":
             turn.append(message)
             continue
-        tied += _ties(turn, reasons="reasoning" in context.can.fields)
+        tied += _id_states(turn, reasons="reasoning" in context.can.fields)
         tied.append("known")
         turn = []
 
@@ -57,7 +57,8 @@ def free_items(request: Request, context: Context, before: Sequence[Message]) ->
 
 
 def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> None:
-    """The API takes calls without the reasoning that led to them, and its answers do not show that it is missing."""
+    """Note calls without the reasoning that led to them. The API accepts them, and its answers do not show that it is
+    missing."""
     if "reasoning" not in context.can.fields:
         return
     called = thought = False
@@ -72,18 +73,18 @@ def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> Non
             called = thought = False
 
 
-_Tie: TypeAlias = Literal["lost", "known", "own"]
-"""Of an item: its reasoning is lost; nothing is against it; the target's reasoning stands before it."""
+_IdState: TypeAlias = Literal["lost", "known", "own"]
+"""State of an item: its reasoning is lost; nothing speaks against its id; the target's reasoning precedes it."""
 
 
-def _ties(turn: list[Message], *, reasons: bool) -> list[_Tie]:
+def _id_states(turn: list[Message], *, reasons: bool) -> list[_IdState]:
     blocks = [block for message in turn for block in message.content]
     if reasons and any(map(_is_call, blocks)) and not any(isinstance(block, Thinking) for block in blocks):
         return ["lost"] * len(turn)
-    ties: list[_Tie] = []
+    ties: list[_IdState] = []
     own = False
     for message in turn:
-        own = own or any(map(_is_targets, message.content))
+        own = own or any(map(_is_target_reasoning, message.content))
         ties.append("own" if own else "known")
     return ties
 
@@ -92,22 +93,23 @@ def _is_call(block: Block) -> bool:
     return isinstance(block, ToolCall)
 
 
-def _is_targets(block: Block) -> bool:
-    """Is it a reasoning item that the target has made? An id alone may have been made up; with encrypted content it is
-    the target's, as what stood there for other models has been taken out."""
+def _is_target_reasoning(block: Block) -> bool:
+    """Did the target create this reasoning item? An id alone may be derived. Encrypted content is always the target's,
+    because that of other models has been removed already."""
     fields = native_of(block, NAME) if isinstance(block, Thinking) else {}
     item = fields.get("id")
-    return isinstance(item, str) and (bool(fields.get("encrypted_content")) or not _MADE_UP.fullmatch(item))
+    return isinstance(item, str) and (bool(fields.get("encrypted_content")) or not _DERIVED_ID.fullmatch(item))
 
 
 N = TypeVar("N", Message, ToolCall)
 
 
-def _without_id(node: N, *, tie: _Tie) -> N:
-    """Imitators of the API may have ids of their own that look made up: those behind their reasoning stay."""
+def _without_id(node: N, *, tie: _IdState) -> N:
+    """Remove the id of an item. Imitators of the API may have ids that look derived; those after the target's reasoning
+    stay."""
     fields = native_of(node, NAME)
     item = fields.get("id")
-    if not isinstance(item, str) or tie == "own" or (tie == "known" and not _MADE_UP.fullmatch(item)):
+    if not isinstance(item, str) or tie == "own" or (tie == "known" and not _DERIVED_ID.fullmatch(item)):
         return node
     rest = {key: value for key, value in fields.items() if key != "id"}
     return replace(node, native={**node.native, NAME: rest})
@@ -117,4 +119,4 @@ def _triggers(context: Context) -> int:
     return features.ANY if context.source == context.target else features.CALLS
 
 
-DEMAND = HistoryDemand(apply=free_items, triggers=_triggers)
+DEMAND = HistoryDemand(apply=remove_item_ids, triggers=_triggers)

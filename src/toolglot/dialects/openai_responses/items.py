@@ -1,7 +1,7 @@
-"""Items of `input` <-> messages, and what they share with the items of `output`.
+"""Items of `input` <-> messages, and helpers that items of `output` share.
 
-In a request one item is one `Message`; this module reads and writes those. `output.py` does the same for responses,
-where the blocks of all items stand in one row.
+In a request one item is one `Message`; this module decodes and encodes those. `output.py` does the same for responses,
+where the blocks of all items form one list.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_responses.blocks import (
     IMAGE_CALL,
-    absent,
-    carried,
+    carried_members,
     decode_content,
     decode_parts,
+    default_members,
     encode_cache,
     encode_part,
     encode_parts,
-    filled,
-    given,
     is_image_call,
     is_part,
-    is_plain,
-    own,
-    present,
+    is_plain_text,
+    missing_members,
+    none_if_unset,
+    own_members,
+    without_nulls,
 )
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import (
     CallItem,
     CustomCallItem,
     CustomResultItem,
-    Item,
     MessageItem,
     ReasoningItem,
+    ResponsesItem,
     ResultItem,
     ToolSearchCall,
 )
@@ -60,35 +60,35 @@ from toolglot.wire import json
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import UNTAGGED, Unknown, Wire, as_json, count_members
 
-Group = list[tuple[Block, str]]
-"""Blocks that make up one item, each with its path."""
+BlockGroup = list[tuple[Block, str]]
+"""Blocks of one item, each with its path."""
 
 CALL_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The items that are calls for the client to run, and where their arguments stand."""
+"""The types of calls that the client runs, and the member that holds their arguments."""
 PHASE = "$phase"
-"""The phase of a text that came back without its item."""
+"""The note on a text's phase, if the text came back without its item."""
 _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
 
 
 def item_type(item: dict[str, Any], where: str) -> str:
-    """The type of an item that was decoded without it; "" where nothing tells."""
+    """The type of an item that may lack it; "" if its members do not imply one."""
     kind = item.get("type")
     if kind is not None and not isinstance(kind, str):
         raise expected(f"{where}.type", "a string", kind)
     if kind is not None:
         return kind
-    found = [tag for tag, members in _IMPLIED.items() if all(item.get(member) is not None for member in members)]
+    found = [tag for tag, members in _IMPLIED_TYPES.items() if all(item.get(member) is not None for member in members)]
     return found[0] if len(found) == 1 else ""
 
 
-_IMPLIED = {
+_IMPLIED_TYPES = {
     "message": (MessageItem.implied_by,),
     "function_call": (CallItem.implied_by, "call_id"),
     "function_call_output": (ResultItem.implied_by, "call_id"),
 }
 
 
-def decode_input_item(item: Item) -> Message:
+def decode_input_item(item: ResponsesItem) -> Message:
     return _DECODERS[type(item)](item)
 
 
@@ -98,7 +98,7 @@ _SHAPES: dict[tuple[bool, str | None], Native] = {
     (True, None): {NAME: {"$absent": ["type"]}},
     (True, "string"): {NAME: {"$absent": ["type"], "$content": "string"}},
 }
-"""`native` of messages with nothing but role and content: whether `type` is missing, and the form of the content."""
+"""`native` of messages that have only role and content: whether `type` is missing, and the form of the content."""
 
 
 def _decode_message(item: MessageItem) -> Message:
@@ -108,32 +108,33 @@ def _decode_message(item: MessageItem) -> Message:
     is_bare = item.id is item.status is item.phase is UNSET and (rest is UNSET or rest is UNTAGGED)
     if is_bare and shape != "absent":
         return Message(role=role, content=blocks, native=_SHAPES[rest is UNTAGGED, shape])
-    members, lacking = carried(item, "id", "status", "phase"), absent(item) or None
+    members, lacking = carried_members(item, "id", "status", "phase"), missing_members(item) or None
     return Message(role=role, content=blocks, native=make_native(NAME, members, absent=lacking, content=shape))
 
 
 def decode_reasoning(item: ReasoningItem) -> Thinking:
-    """Summary and reasoning text stay in `native` as they are: several parts cannot be told from their joined text."""
-    summary, content = _texts(item.summary), _texts(item.content)
-    members = carried(item, "id", "summary", "content", "encrypted_content", "status")
-    lacking, slot = absent(item, "id", "summary") or None, text_slot(summary, content)
+    """Decode a reasoning item. Summary and reasoning text stay in `native`, because joined text cannot be split into
+    its parts."""
+    summary, content = _part_texts(item.summary), _part_texts(item.content)
+    members = carried_members(item, "id", "summary", "content", "encrypted_content", "status")
+    lacking, slot = missing_members(item, "id", "summary") or None, text_member(summary, content)
     native = make_native(NAME, members, absent=lacking, text=slot)
     return Thinking(text="\n\n".join(summary + content), native=native)
 
 
-def text_slot(summary: Iterable[str], content: Iterable[str]) -> str:
-    """Where the readable text of a reasoning item stands."""
+def text_member(summary: Iterable[str], content: Iterable[str]) -> str:
+    """The member of a reasoning item that holds the readable text."""
     return "content" if any(content) and not any(summary) else "summary"
 
 
-def _texts(parts: list[Any] | UnsetType | None) -> list[str]:
+def _part_texts(parts: list[Any] | UnsetType | None) -> list[str]:
     if not parts:
         return []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return [text for text in texts if isinstance(text, str) and text]
 
 
-_CALLED: Native = {NAME: {"$absent": ["id", "status"]}}
+_NO_ID_AND_STATUS: Native = {NAME: {"$absent": ["id", "status"]}}
 
 
 def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
@@ -142,11 +143,11 @@ def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
     arguments = item.arguments
     if isinstance(arguments, dict):
         call = _decode_call(item, "function", json.encode_text(arguments), "arguments", "parsed_arguments")
-        return with_native(call, NAME, **{UNREAD: (_OBJECT,)})
+        return with_native(call, NAME, **{UNREAD: (_OBJECT_NOTE,)})
     if item.call_id is not UNSET and arguments and item.rest is UNSET:
         count = count_members(item)
         if count == 3:
-            return ToolCall(id=item.call_id, name=item.name, arguments=arguments, native=_CALLED)
+            return ToolCall(id=item.call_id, name=item.name, arguments=arguments, native=_NO_ID_AND_STATUS)
         if count == 5 and item.id is not UNSET and item.status is not UNSET:
             native = {NAME: {"id": item.id, "status": item.status}}
             whole = item.status != "incomplete"
@@ -154,27 +155,32 @@ def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
     return _decode_call(item, "function", arguments, "arguments", "parsed_arguments")
 
 
-_OBJECT = Loss("arguments", "an object", "the Responses API has arguments as text; it is read as the same JSON", "note")
+_OBJECT_NOTE = Loss(
+    "arguments", "an object", "the Responses API has arguments as text; it is read as the same JSON", "note"
+)
 
 
 def _decode_call(
     item: CallItem | CustomCallItem, kind: ToolKind, arguments: str | UnsetType, field: str, *others: str
 ) -> ToolCall:
-    members, lacking = carried(item, "id", "status", *others), absent(item, "call_id", field, "id", "status")
+    members, lacking = (
+        carried_members(item, "id", "status", *others),
+        missing_members(item, "call_id", field, "id", "status"),
+    )
     empty = True if arguments == "" else None
     return ToolCall(
-        id=given(item.call_id) or "",
+        id=none_if_unset(item.call_id) or "",
         name=item.name,
-        arguments=given(arguments) or "",
+        arguments=none_if_unset(arguments) or "",
         kind=kind,
-        namespace=given(item.namespace),
+        namespace=none_if_unset(item.namespace),
         complete=item.status != "incomplete",
         native=make_native(NAME, members, absent=lacking or None, empty=empty),
     )
 
 
 def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
-    output, name = item.output, given(item.name)
+    output, name = item.output, none_if_unset(item.name)
     if type(output) is str and output and item.call_id and count_members(item) == 2 and type(item) is ResultItem:
         return ToolResult(call_id=item.call_id, content=(Text(text=output),))
     content: tuple[Block, ...] = ()
@@ -185,9 +191,9 @@ def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
         content = (Text(text=output),)
     if name is not None:
         named = True
-    members, lacking = carried(item, "id", "status"), absent(item, "call_id", "output") or None
+    members, lacking = carried_members(item, "id", "status"), missing_members(item, "call_id", "output") or None
     return ToolResult(
-        call_id=given(item.call_id) or "",
+        call_id=none_if_unset(item.call_id) or "",
         content=content,
         name=name,
         kind="custom" if isinstance(item, CustomResultItem) else "function",
@@ -195,28 +201,29 @@ def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
     )
 
 
-def is_doubtful(item: CallItem | ResultItem) -> bool:
-    """Without a type and an id it may be anything."""
+def is_ambiguous(item: CallItem | ResultItem) -> bool:
+    """Does the item lack both type and id? Then it may be anything."""
     return item.call_id is UNSET and item.rest is not UNSET and item.rest.is_implied
 
 
 def _decode_call_item(item: CallItem) -> Message:
-    return opaque_item(as_json(item)) if is_doubtful(item) else Message(role="assistant", content=(decode_call(item),))
+    return opaque_item(as_json(item)) if is_ambiguous(item) else Message(role="assistant", content=(decode_call(item),))
 
 
 def _decode_result_item(item: ResultItem) -> Message:
-    return opaque_item(as_json(item)) if is_doubtful(item) else Message(role="tool", content=(_decode_result(item),))
+    return opaque_item(as_json(item)) if is_ambiguous(item) else Message(role="tool", content=(_decode_result(item),))
 
 
 def _decode_unknown(item: Unknown) -> Message:
-    value = known_item(item)
-    if is_made_image(value):
+    value = check_unknown_item(item)
+    if is_generated_image(value):
         return Message(role="assistant", content=(decode_image_call(value),))
     return opaque_item(value)
 
 
-def known_item(item: Unknown) -> dict[str, Any]:
-    """The members of an item whose type is not known. Raises if it is known and lacks a member, or is no text."""
+def check_unknown_item(item: Unknown) -> dict[str, Any]:
+    """The members of an item of unknown type. Raises if its type is known but a member is missing, or if its type is no
+    string."""
     value: dict[str, Any] = item.verbatim.value
     kind = value.get("type")
     if item.verbatim.missing is not None and (kind or value.get("call_id") is not None):
@@ -245,28 +252,28 @@ _DECODERS: dict[type[Wire], Callable[[Any], Message]] = {
 }
 
 
-_SHOWN = ("action", "background", "output_format", "quality", "size", "status")
-"""The members of an image's item that tell nothing but what the image shows."""
+_IMAGE_MEMBERS = ("action", "background", "output_format", "quality", "size", "status")
+"""Members of an image item that only describe the image."""
 
 
-def is_made_image(item: dict[str, Any]) -> bool:
-    """Is this an item with an image in it? The API also takes the id of one alone."""
+def is_generated_image(item: dict[str, Any]) -> bool:
+    """Is this an item with an image? The API also accepts the id of one alone."""
     result = item.get("result")
     return item.get("type") == "image_generation_call" and isinstance(result, str) and bool(result)
 
 
 def decode_image_call(item: dict[str, Any]) -> Media:
-    shown = {key: item[key] for key in _SHOWN if key in item}
+    shown = {key: item[key] for key in _IMAGE_MEMBERS if key in item}
     form = shown.get("output_format")
     source = Source("base64", item["result"], f"image/{form}" if isinstance(form, str) else "image/png")
-    others = {key: value for key, value in item.items() if key not in _SHOWN and key not in ("type", "result")}
+    others = {key: value for key, value in item.items() if key not in _IMAGE_MEMBERS and key not in ("type", "result")}
     return Media(kind="image", source=source, native=make_native(NAME, others, image_call=shown))
 
 
 def encode_image_call(block: Media) -> dict[str, Any]:
-    """The item of an image that came in one."""
+    """Encode an image that came as an item."""
     shown = native_of(block, NAME)[IMAGE_CALL]
-    return {"type": "image_generation_call", "result": block.source.data, **shown, **own(block)}
+    return {"type": "image_generation_call", "result": block.source.data, **shown, **own_members(block)}
 
 
 def notes_of(block: Block) -> dict[str, Any]:
@@ -274,9 +281,10 @@ def notes_of(block: Block) -> dict[str, Any]:
     return dict(notes) if is_part(block) else {}
 
 
-def grouped(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterator[Group]:
-    """The blocks item by item. Parts that note the same item belong together; if `join`, also those that note none."""
-    group: Group = []
+def group_by_item(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterator[BlockGroup]:
+    """Group blocks by item. Parts with a note on the same item belong together; with `join`, so do parts without
+    one."""
+    group: BlockGroup = []
     for block, where in blocks:
         if group and is_part(block) and is_part(group[-1][0]):
             place = notes_of(block).get("$output")
@@ -291,19 +299,19 @@ def grouped(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterator[Grou
 
 
 def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: bool = False) -> list[dict[str, Any]]:
-    """The items of one message. A message that came from this API is one item; others may be several, in order.
+    """Encode one message as items. A message that came from this API is one item; others may be several, in order.
 
-    `foreign`: another dialect's client sends it, so that reasoning must be whole in itself.
+    `foreign`: the message comes from another dialect's client, so the server has not stored its reasoning.
     """
     paths = ((block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
-    groups = list(grouped(paths, join=True))
+    groups = list(group_by_item(paths, join=True))
     if not groups:
         return [_encode_input_message(message, [], alone=True, receipt=receipt)]
     items: list[dict[str, Any]] = []
     for group in groups:
         block, path = group[0]
-        if _is_foreign_speech(message, group):
-            items += [_encode_speech(part) for part, _ in group if isinstance(part, Text)]
+        if _is_foreign_text(message, group):
+            items += [_encode_foreign_text(part) for part, _ in group if isinstance(part, Text)]
         elif is_part(block):
             items.append(_encode_input_message(message, group, alone=len(groups) == 1, receipt=receipt))
         elif (item := _encode_input_block(block, path, receipt)) is not None:
@@ -314,46 +322,47 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
     return items
 
 
-def _is_foreign_speech(message: Message, group: Group) -> bool:
-    """Words of an assistant that did not come from this API: `output_text` stands only in items that have its ids."""
+def _is_foreign_text(message: Message, group: BlockGroup) -> bool:
+    """Are these texts of an assistant that came from another API? `output_text` is valid only in items with this API's
+    ids."""
     foreign = message.role == "assistant" and not message.native.get(NAME)
-    return foreign and all(is_plain(block) or _is_phased(block) for block, _ in group)
+    return foreign and all(is_plain_text(block) or _has_only_phase(block) for block, _ in group)
 
 
-def _is_phased(block: Block) -> bool:
-    """Words of which only the phase is known that they were said in."""
+def _has_only_phase(block: Block) -> bool:
+    """Is this a text with no native member except its phase?"""
     return isinstance(block, Text) and not block.citations and native_of(block, NAME).keys() == {PHASE}
 
 
-def _encode_speech(block: Text) -> dict[str, Any]:
-    return {"type": "message", "role": "assistant", "content": block.text, **_phase(block)}
+def _encode_foreign_text(block: Text) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": block.text, **_phase_member(block)}
 
 
-def _phase(block: Block) -> dict[str, Any]:
+def _phase_member(block: Block) -> dict[str, Any]:
     return {"phase": native_of(block, NAME)[PHASE]} if PHASE in native_of(block, NAME) else {}
 
 
-def _encode_input_message(message: Message, group: Group, *, alone: bool, receipt: Receipt) -> dict[str, Any]:
+def _encode_input_message(message: Message, group: BlockGroup, *, alone: bool, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(message, NAME)
     item_note = notes_of(group[0][0]).get("$item") if group else None
-    extra = own(message) if alone else {}
+    extra = own_members(message) if alone else {}
     if isinstance(item_note, dict):
         extra = native_members(item_note)
     elif group:
-        extra = {**_phase(group[0][0]), **extra}
+        extra = {**_phase_member(group[0][0]), **extra}
     blocks = [block for block, _ in group]
-    # Text beside tool results is the user's.
+    # Text next to tool results belongs to the user.
     role = "user" if message.role == "tool" and not alone else message.role
     content: dict[str, Any] = {}
-    if notes.get("$content") == "string" and len(blocks) == 1 and is_plain(blocks[0]):
+    if notes.get("$content") == "string" and len(blocks) == 1 and is_plain_text(blocks[0]):
         content["content"] = blocks[0].text if isinstance(blocks[0], Text) else ""
     elif blocks or notes.get("$content") != "absent":
-        parts = (encode_part(block, role, path, receipt) for block, path in group if not is_empty(block))
+        parts = (encode_part(block, role, path, receipt) for block, path in group if not is_empty_text(block))
         content["content"] = [part for part in parts if part is not None]
-    return {**filled(message, type="message"), "role": role, **content, **extra}
+    return {**default_members(message, type="message"), "role": role, **content, **extra}
 
 
-def is_empty(block: Block) -> bool:
+def is_empty_text(block: Block) -> bool:
     return isinstance(block, Text) and not block.text and bool(native_of(block, NAME).get("$empty"))
 
 
@@ -365,7 +374,11 @@ def _encode_input_block(block: Block, where: str, receipt: Receipt) -> dict[str,
             return _encode_result(block, where, receipt)
         case Thinking() if native_of(block, NAME):
             _report_cache(block, where, receipt)
-            return {"type": "reasoning", **filled(block, summary=summary_parts(block.text)), **own(block)}
+            return {
+                "type": "reasoning",
+                **default_members(block, summary=summary_parts(block.text)),
+                **own_members(block),
+            }
         case Thinking():
             receipt.loss(where, "reasoning", "the Responses API takes back only the reasoning items it has made")
         case Opaque(dialect=dialect, value=value) if dialect == NAME and isinstance(value, dict):
@@ -387,7 +400,8 @@ def _report_cache(block: ToolCall | Thinking, where: str, receipt: Receipt) -> N
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as text. None are the empty object, unless they came as \"\" or the call was cut before them."""
+    """The arguments as text. Empty ones become the empty object, unless they came as \"\" or the call was cut before
+    them."""
     empty = not call.arguments.strip() and call.kind == "function" and call.complete
     return "{}" if empty and not native_of(call, NAME).get("$empty") else call.arguments
 
@@ -396,10 +410,10 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any]
     _report_cache(call, where, receipt)
     kind = "custom_tool_call" if call.kind == "custom" else "function_call"
     text = arguments_text(call)
-    named = {"name": call.name, **present(namespace=call.namespace)}
-    identity = {"call_id": call.id} if call.id else filled(call, call_id="")
-    arguments = {CALL_FIELDS[kind]: text} if call.arguments else filled(call, **{CALL_FIELDS[kind]: text})
-    item = {**filled(call, type=kind), **identity, **named, **arguments, **own(call)}
+    named = {"name": call.name, **without_nulls(namespace=call.namespace)}
+    identity = {"call_id": call.id} if call.id else default_members(call, call_id="")
+    arguments = {CALL_FIELDS[kind]: text} if call.arguments else default_members(call, **{CALL_FIELDS[kind]: text})
+    item = {**default_members(call, type=kind), **identity, **named, **arguments, **own_members(call)}
     if not call.complete:
         item["status"] = "incomplete"
     return item
@@ -410,21 +424,23 @@ def _encode_result(result: ToolResult, where: str, receipt: Receipt) -> dict[str
     if result.is_error:
         receipt.loss(f"{where}.is_error", "error flag", "a tool output of the Responses API has none")
     output: Any = None
-    if not notes.get("$parts") and result.cache is None and _is_bare(result.content):
+    if not notes.get("$parts") and result.cache is None and _is_plain_content(result.content):
         output = "".join(block.text for block in result.content if isinstance(block, Text))
     else:
         output = encode_parts(result.content, "tool", f"{where}.content", receipt)
         if result.cache is not None and output:
-            # The breakpoint stands behind the result, and so behind its last part.
+            # The breakpoint follows the result, so it belongs to the last part.
             output[-1] = {**output[-1], **encode_cache(result.cache)}
     return {
-        **filled(result, type="custom_tool_call_output" if result.kind == "custom" else "function_call_output"),
-        **({"call_id": result.call_id} if result.call_id else filled(result, call_id="")),
-        **(present(name=result.name) if notes.get("$named") else {}),
-        **({"output": output} if output else filled(result, output=output)),
-        **own(result),
+        **default_members(
+            result, type="custom_tool_call_output" if result.kind == "custom" else "function_call_output"
+        ),
+        **({"call_id": result.call_id} if result.call_id else default_members(result, call_id="")),
+        **(without_nulls(name=result.name) if notes.get("$named") else {}),
+        **({"output": output} if output else default_members(result, output=output)),
+        **own_members(result),
     }
 
 
-def _is_bare(content: tuple[Block, ...]) -> bool:
-    return not content or (len(content) == 1 and is_plain(content[0]))
+def _is_plain_content(content: tuple[Block, ...]) -> bool:
+    return not content or (len(content) == 1 and is_plain_text(content[0]))

@@ -1,7 +1,7 @@
-"""Responses streams: the rules of the official SDK's accumulator, the AI SDK and Codex.
+"""Rules of Responses streams, from the official SDK's accumulator, the AI SDK and Codex.
 
-They need opposite things: the SDK reads what was added and `response.completed`, Codex nothing but what is done. So
-everything must be said, and must agree.
+They need opposite things: the SDK reads `added` events and `response.completed`, Codex reads only `done` events. So a
+stream must send everything, and all of it must agree.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ RULES = {
 }
 
 
-class _Stream(Struct, frozen=True):
-    """A kind of text that comes in deltas: the member that holds it when done, and which index names the part."""
+class _TextStream(Struct, frozen=True):
+    """A kind of text that comes in deltas: the member that holds it when done, and the index that names the part."""
 
     done: str
     part: str | None = None
 
 
 _STREAMS = {
-    "response.output_text": _Stream("text", "content_index"),
-    "response.refusal": _Stream("refusal", "content_index"),
-    "response.reasoning_summary_text": _Stream("text", "summary_index"),
-    "response.reasoning_text": _Stream("text", "content_index"),
-    "response.function_call_arguments": _Stream("arguments"),
-    "response.custom_tool_call_input": _Stream("input"),
+    "response.output_text": _TextStream("text", "content_index"),
+    "response.refusal": _TextStream("refusal", "content_index"),
+    "response.reasoning_summary_text": _TextStream("text", "summary_index"),
+    "response.reasoning_text": _TextStream("text", "content_index"),
+    "response.function_call_arguments": _TextStream("arguments"),
+    "response.custom_tool_call_input": _TextStream("input"),
 }
 _IN_PARTS = ("response.output_text", "response.refusal")
 _TERMINAL = ("response.completed", "response.incomplete", "response.failed")
-_KEPT = ("type", "id", "call_id")
+_STABLE_MEMBERS = ("type", "id", "call_id")
 
 
-class _Item:
+class ResponsesItemState:
     def __init__(self, fields: dict[str, Any]) -> None:
         self.added = fields
         self.done: dict[str, Any] | None = None
@@ -59,10 +59,10 @@ class _Item:
         self.pieces: dict[tuple[str, Any], list[str]] = {}
 
 
-class _Linter:
+class ResponsesLinter:
     def __init__(self, report: LintReport) -> None:
         self._report = report
-        self._items: dict[int | str | None, _Item] = {}
+        self._items: dict[int | str | None, ResponsesItemState] = {}
         self._calls: set[str] = set()
         self._id: Any = None
         self._sequence: int | None = None
@@ -100,14 +100,14 @@ class _Linter:
         elif kind == "response.output_item.done":
             self._end_item(frame)
         elif kind in _TERMINAL:
-            self._end(kind, frame)
+            self._check_end(kind, frame)
         elif kind == "error":
             self._failed = True
         elif kind == "response.content_part.added":
-            if item := self._item(frame):
+            if item := self._find_item(frame):
                 item.parts.add(plain(frame.fields.get("content_index")))
         elif stem in _STREAMS and verb in ("delta", "done"):
-            self._text(stem, verb, frame)
+            self._check_text(stem, verb, frame)
 
     def _check_sequence(self, frame: LintFrame) -> None:
         number = frame.fields.get("sequence_number")
@@ -119,7 +119,7 @@ class _Linter:
         elif self._sequence is not None:
             self._sequence += 1
 
-    def _item(self, frame: LintFrame) -> _Item | None:
+    def _find_item(self, frame: LintFrame) -> ResponsesItemState | None:
         item = self._items.get(plain(frame.fields.get("output_index")))
         item_id = frame.fields.get("item_id")
         known = item is not None and item.done is None and item_id == item.added.get("id")
@@ -131,14 +131,14 @@ class _Linter:
         fields = item if isinstance(item, dict) else {}
         sound = index == len(self._items) and bool(fields.get("id")) and bool(fields.get("type"))
         self._report.require(sound, "item-added", frame, f"index {index}, expected {len(self._items)}")
-        self._items[index] = _Item(fields)
+        self._items[index] = ResponsesItemState(fields)
         if "call_id" in fields and not str(fields.get("type")).endswith("_output"):
             call_id = str(fields["call_id"])
             self._report.require(call_id not in self._calls, "call-id", frame, call_id)
             self._calls.add(call_id)
 
-    def _text(self, stem: str, verb: str, frame: LintFrame) -> None:
-        item, stream = self._item(frame), _STREAMS[stem]
+    def _check_text(self, stem: str, verb: str, frame: LintFrame) -> None:
+        item, stream = self._find_item(frame), _STREAMS[stem]
         if item is None:
             return
         part = plain(frame.fields.get(stream.part)) if stream.part else None
@@ -158,9 +158,9 @@ class _Linter:
             return
         self._report.require(item.done is None, "item-done", frame, "done twice")
         item.done = fields
-        changed = [key for key in _KEPT if item.added.get(key) not in (None, fields.get(key))]
+        changed = [key for key in _STABLE_MEMBERS if item.added.get(key) not in (None, fields.get(key))]
         self._report.require(not changed, "item-same", frame, ", ".join(changed))
-        said = _texts(fields)
+        said = _item_texts(fields)
         for key, pieces in item.pieces.items():
             if pieces and key in said:
                 self._report.require("".join(pieces) == said[key], "agree", frame, key[0])
@@ -168,7 +168,7 @@ class _Linter:
         if fields.get("type") == "function_call" and isinstance(arguments, str) and not is_object(arguments):
             self._broken.append((frame, arguments))
 
-    def _end(self, kind: str, frame: LintFrame) -> None:
+    def _check_end(self, kind: str, frame: LintFrame) -> None:
         self._ended, self._final = True, kind
         if kind == "response.failed":
             return
@@ -186,8 +186,8 @@ class _Linter:
                 self._report.breach("arguments", frame, text[-60:])
 
 
-def _texts(item: dict[str, Any]) -> dict[tuple[str, Any], Any]:
-    """What a whole item says, under the keys that its deltas have."""
+def _item_texts(item: dict[str, Any]) -> dict[tuple[str, Any], Any]:
+    """The texts of a whole item, by the keys of its deltas."""
     texts: dict[tuple[str, Any], Any] = {}
     kind = item.get("type")
     if kind == "function_call":
@@ -208,7 +208,7 @@ def _texts(item: dict[str, Any]) -> dict[tuple[str, Any], Any]:
 
 
 def check(frames: list[LintFrame], report: LintReport) -> None:
-    linter = _Linter(report)
+    linter = ResponsesLinter(report)
     for frame in frames:
         linter.add(frame)
     linter.close()

@@ -1,4 +1,4 @@
-"""What the Responses API can express, and in what single models differ."""
+"""Capabilities of the Responses API, and how single models differ."""
 
 from __future__ import annotations
 

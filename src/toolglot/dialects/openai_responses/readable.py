@@ -1,8 +1,8 @@
-"""What items of Responses say that other dialects have no block for.
+"""Converts items of Responses for which other dialects have no block.
 
-Calls of the API's own tools that a client runs (shell, patches, the computer) are calls and results like any other.
-What the vendor's server ran (code, file searches, MCP) is text in the assistant's turn: it has no result to wait for.
-A `web_search_call` holds no results, so there is nothing in it that the model needs.
+Calls of the API's own tools that a client runs (shell, patches, the computer) become ordinary calls and results. Calls
+that the vendor's server ran (code, file searches, MCP) become text in the assistant's turn: they have no result to wait
+for. A `web_search_call` holds no results, so it has nothing that the model needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import (
     ClientToolCall,
     ClientToolItem,
-    Part,
+    ResponsesPart,
     Screenshot,
     ShellOutput,
     TextOutput,
@@ -46,23 +46,23 @@ _CLIENT_TOOLS: Mapping[str, _ClientTool] = {
 }
 
 
-def _call(tool: _ClientTool) -> ReadBlock:
+def _call_reader(tool: _ClientTool) -> ReadBlock:
     def read(item: ClientToolCall) -> tuple[Block, ...] | None:
         given, taken = getattr(item, tool.arguments), tool.arguments
-        if given in (UNSET, None) and item.actions not in (UNSET, None):  # several at once on the computer
+        if given in (UNSET, None) and item.actions not in (UNSET, None):  # several computer actions at once
             given, taken = {"actions": item.actions}, "actions"
         if not isinstance(given, dict):
             return None
-        call_id, native = _identify(item, taken)
+        call_id, native = _read_identity(item, taken)
         arguments, complete = json.encode_text(given), item.status != "incomplete"
         return (ToolCall(id=call_id, name=tool.name, arguments=arguments, complete=complete, native=native),)
 
     return typed(ClientToolCall, read)
 
 
-def _identify(item: ClientToolItem, *taken: str, **left: Any) -> tuple[str, Native]:
-    """The id of the call that an item is or belongs to, and `native` with the members that are not taken. The output of
-    a local shell names its call by `id`."""
+def _read_identity(item: ClientToolItem, *taken: str, **left: Any) -> tuple[str, Native]:
+    """Return the id of the call that an item is or belongs to, and `native` with the members not in `taken`. The output
+    of a local shell names its call by `id`."""
     call_id = item.call_id or ("" if item.id in (UNSET, None) else item.id)
     if not isinstance(call_id, str):
         raise expected("$.id", "a string", call_id)
@@ -70,50 +70,50 @@ def _identify(item: ClientToolItem, *taken: str, **left: Any) -> tuple[str, Nati
     return call_id, make_native(NAME, {**members_without(item, "type", *identity, *taken), **left})
 
 
-def _result(item: ClientToolItem, tool: str, content: tuple[Block, ...], **left: Any) -> tuple[Block, ...]:
-    call_id, native = _identify(item, "output", **left)
+def _make_result(item: ClientToolItem, tool: str, content: tuple[Block, ...], **left: Any) -> tuple[Block, ...]:
+    call_id, native = _read_identity(item, "output", **left)
     is_error = True if item.status == "failed" else None
     return (
         ToolResult(call_id=call_id, name=_CLIENT_TOOLS[tool].name, content=content, is_error=is_error, native=native),
     )
 
 
-def _text_result(tool: str) -> ReadBlock:
+def _text_result_reader(tool: str) -> ReadBlock:
     def read(item: TextOutput) -> tuple[Block, ...]:
-        return _result(item, tool, (Text(text=item.output or str(item.status or "")),))
+        return _make_result(item, tool, (Text(text=item.output or str(item.status or "")),))
 
     return typed(TextOutput, read)
 
 
-def _shell_result(item: ShellOutput) -> tuple[Block, ...]:
-    """One text for each command that was run: what it wrote, and how it ended."""
+def _read_shell_result(item: ShellOutput) -> tuple[Block, ...]:
+    """One text for each command: its output and its exit status."""
     texts: list[Block] = []
     left: dict[str, Any] = {}
     for index, run in enumerate(item.output or ()):
-        said = (run.stdout, run.stderr and f"stderr:\n{run.stderr}", _ending(run.outcome or {}))
+        said = (run.stdout, run.stderr and f"stderr:\n{run.stderr}", _exit_text(run.outcome or {}))
         texts.append(Text(text="\n".join(part for part in said if part)))
         if run.rest:
             left[f"output[{index}]"] = dict(run.rest)
-    return _result(item, "shell_call", tuple(texts), **left)
+    return _make_result(item, "shell_call", tuple(texts), **left)
 
 
-def _ending(outcome: dict[str, Any]) -> str:
+def _exit_text(outcome: dict[str, Any]) -> str:
     code = outcome.get("exit_code")
     return f"exit code: {code}" if code is not None else str(outcome.get("type", ""))
 
 
-def _screenshot(item: Screenshot) -> tuple[Block, ...]:
+def _read_screenshot(item: Screenshot) -> tuple[Block, ...]:
     shown = item.output
     if shown.get("type") == "computer_screenshot":
         shown = {**shown, "type": "input_image"}
-    return _result(item, "computer_call", decode_parts(_PARTS.read_value([shown], "$.output"), "tool"))
+    return _make_result(item, "computer_call", decode_parts(_PARTS.read_value([shown], "$.output"), "tool"))
 
 
-_PARTS = ValueReader(list[Part])
+_PARTS = ValueReader(list[ResponsesPart])
 
 
-def _hosted(*members: str) -> ReadBlock:
-    """A call that the vendor's server ran: these members of it, input and output."""
+def _hosted_reader(*members: str) -> ReadBlock:
+    """Make a reader for calls that the vendor's server ran. `members` are the input and output to keep."""
 
     def read(item: dict[str, Any]) -> tuple[Block, ...] | None:
         said = take(item, *members)
@@ -126,14 +126,14 @@ def _hosted(*members: str) -> ReadBlock:
 
 
 READABLE: ReadableTypes = {
-    **{kind: _call(tool) for kind, tool in _CLIENT_TOOLS.items()},
-    "shell_call_output": typed(ShellOutput, _shell_result),
-    "local_shell_call_output": _text_result("local_shell_call"),
-    "apply_patch_call_output": _text_result("apply_patch_call"),
-    "computer_call_output": typed(Screenshot, _screenshot),
-    "mcp_call": _hosted("server_label", "name", "arguments", "output", "error"),
-    "code_interpreter_call": _hosted("code", "outputs"),
-    "file_search_call": _hosted("queries", "results"),
-    "program": _hosted("code"),
-    "program_output": _hosted("result"),
+    **{kind: _call_reader(tool) for kind, tool in _CLIENT_TOOLS.items()},
+    "shell_call_output": typed(ShellOutput, _read_shell_result),
+    "local_shell_call_output": _text_result_reader("local_shell_call"),
+    "apply_patch_call_output": _text_result_reader("apply_patch_call"),
+    "computer_call_output": typed(Screenshot, _read_screenshot),
+    "mcp_call": _hosted_reader("server_label", "name", "arguments", "output", "error"),
+    "code_interpreter_call": _hosted_reader("code", "outputs"),
+    "file_search_call": _hosted_reader("queries", "results"),
+    "program": _hosted_reader("code"),
+    "program_output": _hosted_reader("result"),
 }

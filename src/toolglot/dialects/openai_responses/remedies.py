@@ -1,4 +1,4 @@
-"""Refusals that OpenAI's Responses API alone has, and what is sent instead."""
+"""Refusals that only OpenAI's Responses API sends, and the changed request for each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy
 
 
 def _forget_reasoning(refusal: Refusal) -> Request:
-    """The history without reasoning, and without the ids that tie other items to it."""
+    """Remove reasoning from the history, and the ids that tie other items to it."""
     request = forget_reasoning(refusal)
     return request if request is refusal.request else _without_item_ids(request)
 
 
 def _without_item_ids(request: Request) -> Request:
-    """An item with an id is taken for the stored one, which wants its reasoning before it."""
+    """The API takes an item with an id for the stored one, which requires its reasoning before it."""
 
     def rewrite(message: Message, number: int) -> Message:
         if message.role != "assistant":

@@ -1,14 +1,14 @@
 """`POST /v1/responses`: the request body <-> `Request`.
 
 - `instructions` is a leading system message with the note `$from`. A request from another dialect writes its first
-  system message there if it is one plain text; system text of any other shape, or place, is an item.
-- `reasoning`: `effort` is carried as the word it is, and `none` also means mode `off`; a `summary` of any kind means
-  `show` (its kind is a note). Written back, mode `off` without an effort is effort `none`, and `show` asks for an
-  `auto` summary.
-- `user` is `safety_identifier`, or the deprecated `user` where only that came.
-- Two defaults of this API differ from all others and are therefore written out for requests from other dialects:
-  `strict: false` on functions and `store: false` (what is not said is stored). Encrypted reasoning, which then is all
-  that a client can give back, is asked for.
+  system message there if it is one plain text; system text of any other form or position is an item.
+- `reasoning`: `effort` is carried unchanged, and `none` also means mode `off`. Any `summary` means `show` (its value is
+  a note). In the other direction, mode `off` without an effort becomes effort `none`, and `show` asks for an `auto`
+  summary.
+- `user` is `safety_identifier`, or the deprecated `user` if only that came.
+- Two defaults of this API differ from all others, so requests from other dialects set them explicitly: `strict: false`
+  on functions, and `store: false` (the default is to store). Such a client can only return encrypted reasoning, so that
+  is requested too.
 """
 
 from __future__ import annotations
@@ -21,26 +21,34 @@ from typing import Any
 
 from msgspec import UNSET, Raw, structs
 
-from toolglot.dialects.openai_responses.blocks import absent, carried, filled, given, is_plain, own, present
+from toolglot.dialects.openai_responses.blocks import (
+    carried_members,
+    default_members,
+    is_plain_text,
+    missing_members,
+    none_if_unset,
+    own_members,
+    without_nulls,
+)
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message, opaque_item
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.plain import plain_items
+from toolglot.dialects.openai_responses.simple_items import encode_simple_items
 from toolglot.dialects.openai_responses.tools import (
-    brought_tools,
     declared_tools,
     decode_choice,
     encode_choice,
     encode_tools,
-    offered,
+    merge_tools,
+    read_item_tools,
 )
 from toolglot.dialects.openai_responses.wire import (
     AdditionalTools,
-    Body,
     JsonObjectFormat,
     JsonSchemaFormat,
     ReasoningConfig,
+    ResponsesRequestBody,
+    ResponsesTextFormat,
     TextConfig,
-    TextFormat,
     ToolSearchOutput,
 )
 from toolglot.errors import DecodeError
@@ -62,19 +70,19 @@ from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.typed import TypedReader
 
-# Models that reason; others refuse to be asked for it.
-_REASONS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)(?!.*-chat)|o[1-9](-|$)|codex-)")
+# Reasoning models; others refuse reasoning settings.
+_REASONING_MODELS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)(?!.*-chat)|o[1-9](-|$)|codex-)")
 
 LOGPROBS = "message.output_text.logprobs"
-"""The word in `include` that asks for log probabilities."""
+"""The value in `include` that requests log probabilities."""
 
-# Where one of these is, the conversation lies on the server and `input` may be missing.
-_HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
-_UNWRITABLE = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
-_unwritable_of = attrgetter(*_UNWRITABLE)
-_WRITTEN = ("parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs")
-"""Settings that are members of the same name."""
-_written_of = attrgetter(*_WRITTEN)
+# With one of these members, the conversation is stored on the server and `input` may be missing.
+_SERVER_STATE_MEMBERS = ("previous_response_id", "conversation", "prompt")
+_UNSUPPORTED = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
+_unsupported_of = attrgetter(*_UNSUPPORTED)
+_PLAIN_SETTINGS = ("parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs")
+"""Settings whose members have the same name."""
+_plain_settings_of = attrgetter(*_PLAIN_SETTINGS)
 _FORMATS = {"text": "text", "json_object": "json", "json_schema": "json_schema"}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 
@@ -83,7 +91,7 @@ def path(request: Request) -> str:
     return "/v1/responses"
 
 
-_READER = TypedReader(Body, "input")
+_READER = TypedReader(ResponsesRequestBody, "input")
 
 
 _KNOWN = SettingsCache[Request]("input")
@@ -107,15 +115,15 @@ def _with_known_history(settings: Request, items: list[Any], data: bytes) -> Req
 
 
 def _with_history(settings: Request, messages: list[Message], brought: list[Tool]) -> Request:
-    tools = offered(settings.tools, brought)
+    tools = merge_tools(settings.tools, brought)
     return replace(settings, messages=(*settings.messages, *messages), tools=tools)
 
 
-def _decode_settings(body: Body, listed: Tools | None, input_shape: str) -> Request:
-    """All but the conversation. `listed` is what the member `tools` says, None for null."""
-    members = carried(body, *_CARRIED)
-    shape: dict[str, Any] = {"absent": absent(body, "store") or None, "text": None, "include": None}
-    fields: dict[str, Any] = {name: value for name in _TAKEN if (value := getattr(body, name)) is not UNSET}
+def _decode_settings(body: ResponsesRequestBody, listed: Tools | None, input_shape: str) -> Request:
+    """Decode everything except the conversation. `listed` has the tools of the member `tools`, None for null."""
+    members = carried_members(body, *_CARRIED_MEMBERS)
+    shape: dict[str, Any] = {"absent": missing_members(body, "store") or None, "text": None, "include": None}
+    fields: dict[str, Any] = {name: value for name in _TYPED_SETTINGS if (value := getattr(body, name)) is not UNSET}
     if body.tools is not UNSET:
         if listed is None:
             members["tools"] = None
@@ -127,13 +135,13 @@ def _decode_settings(body: Body, listed: Tools | None, input_shape: str) -> Requ
         fields["reasoning"] = _decode_reasoning(body.reasoning)
     if body.text is not UNSET:
         _decode_text(body.text, members, fields, shape)
-    _decode_loose(members, fields, shape)
+    _decode_untyped_settings(members, fields, shape)
     if body.stream is False:
         shape["stream"] = False
     if body.model == "":
         members["model"] = ""
     return Request(
-        model=given(body.model) or "",
+        model=none_if_unset(body.model) or "",
         messages=_decode_instructions(body),
         tools=listed or (),
         native=make_native(NAME, members, **shape),
@@ -141,7 +149,7 @@ def _decode_settings(body: Body, listed: Tools | None, input_shape: str) -> Requ
     )
 
 
-_TAKEN = (
+_TYPED_SETTINGS = (
     "parallel_tool_calls",
     "max_output_tokens",
     "temperature",
@@ -151,7 +159,7 @@ _TAKEN = (
     "store",
     "stream",
 )
-_CARRIED = (
+_CARRIED_MEMBERS = (
     "tool_choice",
     "metadata",
     "moderation",
@@ -169,20 +177,20 @@ _CARRIED = (
     "stream_options",
     "truncation",
 )
-"""Members that are carried along, unless `_decode_loose` understands them."""
+"""Members that are carried unchanged, unless `_decode_untyped_settings` understands them."""
 
 
-def _decode_instructions(body: Body) -> tuple[Message, ...]:
-    if body.instructions is UNSET:  # a prompt template may put a list of items here: it rides along
+def _decode_instructions(body: ResponsesRequestBody) -> tuple[Message, ...]:
+    if body.instructions is UNSET:  # a prompt template may put a list of items here: it stays in `rest`
         return ()
     return (Message(role="system", content=(Text(text=body.instructions),), native=_INSTRUCTIONS),)
 
 
-def _decode_input(body: Body, data: bytes) -> tuple[list[Message], list[Tool], str]:
-    """The messages, the tools that stand among them, and the shape of `input`."""
+def _decode_input(body: ResponsesRequestBody, data: bytes) -> tuple[list[Message], list[Tool], str]:
+    """Return the messages, the tools among them, and the form of `input`."""
     said = body.input
     if said is UNSET:
-        if all(getattr(body, key) in (None, UNSET) for key in _HOLDS_INPUT):
+        if all(getattr(body, key) in (None, UNSET) for key in _SERVER_STATE_MEMBERS):
             raise DecodeError("$.input", "this string or array is required")
         return [], [], "absent"
     if isinstance(said, str):
@@ -195,7 +203,7 @@ def _decode_items(items: list[Any], data: bytes) -> tuple[list[Message], list[To
     messages: list[Message] = []
     for index, item in enumerate(incremental_json.drain(items)):
         if isinstance(item, (AdditionalTools, ToolSearchOutput)):
-            found = brought_tools(item, f"$.input[{index}]", data)
+            found = read_item_tools(item, f"$.input[{index}]", data)
             brought += found.tools
             value = as_json(structs.replace(item, tools=UNSET))
             messages.append(opaque_item(value if found.value is UNSET else {**value, "tools": found.value}))
@@ -211,16 +219,18 @@ def _decode_tools(raw: Raw, data: bytes) -> Tools | None:
     return None if bytes(memoryview(raw)[:1]) == b"n" else declared_tools(raw, data)
 
 
-def _decode_user(body: Body, members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+def _decode_user(
+    body: ResponsesRequestBody, members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]
+) -> None:
     if body.safety_identifier is not UNSET:
         fields["user"], shape["user"] = body.safety_identifier, "safety_identifier"
-        fields["legacy_user"] = given(body.user)
+        fields["legacy_user"] = none_if_unset(body.user)
     elif body.user is not UNSET:
         fields["user"], shape["user"] = body.user, "user"
 
 
-def _decode_loose(members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
-    """Members that are understood in some forms, and carried along in any other."""
+def _decode_untyped_settings(members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    """Decode members that are understood in some forms only. Any other form is carried unchanged."""
     if members.get("tool_choice") is not None:
         fields["tool_choice"] = decode_choice(members.pop("tool_choice"), "$.tool_choice")
     metadata = members.get("metadata")
@@ -231,14 +241,14 @@ def _decode_loose(members: dict[str, Any], fields: dict[str, Any], shape: dict[s
     fields["prompt_cache"] = take_prompt_cache(members)
     include = members.get("include")
     if isinstance(include, list) and LOGPROBS in include:
-        # The whole is noted; what else it asks for stays.
+        # A note keeps the whole list; its other values stay.
         fields["logprobs"], shape["include"] = True, members.pop("include")
         if others := [value for value in include if value != LOGPROBS]:
             members["include"] = others
 
 
 def _decode_reasoning(reasoning: ReasoningConfig) -> Reasoning:
-    effort, summary = given(reasoning.effort), given(reasoning.summary)
+    effort, summary = none_if_unset(reasoning.effort), none_if_unset(reasoning.summary)
     return Reasoning(
         mode="off" if effort == "none" else None,
         effort=effort,
@@ -258,12 +268,12 @@ def _encode_reasoning(reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] 
     notes = native_of(reasoning, NAME)
     effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
     summary = notes.get("$summary", "auto") if reasoning.show else None
-    fields = {**present(effort=effort, summary=summary), **own(reasoning)}
+    fields = {**without_nulls(effort=effort, summary=summary), **own_members(reasoning)}
     return fields if fields or notes.get("$given") else None
 
 
 def _decode_text(text: TextConfig, members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
-    """`text`: what is understood is taken, and the rest stays where it was."""
+    """Decode `text`. Its unknown members stay with the rest."""
     if text.format is not UNSET:
         fields["response_format"] = _decode_format(text.format)
     if text.verbosity is not UNSET:
@@ -274,20 +284,20 @@ def _decode_text(text: TextConfig, members: dict[str, Any], fields: dict[str, An
         shape["text"] = True
 
 
-def _decode_format(wanted: TextFormat | JsonObjectFormat | JsonSchemaFormat) -> ResponseFormat:
+def _decode_format(wanted: ResponsesTextFormat | JsonObjectFormat | JsonSchemaFormat) -> ResponseFormat:
     if not isinstance(wanted, JsonSchemaFormat):
         native = make_native(NAME, members_without(wanted))
         return ResponseFormat(kind="json" if isinstance(wanted, JsonObjectFormat) else "text", native=native)
     members = members_without(wanted, "name", "description", "strict")
     if wanted.schema is not None:
         members.pop("schema", None)
-    shape = {"absent": absent(wanted, "name") or None, "lax": True if wanted.strict is UNSET else None}
+    shape = {"absent": missing_members(wanted, "name") or None, "lax": True if wanted.strict is UNSET else None}
     return ResponseFormat(
         kind="json_schema",
-        name=given(wanted.name),
-        description=given(wanted.description),
-        schema=given(wanted.schema),
-        strict=bool(given(wanted.strict)),  # what is not said is not strict here
+        name=none_if_unset(wanted.name),
+        description=none_if_unset(wanted.description),
+        schema=none_if_unset(wanted.schema),
+        strict=bool(none_if_unset(wanted.strict)),  # the default is not strict
         native=make_native(NAME, members, **shape),
     )
 
@@ -298,12 +308,14 @@ def _encode_text(request: Request, rest: Any, receipt: Receipt) -> dict[str, Any
         return {} if native_of(request, NAME).get("$text") else None
     fields: dict[str, Any] = {} if request.verbosity is None else {"verbosity": request.verbosity}
     if wanted is not None:
-        named = {"name": wanted.name} if wanted.name is not None else filled(wanted, name="response")
+        named = {"name": wanted.name} if wanted.name is not None else default_members(wanted, name="response")
         shape = {
             "type": _FORMAT_NAMES[wanted.kind],
             **(named if wanted.kind == "json_schema" else {}),
-            **present(description=wanted.description, schema=wanted.schema, strict=_strict(wanted, receipt)),
-            **own(wanted),
+            **without_nulls(
+                description=wanted.description, schema=wanted.schema, strict=_encode_format_strict(wanted, receipt)
+            ),
+            **own_members(wanted),
         }
         fields = {"format": shape, **fields}
     if isinstance(rest, dict):
@@ -311,7 +323,7 @@ def _encode_text(request: Request, rest: Any, receipt: Receipt) -> dict[str, Any
     return fields if fields or native_of(request, NAME).get("$text") else None
 
 
-def _strict(wanted: ResponseFormat, receipt: Receipt) -> bool | None:
+def _encode_format_strict(wanted: ResponseFormat, receipt: Receipt) -> bool | None:
     if wanted.kind != "json_schema" or native_of(wanted, NAME).get("$lax"):
         return None
     return wanted.strict if wanted.strict is not None else encode_strict(wanted.schema, receipt)
@@ -322,10 +334,10 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
-    """The request body. What only this API knows comes before `input`, so that a longer history extends the bytes."""
+    """The request body. Native members come before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = native_members(notes)
-    for name, value in zip(_UNWRITABLE, _unwritable_of(request), strict=True):
+    for name, value in zip(_UNSUPPORTED, _unsupported_of(request), strict=True):
         if value is not None and value != ():
             receipt.loss(name, name, "the Responses API has no such parameter")
     instructions, start = _split_instructions(request)
@@ -338,7 +350,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["tools"] = []
     if request.tool_choice is not None and (choice := encode_choice(request, receipt)) is not None:
         fields["tool_choice"] = choice
-    settings = zip(_WRITTEN, _written_of(request), strict=True)
+    settings = zip(_PLAIN_SETTINGS, _plain_settings_of(request), strict=True)
     fields |= {name: value for name, value in settings if value is not None}
     if request.reasoning is not None and (reasoning := _encode_reasoning(request.reasoning, receipt)) is not None:
         fields["reasoning"] = reasoning
@@ -360,18 +372,18 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["stream"] = stream
     if request.store is not None:
         fields["store"] = request.store
-    return _with_others(fields, rest, notes, request) | _encode_input(request, start, receipt)
+    return _add_native_members(fields, rest, notes, request) | _encode_input(request, start, receipt)
 
 
-def _with_others(
+def _add_native_members(
     fields: dict[str, Any], rest: dict[str, Any], notes: Mapping[str, Any], request: Request
 ) -> dict[str, Any]:
-    """The members with those that only this API knows, and with what is to be said to it for other dialects."""
+    """Add the native members, and the settings that requests of other dialects need."""
     if not notes:
         fields.setdefault("store", False)
         others = fields
     else:
-        others = {**fields, **filled(request, store=False), **rest, **fields}
+        others = {**fields, **default_members(request, store=False), **rest, **fields}
     if (include := _encode_include(request, notes.get("$include", rest.get("include")))) is not None:
         others["include"] = include
     elif others.get("include"):
@@ -379,24 +391,28 @@ def _with_others(
     return others
 
 
-def _included(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 @lru_cache(maxsize=256)
-def _reasons(model: str) -> bool:
-    return _REASONS.search(model) is not None
+def _is_reasoning_model(model: str) -> bool:
+    return _REASONING_MODELS.search(model) is not None
 
 
-def _encode_include(request: Request, own: Any) -> Any:
-    """`include`: what came, with or without log probabilities as they are asked for now, and state to carry: nothing is
-    stored for another dialect's client, so what it is to carry must be asked for. None when there is nothing to ask."""
-    if own is not None and not isinstance(own, list):
-        return own
-    if own is None and not request.logprobs and (NAME in request.native or not _reasons(request.model)):
+def _encode_include(request: Request, own_members: Any) -> Any:
+    """`include`: the original values, log probabilities if they are requested now, and encrypted reasoning for clients
+    of other dialects, because nothing is stored for them. None if it is empty."""
+    if own_members is not None and not isinstance(own_members, list):
+        return own_members
+    if (
+        own_members is None
+        and not request.logprobs
+        and (NAME in request.native or not _is_reasoning_model(request.model))
+    ):
         return None
-    wanted = [value for value in _included(own) if value != LOGPROBS or request.logprobs]
-    if NAME not in request.native and _reasons(request.model):
+    wanted = [value for value in _as_list(own_members) if value != LOGPROBS or request.logprobs]
+    if NAME not in request.native and _is_reasoning_model(request.model):
         wanted.append("reasoning.encrypted_content")
     if request.logprobs and LOGPROBS not in wanted:
         wanted.append(LOGPROBS)
@@ -404,28 +420,28 @@ def _encode_include(request: Request, own: Any) -> Any:
 
 
 def _encode_user(request: Request, user: str, receipt: Receipt) -> dict[str, str]:
-    name, legacy = native_of(request, NAME).get("$user"), present(user=request.legacy_user)
+    name, legacy = native_of(request, NAME).get("$user"), without_nulls(user=request.legacy_user)
     if isinstance(name, str):
         return {name: user, **legacy}
     return {"safety_identifier": encode_identifier(user, receipt), **legacy}
 
 
 def _split_instructions(request: Request) -> tuple[str | None, int]:
-    """The text for `instructions`, and the number of the first message that stands in `input`."""
+    """Return the text for `instructions`, and the index of the first message that goes to `input`."""
     messages = request.messages
     if not messages:
         return None, 0
     first = messages[0]
     marked = native_of(first, NAME).get("$from") == "instructions"
     free = "$input" not in native_of(request, NAME) and first.role == "system"
-    if (marked or free) and len(first.content) == 1 and is_plain(first.content[0]):
+    if (marked or free) and len(first.content) == 1 and is_plain_text(first.content[0]):
         block = first.content[0]
         assert isinstance(block, Text)
         return block.text, 1
     return None, 0
 
 
-def instructions_of(request: Request) -> str | None:
+def original_instructions(request: Request) -> str | None:
     """The text of `instructions` that the request came with."""
     messages = request.messages
     if not messages or native_of(messages[0], NAME).get("$from") != "instructions":
@@ -440,13 +456,13 @@ def _encode_input(request: Request, start: int, receipt: Receipt) -> dict[str, A
         return {}
     if shape == "string" and count == 1:
         content = messages[start].content
-        if len(content) == 1 and isinstance(content[0], Text) and is_plain(content[0]):
+        if len(content) == 1 and isinstance(content[0], Text) and is_plain_text(content[0]):
             return {"input": content[0].text}
     foreign = NAME not in request.native
     items: list[dict[str, Any]] = []
     for index in range(start, len(messages)):
         message = messages[index]
-        if (plain := plain_items(message)) is not None:
+        if (plain := encode_simple_items(message)) is not None:
             items += plain
         else:
             items += encode_message(message, f"messages[{index}]", receipt, foreign=foreign)

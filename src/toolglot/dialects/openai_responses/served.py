@@ -1,8 +1,8 @@
-"""MCP tools that are run on the way, in the words of the Responses API: `mcp` tools in a request, and the items
+"""MCP tools that the gateway runs, in the form of the Responses API: `mcp` tools in a request, and the items
 `mcp_list_tools`, `mcp_call` and `mcp_approval_request` in its answer.
 
-The wire does not tell which calls were made in one breath, and the model has to be told the same history again: so the
-ids of all calls of a round but its first begin with `mcp_and_`. Calls with other ids are taken for rounds of their own.
+The wire does not show which calls the model made in one round, but the model must get the same history again. So the
+ids of all calls of a round except its first begin with `mcp_and_`. Calls with other ids are rounds of their own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolglot.dialects.openai_responses.blocks import given
+from toolglot.dialects.openai_responses.blocks import none_if_unset
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.served_history import AND, restored
+from toolglot.dialects.openai_responses.served_history import JOINED, restore_served_calls
 from toolglot.dialects.openai_responses.wire import ApprovalFilters, McpChoice, McpTool, ToolFilter
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
@@ -25,17 +25,17 @@ from toolglot.tools.served import AskedServer, ReportPiece, ServedCall, ServedFo
 from toolglot.tools.served_history import client_call_id, result_texts
 from toolglot.wire.typed import ValueReader
 
-# What a request says that is for the server alone.
+# Members of a tool that are only for the MCP server.
 _CREDENTIALS = ("authorization", "headers")
 _TOOLS, _CHOICES = ValueReader(McpTool), ValueReader(McpChoice)
 
 
-def asked(request: Request) -> ServedRequest:
+def split_served_tools(request: Request) -> ServedRequest:
     servers: list[AskedServer] = []
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect == NAME and tool.value.get("type") == "mcp":
-            servers.append(_server(_TOOLS.read_value(tool.value, f"$.tools[{index}]"), f"tools[{index}]"))
+            servers.append(_read_server(_TOOLS.read_value(tool.value, f"$.tools[{index}]"), f"tools[{index}]"))
         else:
             tools.append(tool)
     labels: set[str] = set()
@@ -43,7 +43,7 @@ def asked(request: Request) -> ServedRequest:
         if server.label in labels:
             raise DecodeError(f"$.{server.where}.server_label", f"there are two servers of the name {server.label}")
         labels.add(server.label)
-    choice, chosen = _choice(request.tool_choice, labels)
+    choice, chosen = _split_choice(request.tool_choice, labels)
     if not servers and choice is request.tool_choice:
         return ServedRequest(request=request)
     return ServedRequest(
@@ -51,24 +51,24 @@ def asked(request: Request) -> ServedRequest:
     )
 
 
-def _server(tool: McpTool, where: str) -> AskedServer:
+def _read_server(tool: McpTool, where: str) -> AskedServer:
     if not tool.server_label:
         raise DecodeError(f"$.{where}.server_label", "a server needs a name")
     allowed = tool.allowed_tools
     return AskedServer(
         label=tool.server_label,
         where=where,
-        url=given(tool.server_url),
+        url=none_if_unset(tool.server_url),
         allowed=ToolSelection(names=tuple(allowed))
         if isinstance(allowed, list)
-        else _filter(allowed) or ToolSelection(),
+        else _read_filter(allowed) or ToolSelection(),
         credentials=any(getattr(tool, name) not in (UNSET, None) for name in _CREDENTIALS),
-        **_approval(tool.require_approval, f"$.{where}.require_approval"),
+        **_read_approval(tool.require_approval, f"$.{where}.require_approval"),
     )
 
 
-def _approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, Any]:
-    """Who has to be asked. What is not said means that the client is asked about every call."""
+def _read_approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, Any]:
+    """Which calls need approval. By default every call does."""
     if rule == "never":
         return {"never_asks": ToolSelection()}
     if not isinstance(rule, ApprovalFilters):
@@ -76,24 +76,24 @@ def _approval(rule: str | ApprovalFilters | UnsetType, where: str) -> dict[str, 
     for name in rule.rest or ():
         if name not in ("always", "never"):
             raise DecodeError(f"{where}.{name}", "the filters are `always` and `never`")
-    always, never = _filter(rule.always), _filter(rule.never)
+    always, never = _read_filter(rule.always), _read_filter(rule.never)
     if always is never is None:
         return {"asks": ToolSelection()}
     return {"asks": always, "never_asks": never, "others_ask": never is not None}
 
 
-def _filter(tools: ToolFilter | UnsetType) -> ToolSelection | None:
+def _read_filter(tools: ToolFilter | UnsetType) -> ToolSelection | None:
     if tools is UNSET:
         return None
     return ToolSelection(
-        names=None if tools.tool_names is UNSET else tuple(tools.tool_names), read_only=given(tools.read_only)
+        names=None if tools.tool_names is UNSET else tuple(tools.tool_names), read_only=none_if_unset(tools.read_only)
     )
 
 
-def _choice(
+def _split_choice(
     choice: ToolChoice | None, labels: set[str]
 ) -> tuple[ToolChoice | None, tuple[tuple[str, str | None], ...]]:
-    """The choice without servers' tools, and these."""
+    """Split a choice into the one without tools of MCP servers, and these tools."""
     if choice is None:
         return None, ()
     notes = native_of(choice, NAME)
@@ -101,38 +101,38 @@ def _choice(
     if not isinstance(wire, dict):
         return choice, ()
     if wire.get("type") == "mcp":
-        return ToolChoice(mode="required"), (_named(wire, "$.tool_choice", labels),)
+        return ToolChoice(mode="required"), (_read_choice(wire, "$.tool_choice", labels),)
     tools = wire.get("tools")
     if wire.get("type") != "allowed_tools" or not isinstance(tools, list):
         return choice, ()
     ours = [(index, tool) for index, tool in enumerate(tools) if isinstance(tool, dict) and tool.get("type") == "mcp"]
     if not ours or wire.get("mode") not in ("auto", "required"):
         return choice, ()
-    # Those that are neither functions nor ours are hosted tools: the names are known already.
+    # The other entries are hosted tools; `names` already has the functions and custom tools.
     rest = [
         tool for tool in tools if not isinstance(tool, dict) or tool.get("type") not in ("mcp", "function", "custom")
     ]
     native = {NAME: {"tools": rest}} if rest else {}
-    chosen = tuple(_named(tool, f"$.tool_choice.tools[{index}]", labels) for index, tool in ours)
+    chosen = tuple(_read_choice(tool, f"$.tool_choice.tools[{index}]", labels) for index, tool in ours)
     return ToolChoice(mode=wire["mode"], names=choice.names, native=native), chosen
 
 
-def _named(value: dict[str, Any], where: str, labels: set[str]) -> tuple[str, str | None]:
+def _read_choice(value: dict[str, Any], where: str, labels: set[str]) -> tuple[str, str | None]:
     choice = _CHOICES.read_value(value, where)
     if choice.server_label not in labels:
         message = f"there is no MCP server {choice.server_label} among the tools"
         raise DecodeError(f"{where}.server_label", message)
-    return choice.server_label, given(choice.name)
+    return choice.server_label, none_if_unset(choice.name)
 
 
-class ItemTeller:
-    """One `mcp_call` item a call, one after the other: each is open while its call runs."""
+class McpCallReporter:
+    """Reports one `mcp_call` item for each call, in order. Each is open while its call runs."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, ServedCall]] = deque()
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        self._waiting.extend((index, _joined(call, index)) for index, call in enumerate(calls))
+        self._waiting.extend((index, _mark_joined(call, index)) for index, call in enumerate(calls))
         return self._next()
 
     def _next(self) -> list[ReportPiece]:
@@ -146,23 +146,23 @@ class ItemTeller:
 
     def done(self, result: ToolResult) -> list[ReportPiece]:
         index, _ = self._waiting.popleft()
-        return [Close(index=index, native={NAME: outcome(result)}), *self._next()]
+        return [Close(index=index, native={NAME: encode_outcome(result)}), *self._next()]
 
 
-def _joined(call: ServedCall, index: int) -> ServedCall:
+def _mark_joined(call: ServedCall, index: int) -> ServedCall:
     return call if call.joins or not index else replace(call, joins=True)
 
 
 def call_item(call: ServedCall) -> Opaque:
-    """A call that is about to run."""
+    """The item of a call that is about to run."""
     return Opaque(
         NAME,
         {
-            "id": client_call_id(f"mcp_{AND}" if call.joins else "mcp_", call.id),
+            "id": client_call_id(f"mcp_{JOINED}" if call.joins else "mcp_", call.id),
             "type": "mcp_call",
             "status": "in_progress",
             "approval_request_id": call.approval,
-            "arguments": arguments_of(call),
+            "arguments": call_arguments(call),
             "error": None,
             "name": call.name,
             "output": None,
@@ -171,12 +171,12 @@ def call_item(call: ServedCall) -> Opaque:
     )
 
 
-def arguments_of(call: ServedCall) -> str:
+def call_arguments(call: ServedCall) -> str:
     return call.arguments if call.arguments.strip() else "{}"
 
 
-def outcome(result: ToolResult) -> dict[str, Any]:
-    """What the end of a call tells: its output, or what went wrong."""
+def encode_outcome(result: ToolResult) -> dict[str, Any]:
+    """The members that the end of a call adds: its output, or the error."""
     texts = result_texts(result.content)
     if not result.is_error:
         return {"status": "completed", "output": "\n".join(texts)}
@@ -184,20 +184,20 @@ def outcome(result: ToolResult) -> dict[str, Any]:
     return {"status": "failed", "error": {"type": "mcp_tool_execution_error", "content": content}}
 
 
-def approval(call: ServedCall) -> Opaque:
+def approval_item(call: ServedCall) -> Opaque:
     return Opaque(
         NAME,
         {
-            "id": client_call_id(f"mcpr_{AND}" if call.joins else "mcpr_", call.id),
+            "id": client_call_id(f"mcpr_{JOINED}" if call.joins else "mcpr_", call.id),
             "type": "mcp_approval_request",
-            "arguments": arguments_of(call),
+            "arguments": call_arguments(call),
             "name": call.name,
             "server_label": call.server,
         },
     )
 
 
-def listed(label: str, tools: Sequence[Tool]) -> Opaque:
+def listing_item(label: str, tools: Sequence[Tool]) -> Opaque:
     return Opaque(
         NAME,
         {
@@ -217,4 +217,10 @@ def listed(label: str, tools: Sequence[Tool]) -> Opaque:
     )
 
 
-SERVED = ServedForms(asked=asked, teller=ItemTeller, restored=restored, listed=listed, approval=approval)
+SERVED = ServedForms(
+    asked=split_served_tools,
+    teller=McpCallReporter,
+    restored=restore_served_calls,
+    listed=listing_item,
+    approval=approval_item,
+)

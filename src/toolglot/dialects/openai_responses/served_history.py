@@ -1,8 +1,6 @@
-"""The served calls of a conversation's history: items of MCP calls, and of the client's word on them, as the calls and
-results that they are to the model.
+"""Restores the MCP calls in a history: converts items of calls, approval requests and approvals to calls and results.
 
-A call that waited for the client's yes stands where it was made, which is where the model was told of it, and not where
-it was run.
+A call that waited for approval is placed where the model made it, not where it ran, because the model saw it there.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolglot.dialects.openai_responses.blocks import given
+from toolglot.dialects.openai_responses.blocks import none_if_unset
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.wire import ApprovalRequest, ApprovalResponse, McpCall, McpItem, McpListing
 from toolglot.errors import DecodeError
@@ -20,39 +18,39 @@ from toolglot.tools.served_history import HistoryCallIds, failed_result, interru
 from toolglot.wire import json
 from toolglot.wire.typed import ValueReader
 
-AND = "and_"
-"""Stands behind the prefix of an id whose call belongs to the round of the call before it."""
+JOINED = "and_"
+"""Follows the prefix of an id if the call belongs to the round of the call before it."""
 
-_PREFIXES = tuple(f"{prefix}_{joins}" for prefix in ("mcp", "mcpr") for joins in (AND, ""))
+_PREFIXES = tuple(f"{prefix}_{joins}" for prefix in ("mcp", "mcpr") for joins in (JOINED, ""))
 _TYPES = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
 _ITEMS = ValueReader[McpItem](McpItem)
-# How far a call had come that has neither output nor error.
+# Statuses of a call that has neither output nor error yet.
 _UNFINISHED = ("in_progress", "calling", "incomplete")
 
-Named = Callable[[str, str], str]
+ToolNamer = Callable[[str, str], str]
 
 
-class _Request:
-    """What has become of a request for the client's yes."""
+class _ApprovalState:
+    """The outcome of an approval request."""
 
     __slots__ = ("answer", "call", "is_last", "reason")
 
     def __init__(self) -> None:
         self.answer: bool | None = None
         self.reason: str | None = None
-        self.is_last = False  # the model has said nothing since the answer
-        self.call: McpCall | None = None  # once it was run
+        self.is_last = False  # no message of the model follows the answer
+        self.call: McpCall | None = None  # set once the call was run
 
 
-def restored(request: Request, name: Named) -> RestoredHistory:
+def restore_served_calls(request: Request, name: ToolNamer) -> RestoredHistory:
     items = {
-        index: _ITEMS.read_value(value, _place(request, index))
+        index: _ITEMS.read_value(value, _item_path(request, index))
         for index, message in enumerate(request.messages)
-        if (value := _item(message)) is not None
+        if (value := _served_item(message)) is not None
     }
     if not items:
         return RestoredHistory(request=request)
-    history = _History(request, name, items, _asked(request, items))
+    history = ResponsesServedHistory(request, name, items, _find_approvals(request, items))
     for index, message in enumerate(request.messages):
         history.add(index, message)
     history.end_round()
@@ -64,8 +62,8 @@ def restored(request: Request, name: Named) -> RestoredHistory:
     )
 
 
-def _item(message: Message) -> dict[str, Any] | None:
-    """The item of a served call that this message is."""
+def _served_item(message: Message) -> dict[str, Any] | None:
+    """The item of a served call in this message; None for other messages."""
     if len(message.content) != 1:
         return None
     (block,) = message.content
@@ -74,59 +72,62 @@ def _item(message: Message) -> dict[str, Any] | None:
     return block.value if block.value.get("type") in _TYPES else None
 
 
-def _place(request: Request, index: int) -> str:
-    """The path of the item that this message was."""
+def _item_path(request: Request, index: int) -> str:
+    """The path of this message's item in the request."""
     before = any(native_of(message, NAME).get("$from") == "instructions" for message in request.messages[:1])
     return f"$.input[{index - before}]"
 
 
-def _asked(request: Request, items: dict[int, McpItem]) -> dict[int, _Request]:
-    """What became of each request for a yes, by the place of its item. Of two of one id the later one is meant."""
-    found: dict[int, _Request] = {}
-    by_id: dict[str, _Request] = {}
+def _find_approvals(request: Request, items: dict[int, McpItem]) -> dict[int, _ApprovalState]:
+    """The outcome of each approval request, by the index of its item. If two have the same id, answers refer to the
+    later one."""
+    found: dict[int, _ApprovalState] = {}
+    by_id: dict[str, _ApprovalState] = {}
     said = max((index for index, message in enumerate(request.messages) if message.role == "assistant"), default=-1)
     for index, item in items.items():
         if isinstance(item, ApprovalRequest):
-            found[index] = by_id[item.id] = _Request()
+            found[index] = by_id[item.id] = _ApprovalState()
         elif isinstance(item, ApprovalResponse):
             if (answered := by_id.get(item.approval_request_id)) is None:
-                where = f"{_place(request, index)}.approval_request_id"
+                where = f"{_item_path(request, index)}.approval_request_id"
                 raise DecodeError(where, f"there is no approval request {item.approval_request_id}")
-            answered.answer, answered.reason, answered.is_last = item.approve, given(item.reason), index > said
+            answered.answer, answered.reason, answered.is_last = item.approve, none_if_unset(item.reason), index > said
         elif isinstance(item, McpCall) and (known := by_id.get(item.approval_request_id or "")) is not None:
             known.call = item
     return found
 
 
-class _History:
-    """The messages, written anew. A round is written when it has ended: its calls, then their results."""
+class ResponsesServedHistory:
+    """Rewrites the messages. A round is written when it has ended: its calls, then their results."""
 
-    def __init__(self, request: Request, name: Named, items: dict[int, McpItem], asked: dict[int, _Request]) -> None:
+    def __init__(
+        self, request: Request, name: ToolNamer, items: dict[int, McpItem], approvals: dict[int, _ApprovalState]
+    ) -> None:
         self._name = name
         self._items = items
-        self._asked = asked
-        self._ran = {id(each.call) for each in asked.values() if each.call is not None}
+        self._approvals = approvals
+        self._ran = {id(each.call) for each in approvals.values() if each.call is not None}
         self._ids = HistoryCallIds(request, _PREFIXES)
         self._calls: list[ToolCall] = []
         self._results: list[ToolResult] = []
-        self._open = False  # the round has a call whose result comes later, so that the next call is of this round too
+        self._open = False  # a call of the round still waits for its result, so the next call belongs to it too
         self.messages: list[Message] = []
         self.approved: list[ServedCall] = []
 
     def add(self, index: int, message: Message) -> None:
         item = self._items.get(index)
         if item is None:
-            self._other(message)
+            self._add_other(message)
         elif isinstance(item, ApprovalResponse):
             self.end_round()
         elif isinstance(item, ApprovalRequest):
-            self._waited(item, self._asked[index])
+            self._add_call_with_approval(item, self._approvals[index])
         elif isinstance(item, McpCall) and id(item) not in self._ran:
-            call, _ = self._call(item)
+            call, _ = self._read_call(item)
             self._calls.append(call)
             self._results.append(_result(item, call))
 
-    def _other(self, message: Message) -> None:
+    def _add_other(self, message: Message) -> None:
         if message.role == "assistant" and self._open:
             self._write_calls()
         else:
@@ -135,9 +136,9 @@ class _History:
         if message.role == "assistant" and any(isinstance(block, ToolCall) for block in message.content):
             self._open = True
 
-    def _call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
-        """The call that an item tells of, which begins a round unless it belongs to the one before."""
-        joins = item.id.startswith((f"mcp_{AND}", f"mcpr_{AND}"))
+    def _read_call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
+        """The call in an item. It begins a new round unless it belongs to the one before."""
+        joins = item.id.startswith((f"mcp_{JOINED}", f"mcpr_{JOINED}"))
         if not joins and not self._open:
             self.end_round()
         arguments = item.arguments or ""
@@ -145,18 +146,18 @@ class _History:
         call = ToolCall(id=call_id, name=self._name(item.server_label, item.name), arguments=arguments)
         return call, ServedCall(id=call_id, server=item.server_label, name=item.name, arguments=arguments)
 
-    def _waited(self, item: ApprovalRequest, asked: _Request) -> None:
-        if asked.answer is None and asked.call is None:
-            return  # nobody has answered, and the model waits for nothing
-        call, served = self._call(item)
+    def _add_call_with_approval(self, item: ApprovalRequest, state: _ApprovalState) -> None:
+        if state.answer is None and state.call is None:
+            return  # not answered yet: the model does not wait for a result
+        call, served = self._read_call(item)
         self._calls.append(call)
         self._open = True
-        if asked.call is not None:
-            self._results.append(_result(asked.call, call))
-        elif not asked.answer:
-            why = f": {asked.reason}" if asked.reason else "."
+        if state.call is not None:
+            self._results.append(_result(state.call, call))
+        elif not state.answer:
+            why = f": {state.reason}" if state.reason else "."
             self._results.append(failed_result(call, f"The user did not allow this tool call{why}"))
-        elif asked.is_last:
+        elif state.is_last:
             self.approved.append(replace(served, approval=item.id))
         else:
             self._results.append(interrupted_result(call))
@@ -173,9 +174,9 @@ class _History:
 
 
 def _result(item: McpCall, call: ToolCall) -> ToolResult:
-    output, error = given(item.output), given(item.error)
+    output, error = none_if_unset(item.output), none_if_unset(item.error)
     if error is not None:
-        return failed_result(call, _failure(error))
+        return failed_result(call, _error_text(error))
     if output is None and item.status in _UNFINISHED:
         return interrupted_result(call)
     text = output if isinstance(output, str) else "" if output is None else json.encode_text(output)
@@ -183,8 +184,8 @@ def _result(item: McpCall, call: ToolCall) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, content=content, is_error=False)
 
 
-def _failure(error: Any) -> str:
-    """What went wrong: a text in older versions of the API, an object in newer ones."""
+def _error_text(error: Any) -> str:
+    """The text of an error: a string in older versions of the API, an object in newer ones."""
     if isinstance(error, str):
         return error
     fields = error if isinstance(error, dict) else {}
@@ -194,10 +195,10 @@ def _failure(error: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(map(_said, content))
+        return "\n".join(map(_content_text, content))
     return json.encode_text(error)
 
 
-def _said(part: Any) -> str:
+def _content_text(part: Any) -> str:
     text = part.get("text") if isinstance(part, dict) else None
     return text if isinstance(text, str) else json.encode_text(part)

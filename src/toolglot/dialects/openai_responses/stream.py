@@ -1,4 +1,4 @@
-"""The stream of `POST /v1/responses`: the two machines, by the names that every dialect has."""
+"""The stream decoder and encoder of `POST /v1/responses`, under the names that every dialect has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a stream that bring more of an open block and nothing else."""
+"""Recognizes stream events that only extend an open block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DELTAS = frozenset(
 
 
 def text_of_frame(payload: bytes) -> str | None:
-    """The text, reasoning or arguments of an event that has nothing else to say."""
+    """The text, reasoning or arguments of an event that has nothing else."""
     try:
         frame = read_frame(payload)
     except DecodeError:

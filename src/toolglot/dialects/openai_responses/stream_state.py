@@ -1,4 +1,4 @@
-"""What the stream decoder reads, what it remembers, and the blocks that it writes."""
+"""State of the stream decoder: the frames that it reads, its items, and the blocks that it writes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from toolglot.wire import json
 from toolglot.wire.stream_budget import StreamBudget
 from toolglot.wire.typed import ValueReader
 
-NOTHING = Raw(b"")
+NO_VALUE = Raw(b"")
 
 
-class Frame(Struct):
-    """The fields that some handler reads. Objects stay raw until one does."""
+class ResponsesFrame(Struct):
+    """The fields that handlers read. Objects stay raw until a handler needs them."""
 
     type: str = ""
     delta: Any = None
@@ -36,14 +36,14 @@ class Frame(Struct):
     refusal: Any = None
     arguments: Any = None
     input: Any = None
-    annotation: Raw = NOTHING
-    part: Raw = NOTHING
-    item: Raw = NOTHING
-    response: Raw = NOTHING
+    annotation: Raw = NO_VALUE
+    part: Raw = NO_VALUE
+    item: Raw = NO_VALUE
+    response: Raw = NO_VALUE
 
 
-# Progress of items that are carried whole when they are done, and other things that say nothing.
-SILENT = (
+# Progress of items that are carried when they are done, and other events without content.
+IGNORED_EVENTS = (
     "response.in_progress",
     "response.queued",
     "response.web_search_call.",
@@ -62,8 +62,9 @@ SILENT = (
 )
 
 
-class Said:
-    """Text that has come in many small deltas: kept in few large strings, each of which costs fifty bytes itself."""
+class TextBuffer:
+    """Collects text that comes in many small deltas in a few large strings, because each string costs fifty bytes
+    itself."""
 
     __slots__ = ("_few", "_many")
 
@@ -81,24 +82,24 @@ class Said:
         return "".join((*self._few, *self._many))
 
 
-class Piece:
-    """A block that is open, or was."""
+class OpenBlock:
+    """A block that is open or was open."""
 
-    __slots__ = ("annotations", "call", "index", "open", "said", "sound", "tokens", "whole")
+    __slots__ = ("annotations", "buffer", "call", "index", "open", "sound", "tokens", "whole")
 
     def __init__(self, index: int, call: str | None) -> None:
         self.index = index
-        self.call = call  # of a call, its kind
-        self.sound = True  # what was said is what the end tells
-        self.whole: str | None = None  # the text as the end has told it
-        self.said = Said()
+        self.call = call  # the kind of a call; None for other blocks
+        self.sound = True  # the deltas agree with the final text
+        self.whole: str | None = None  # the final text
+        self.buffer = TextBuffer()
         self.annotations: list[Annotation] = []
-        self.tokens = 0  # how many log probabilities deltas have brought
+        self.tokens = 0  # number of log probabilities in the deltas
         self.open = True
 
 
-class Item:
-    """An item of the output, and the blocks it has become: one per content part, one (at 0) for anything else."""
+class StreamItem:
+    """An item of the output, and its blocks: one for each content part, or one (at 0) for any other item."""
 
     __slots__ = ("displaced", "done", "fields", "held", "kind", "listed", "pieces", "place", "slot", "slots")
 
@@ -106,28 +107,28 @@ class Item:
         self.fields = fields
         self.kind = kind
         self.place = place
-        self.pieces: dict[int, Piece] = {}
-        self.held: list[str] = []  # arguments of a call whose name is not known yet
-        self.slots: set[tuple[str, int]] = set()  # the parts of a reasoning item that were written
+        self.pieces: dict[int, OpenBlock] = {}
+        self.held: list[str] = []  # arguments of a call whose name is unknown so far
+        self.slots: set[tuple[str, int]] = set()  # parts of a reasoning item that were written
         self.slot: tuple[str, int] | None = None  # the latest of them
-        self.displaced = False  # another item was announced at its place
+        self.displaced = False  # another item was announced at its position
         self.done = False
-        self.listed = False  # it is in the final output, too
+        self.listed = False  # it is also in the final output
 
 
-_decoder = Decoder(Frame)
+_decoder = Decoder(ResponsesFrame)
 
 EMPTY_TEXT = Text(text="")
 EMPTY_REFUSAL = Refusal(text="")
 _EMPTY_PARTS: dict[str, Text | Refusal] = {"output_text": EMPTY_TEXT, "refusal": EMPTY_REFUSAL}
 
 
-def read_frame(data: bytes) -> Frame:
+def read_frame(data: bytes) -> ResponsesFrame:
     return json.decode_typed(data, _decoder)
 
 
 def read_object(raw: Raw, where: str) -> dict[str, Any]:
-    """An object inside a frame, decoded only now that a handler wants it."""
+    """Decode an object inside a frame, once a handler needs it."""
     value = json.decode_frame(bytes(raw))
     if type(value) is not dict:
         raise expected(where, "an object", value)
@@ -142,20 +143,20 @@ _ANNOTATIONS = ValueReader[Annotation](Annotation)
 
 
 def empty_part(part: dict[str, Any]) -> Text | Refusal | None:
-    """The block that a content part begins as; None for a part of another kind, which is carried whole."""
+    """The block that a content part begins as; None for a part of another kind, which is carried as a whole."""
     kind = part.get("type")
     return _EMPTY_PARTS.get(kind) if isinstance(kind, str) else None
 
 
-def text_of(block: Block) -> str:
-    """What deltas say of this block."""
+def delta_text(block: Block) -> str:
+    """The text that deltas of this block carry."""
     if not isinstance(block, HAS_DELTAS):
         return ""
     return block.arguments if isinstance(block, ToolCall) else block.text
 
 
-class Blocks:
-    """The events that come out: blocks are opened, said and closed here, and nowhere else."""
+class BlockWriter:
+    """Writes the events: blocks are opened, extended and closed only here."""
 
     __slots__ = ("_next", "_receipt", "budget", "called", "events", "refused", "started")
 
@@ -168,7 +169,7 @@ class Blocks:
         self.called = False
         self.refused = False
 
-    def take(self) -> list[Event]:
+    def take_events(self) -> list[Event]:
         events, self.events = self.events, []
         return events
 
@@ -177,36 +178,36 @@ class Blocks:
             self.started = True
             self.events.append(Start(id=response_id, model=model, created=created))
 
-    def open(self, item: Item, place: int, block: Block) -> Piece:
+    def open(self, item: StreamItem, place: int, block: Block) -> OpenBlock:
         self.start()
         self.budget.add_block()
-        piece = item.pieces[place] = Piece(self._next, block.kind if isinstance(block, ToolCall) else None)
+        piece = item.pieces[place] = OpenBlock(self._next, block.kind if isinstance(block, ToolCall) else None)
         self._next += 1
         self.called = self.called or isinstance(block, ToolCall)
         self.refused = self.refused or isinstance(block, Refusal)
         self.events.append(Open(piece.index, block))
         return piece
 
-    def open_call(self, item: Item, call: ToolCall) -> Piece:
+    def open_call(self, item: StreamItem, call: ToolCall) -> OpenBlock:
         item_id = item.fields.get("id")
         native = {NAME: {"id": item_id}} if isinstance(item_id, str) else {}
         piece = self.open(item, 0, replace(call, arguments="", complete=True, native=native))
         for text in self.take_held(item):
-            self.say(piece, text)
+            self.add_text(piece, text)
         return piece
 
-    def hold(self, item: Item, text: str) -> None:
-        """Arguments of a call that cannot be opened yet."""
+    def hold(self, item: StreamItem, text: str) -> None:
+        """Buffer arguments of a call that cannot be opened yet."""
         self.budget.hold(len(text))
         item.held.append(text)
 
-    def take_held(self, item: Item) -> list[str]:
+    def take_held(self, item: StreamItem) -> list[str]:
         held, item.held = item.held, []
         self.budget.release(sum(map(len, held)))
         return held
 
-    def whole(self, item: Item, place: int, block: Block) -> None:
-        """A block that comes all at once."""
+    def write_whole(self, item: StreamItem, place: int, block: Block) -> None:
+        """Write a block that comes all at once."""
         if isinstance(block, ToolCall):
             piece = self.open_call(item, block)
         elif isinstance(block, Text):
@@ -215,34 +216,34 @@ class Blocks:
             piece = self.open(item, place, replace(block, text=""))
         else:
             piece = self.open(item, place, block)
-        self.settle(piece, text_of(block))
+        self.settle(piece, delta_text(block))
         self.close(piece, block)
 
-    def say(self, piece: Piece, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> None:
+    def add_text(self, piece: OpenBlock, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> None:
         self.budget.hold(len(text))
-        piece.said.add(text)
+        piece.buffer.add(text)
         piece.tokens += len(logprobs)
         self.events.append(Delta(piece.index, text, logprobs))
 
-    def settle(self, piece: Piece, text: Any) -> None:
-        """The whole text is known: say what the deltas left out."""
+    def settle(self, piece: OpenBlock, text: Any) -> None:
+        """Compare the final text with the deltas, and write what they left out."""
         if not piece.open or not isinstance(text, str) or not text or text == piece.whole:
             return
-        said = piece.said.text()
+        said = piece.buffer.text()
         if piece.whole is None and text.startswith(said):
             if len(text) > len(said):
-                self.say(piece, text[len(said) :])
+                self.add_text(piece, text[len(said) :])
         elif piece.call is None or _same_json(said, text):
-            # Some servers write the arguments anew at the end, with other whitespace.
+            # Some servers reformat the arguments at the end, with other whitespace.
             self._receipt.note("stream", "deltas and their end differ", "the deltas were taken")
         else:
-            # What was said cannot be unsaid, and which of the two is meant, nobody can tell.
+            # The deltas cannot be taken back, and it is unknown which of the two is right.
             piece.sound = False
             self._receipt.loss("stream", "deltas and their end differ", "the call is marked as incomplete")
         piece.whole = text
 
-    def close(self, piece: Piece, block: Block) -> None:
-        """The block is whole, and `block` is what it has become."""
+    def close(self, piece: OpenBlock, block: Block) -> None:
+        """Close a block; `block` is its final form."""
         if not piece.open:
             return
         piece.open = False
@@ -251,21 +252,21 @@ class Blocks:
         citations = citations or _citations(piece)
         tokens = block.logprobs[piece.tokens :] if isinstance(block, Text) else ()
         close = Close(index=piece.index, citations=citations, logprobs=tokens, complete=complete, native=block.native)
-        self._closed(piece, close)
+        self._write_close(piece, close)
 
-    def abandon(self, piece: Piece, *, complete: bool) -> None:
-        """Nothing more will be said of the block."""
+    def close_early(self, piece: OpenBlock, *, complete: bool) -> None:
+        """Close a block of which no final form will come."""
         piece.open = False
-        self._closed(piece, Close(index=piece.index, citations=_citations(piece), complete=complete))
+        self._write_close(piece, Close(index=piece.index, citations=_citations(piece), complete=complete))
 
-    def _closed(self, piece: Piece, close: Close) -> None:
+    def _write_close(self, piece: OpenBlock, close: Close) -> None:
         self.events.append(close if piece.sound else replace(close, complete=False))
-        self.budget.release(len(piece.said.text()))
-        piece.said = Said()
+        self.budget.release(len(piece.buffer.text()))
+        piece.buffer = TextBuffer()
 
 
 def _same_json(first: str, second: str) -> bool:
-    """Do two texts say the same, whatever their whitespace and the order of their keys?"""
+    """Are two texts the same JSON, apart from whitespace and the order of keys?"""
     try:
         values = (json.decode_frame(text.encode()) for text in (first, second))
         return len({encode_json(value, order="sorted") for value in values}) == 1
@@ -273,6 +274,6 @@ def _same_json(first: str, second: str) -> bool:
         return False
 
 
-def _citations(piece: Piece) -> tuple[Citation, ...]:
-    """From the annotations that came on their own."""
+def _citations(piece: OpenBlock) -> tuple[Citation, ...]:
+    """Citations from annotations that came in events of their own."""
     return tuple(decode_annotation(annotation) for annotation in piece.annotations)

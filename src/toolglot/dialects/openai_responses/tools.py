@@ -1,8 +1,8 @@
 """`tools` and `tool_choice` <-> the IR.
 
-A namespace is flattened: each of its tools names it, and a note (`$namespace`) lets them be put together again. Tools
-also arrive inside `input`, in `additional_tools` and `tool_search_output` items; they are offered like any other, with
-the note `$from_input`, and are not written to `tools`, because their item brings them.
+A namespace is flattened: each of its tools names it, and a note (`$namespace`) lets them be grouped again. Tools also
+come inside `input`, in `additional_tools` and `tool_search_output` items. They are offered like any other, with the
+note `$from_input`, but are not written to `tools`, because their item has them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,21 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct
 
-from toolglot.dialects.openai_responses.blocks import absent, filled, given, own, present
+from toolglot.dialects.openai_responses.blocks import (
+    default_members,
+    missing_members,
+    none_if_unset,
+    own_members,
+    without_nulls,
+)
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.wire import AdditionalTools, AnyTool, CustomTool, FunctionTool, ToolSearchOutput
+from toolglot.dialects.openai_responses.wire import (
+    AdditionalTools,
+    AnyTool,
+    ResponsesCustomTool,
+    ResponsesFunctionTool,
+    ToolSearchOutput,
+)
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
@@ -34,20 +46,20 @@ _read_list = part_reader(list[AnyTool])
 
 
 def declared_tools(raw: Raw, document: bytes) -> Tools:
-    """The member `tools` of a request."""
+    """Decode the member `tools` of a request."""
     return DECLARED.read(NAME, raw, lambda data: _decode_tools(data, "$.tools", document), lambda tools: tools)
 
 
 def _decode_tools(data: bytes, where: str, document: bytes) -> Tools:
-    _check(data, document)
+    _check_sound(data, document)
     return read_tools(data, where)
 
 
-def _check(data: bytes, document: bytes) -> None:
+def _check_sound(data: bytes, document: bytes) -> None:
     try:
         sound_text(Raw(data))
     except UnsoundError:
-        json.decode(document)  # tells where
+        json.decode(document)  # raises with the path
 
 
 def read_tools(data: bytes, where: str) -> Tools:
@@ -75,7 +87,7 @@ def _decode_unknown(tool: Verbatim, index: int) -> Iterable[Tool | Opaque]:
     return [Opaque(NAME, value)]
 
 
-def _read_tool(value: dict[str, Any], where: str) -> FunctionTool | CustomTool:
+def _read_tool(value: dict[str, Any], where: str) -> ResponsesFunctionTool | ResponsesCustomTool:
     tool: AnyTool = _read_one(json.encode(value), where)
     if not isinstance(tool, Unknown):
         return tool
@@ -86,28 +98,28 @@ _read_one = part_reader(AnyTool)
 
 
 def _is_function(tool: dict[str, Any]) -> bool:
-    """Has it all that a function has, but for the word that it is one?"""
+    """Has this everything a function needs except the type?"""
     return "type" not in tool and isinstance(tool.get("name"), str) and isinstance(tool.get("parameters"), dict)
 
 
 def _is_nested(tool: dict[str, Any]) -> bool:
-    """Is it a function in the form of Chat Completions, which clients of both APIs mix up?"""
+    """Is this a function in the form of Chat Completions? Clients of both APIs mix them up."""
     inner = tool.get(_NESTED)
     named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
     return named and tool.get("name") is None and tool.get("type", "function") == "function"
 
 
-def _decode_tool(tool: FunctionTool | CustomTool, *, is_untyped: bool = False, **shape: Any) -> Tool:
-    name, description, deferred = tool.name, given(tool.description), tool.defer_loading is True
+def _decode_tool(tool: ResponsesFunctionTool | ResponsesCustomTool, *, is_untyped: bool = False, **shape: Any) -> Tool:
+    name, description, deferred = tool.name, none_if_unset(tool.description), tool.defer_loading is True
     not_deferred = False if tool.defer_loading is False else None
-    if isinstance(tool, CustomTool):
-        members = members_without(tool, *_OF_TOOL, *_unless_null("format", tool.format))
+    if isinstance(tool, ResponsesCustomTool):
+        members = members_without(tool, *_TOOL_MEMBERS, *_unless_null("format", tool.format))
         native = make_native(NAME, members, **shape, deferred=not_deferred)
-        form = given(tool.format)
+        form = none_if_unset(tool.format)
         return Tool(name=name, description=description, kind="custom", format=form, deferred=deferred, native=native)
-    lacking = [*(("type",) if is_untyped else ()), *absent(tool, "parameters", "strict")]
-    members = members_without(tool, *_OF_TOOL, "strict", *_unless_null("parameters", tool.parameters))
-    parameters = given(tool.parameters)
+    lacking = [*(("type",) if is_untyped else ()), *missing_members(tool, "parameters", "strict")]
+    members = members_without(tool, *_TOOL_MEMBERS, "strict", *_unless_null("parameters", tool.parameters))
+    parameters = none_if_unset(tool.parameters)
     if isinstance(parameters, str) and (schema := parse_schema_text(parameters)) is not None:
         shape = {**shape, **SCHEMA_NOTES, "schema_text": parameters}
         parameters = schema
@@ -115,13 +127,13 @@ def _decode_tool(tool: FunctionTool | CustomTool, *, is_untyped: bool = False, *
         name=name,
         description=description,
         parameters=parameters,
-        strict=given(tool.strict),
+        strict=none_if_unset(tool.strict),
         deferred=deferred,
         native=make_native(NAME, members, absent=lacking or None, **shape, deferred=not_deferred),
     )
 
 
-_OF_TOOL = ("name", "description", "defer_loading")
+_TOOL_MEMBERS = ("name", "description", "defer_loading")
 
 
 def _unless_null(name: str, value: Any) -> tuple[str, ...]:
@@ -133,7 +145,7 @@ def _decode_namespace(namespace: dict[str, Any], where: str, index: int) -> list
     plain = isinstance(members, list) and all(isinstance(item, dict) and item.get("type") in _KINDS for item in members)
     name, description = namespace.get("name"), namespace.get("description")
     if not plain or not members or not isinstance(name, str):
-        # Its members could not be put together again one by one.
+        # Its members could not be grouped again.
         return [Opaque(NAME, namespace)]
     if description and not isinstance(description, str):
         raise expected(f"{where}.description", "a string", description)
@@ -142,46 +154,46 @@ def _decode_namespace(namespace: dict[str, Any], where: str, index: int) -> list
     read = [_read_tool(member, f"{where}.tools[{place}]") for place, member in enumerate(members)]
     tools = [replace(_decode_tool(member, namespace=note), namespace=name) for member in read]
     if description:
-        # Others do not know what a namespace is for: this is theirs to lose, not a matter of shape.
+        # Other dialects cannot carry the description. It is a native member, not a note, so that the loss is reported.
         tools[0] = with_native(tools[0], NAME, namespace_description=description)
     return tools
 
 
-class BroughtTools(Struct, frozen=True):
-    """The member `tools` of an item: as it came, and as tools."""
+class ItemTools(Struct, frozen=True):
+    """The member `tools` of an item: the original value, and the decoded tools."""
 
     value: Any
     tools: tuple[Tool, ...]
 
 
-NOTHING_BROUGHT = BroughtTools(UNSET, ())
+NO_ITEM_TOOLS = ItemTools(UNSET, ())
 
 
-def brought_tools(item: AdditionalTools | ToolSearchOutput, where: str, document: bytes) -> BroughtTools:
-    """The tools that an item brings along."""
+def read_item_tools(item: AdditionalTools | ToolSearchOutput, where: str, document: bytes) -> ItemTools:
+    """The tools in an item of `input`."""
     if item.tools is UNSET:
-        return NOTHING_BROUGHT
+        return NO_ITEM_TOOLS
     is_found = isinstance(item, ToolSearchOutput)
 
-    def decode(data: bytes) -> BroughtTools:
-        _check(data, document)
+    def decode(data: bytes) -> ItemTools:
+        _check_sound(data, document)
         value = json.decode(data)
         if not isinstance(value, list):
-            return BroughtTools(value, ())
+            return ItemTools(value, ())
         tools = [tool for tool in read_tools(data, f"{where}.tools") if isinstance(tool, Tool)]
-        return BroughtTools(value, tuple([_as_brought(tool, is_found=is_found) for tool in tools]))
+        return ItemTools(value, tuple([_mark_item_tool(tool, is_found=is_found) for tool in tools]))
 
     kind = f"{NAME} {'found' if is_found else 'brought'}"
     return DECLARED.read(kind, item.tools, decode, lambda read: read.tools)
 
 
-def _as_brought(tool: Tool, *, is_found: bool) -> Tool:
+def _mark_item_tool(tool: Tool, *, is_found: bool) -> Tool:
     loaded = replace(tool, deferred=tool.deferred and not is_found)
     return with_native(loaded, NAME, **{"$from_input": True})
 
 
-def offered(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
-    """All tools, each once: one that was listed as deferred and then brought by an item is deferred no longer."""
+def merge_tools(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
+    """All tools, each once. A tool that was listed as deferred and then came in an item is no longer deferred."""
     if not brought:
         return listed
     loaded = {(tool.namespace, tool.name) for tool in brought if not tool.deferred}
@@ -199,11 +211,11 @@ def offered(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
-    """The member `tools`; None if there is none."""
-    return DECLARED.write(request.tools, NAME, lambda lines: encode_list(request.tools, lines), receipt)
+    """The member `tools`; None if there are none."""
+    return DECLARED.write(request.tools, NAME, lambda lines: encode_tool_list(request.tools, lines), receipt)
 
 
-def encode_list(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
+def encode_tool_list(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
     encoded: list[dict[str, Any]] = []
     groups: dict[tuple[str, Any], list[dict[str, Any]]] = {}
     for index, tool in enumerate(tools):
@@ -229,14 +241,14 @@ def _encode_member(
     groups: dict[tuple[str, Any], list[dict[str, Any]]],
     receipt: Receipt,
 ) -> None:
-    """Write a tool into its namespace, which is begun where its first tool stands."""
+    """Add a tool to its namespace, which is placed at the position of its first tool."""
     note = native_of(tool, NAME).get("$namespace")
     group, fields = (note.get("group"), note.get("fields")) if isinstance(note, dict) else (None, None)
     key = (tool.namespace or "", group if isinstance(group, int) else None)
     if key not in groups:
         groups[key] = []
-        rest = dict(fields) if isinstance(fields, dict) else {"description": ""}  # which the API demands
-        rest |= present(description=native_of(tool, NAME).get("namespace_description"))
+        rest = dict(fields) if isinstance(fields, dict) else {"description": ""}  # the API requires it
+        rest |= without_nulls(description=native_of(tool, NAME).get("namespace_description"))
         described = {"description": rest.pop("description")} if "description" in rest else {}
         encoded.append({"type": "namespace", "name": tool.namespace, **described, "tools": groups[key], **rest})
     groups[key].append(_encode_tool(tool, where, receipt))
@@ -245,21 +257,21 @@ def _encode_member(
 def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     if tool.cache is not None:
         receipt.loss(f"{where}.cache", "cache breakpoint", "tools of the Responses API cannot carry one")
-    extra = own(tool)
+    extra = own_members(tool)
     extra.pop("namespace_description", None)
-    deferred = present(defer_loading=tool.deferred or native_of(tool, NAME).get("$deferred"))
+    deferred = without_nulls(defer_loading=tool.deferred or native_of(tool, NAME).get("$deferred"))
     nested = native_of(tool, NAME).get("$nested")
-    typed = filled(tool, type=tool.kind) if nested is None else {}
-    head = {**typed, "name": tool.name, **present(description=tool.description)}
+    typed = default_members(tool, type=tool.kind) if nested is None else {}
+    head = {**typed, "name": tool.name, **without_nulls(description=tool.description)}
     if tool.kind == "custom":
-        return {**head, **present(format=tool.format), **deferred, **extra}
-    # Without `strict` the server tries to make the schema strict, and optional fields come back filled with nothing
-    # (CLIProxyAPI #4497); everywhere else its absence means false.
-    strict = {"strict": tool.strict} if tool.strict is not None else filled(tool, strict=False)
+        return {**head, **without_nulls(format=tool.format), **deferred, **extra}
+    # Without `strict` the server tries to make the schema strict, and the model fills in optional fields with empty
+    # values (CLIProxyAPI #4497); in all other APIs its absence means false.
+    strict = {"strict": tool.strict} if tool.strict is not None else default_members(tool, strict=False)
     parameters = (
         {"parameters": original_schema_text(tool.parameters, native_of(tool, NAME)) or schema_json(tool.parameters)}
         if tool.parameters is not None
-        else filled(tool, parameters=NO_PARAMETERS)
+        else default_members(tool, parameters=NO_PARAMETERS)
     )
     fields = {**head, **parameters, **strict, **deferred, **extra}
     return fields if nested is None else {**nested, _NESTED: fields}
@@ -275,15 +287,15 @@ def decode_choice(value: Any, where: str) -> ToolChoice:
     name, mode = (nested if isinstance(nested, dict) else fields).get("name"), fields.get("mode")
     if fields.get("type") in _KINDS and isinstance(name, str):
         return ToolChoice(mode="required", names=(name,), native={NAME: {"$choice": value}})
-    names, others = _allowed(fields.get("tools")) if fields.get("type") == "allowed_tools" else ((), [])
+    names, others = _allowed_names(fields.get("tools")) if fields.get("type") == "allowed_tools" else ((), [])
     if names and mode in ("auto", "required"):
-        # The hosted tools of a subset nobody else has: theirs to lose, while the rest of the subset holds.
+        # Other dialects lose the hosted tools of the subset; the rest of it stays.
         native = {"$choice": value, **({"tools": others} if others else {})}
         return ToolChoice(mode=mode, names=names, native={NAME: native})
     return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
 
 
-def _allowed(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
+def _allowed_names(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
     """The names of functions and custom tools in an allowed subset, and its other entries."""
     names: list[str] = []
     others: list[Any] = []
@@ -296,7 +308,7 @@ def _allowed(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
 
 
 def encode_choice(request: Request, receipt: Receipt) -> Any:
-    """The value of `tool_choice`; None when there is nothing to say."""
+    """The value of `tool_choice`; None if there is none."""
     choice = request.tool_choice
     if choice is None:
         return None
@@ -307,7 +319,7 @@ def encode_choice(request: Request, receipt: Receipt) -> Any:
         return notes.get("choice")
     if not choice.names:
         return choice.mode
-    # The wire form that came is written again only while it still says the same.
+    # The original form is written back only if it still means the same.
     if "$choice" in notes:
         original = decode_choice(notes["$choice"], "$.tool_choice")
         if (original.mode, original.names) == (choice.mode, choice.names):

@@ -1,7 +1,7 @@
-"""The JSON of the Responses API as types: the body of a request, items, content parts and tools, and the response.
+"""The JSON of the Responses API as types: the request body, items, content parts and tools, and the response.
 
-Members that are `Any` are known and carried along, but mean nothing to other dialects. The API takes messages without
-`type`; some SDKs leave it out elsewhere, too.
+Members of type `Any` are known and carried, but mean nothing to other dialects. The API accepts messages without
+`type`; some SDKs leave it out of other items too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OutputText(Wire, tag="output_text", tag_field="type"):
 
 
 class PlainText(Wire, tag="text", tag_field="type"):
-    """A text that is neither marked as input nor as output."""
+    """A text that is marked neither as input nor as output."""
 
     implied_by = "text"
 
@@ -54,7 +54,7 @@ class PlainText(Wire, tag="text", tag_field="type"):
     parsed: Any = UNSET
 
 
-class RefusalPart(Wire, tag="refusal", tag_field="type"):
+class ResponsesRefusalPart(Wire, tag="refusal", tag_field="type"):
     refusal: str
 
 
@@ -79,12 +79,14 @@ class Audio(Wire):
     format: str
 
 
-class InputAudio(Wire, tag="input_audio", tag_field="type"):
+class ResponsesInputAudio(Wire, tag="input_audio", tag_field="type"):
     input_audio: Audio | UnsetType = UNSET
     prompt_cache_breakpoint: Annotated[Breakpoint, UNLESS_INEXACT] | UnsetType = UNSET
 
 
-Part: TypeAlias = InputText | OutputText | PlainText | RefusalPart | InputImage | InputFile | InputAudio | Unknown
+ResponsesPart: TypeAlias = (
+    InputText | OutputText | PlainText | ResponsesRefusalPart | InputImage | InputFile | ResponsesInputAudio | Unknown
+)
 
 # Items
 
@@ -94,7 +96,7 @@ class MessageItem(Wire, tag="message", tag_field="type"):
     blank_tag_is_missing = True
 
     role: str
-    content: str | list[Part] | UnsetType = UNSET
+    content: str | list[ResponsesPart] | UnsetType = UNSET
     id: Any = UNSET
     status: Any = UNSET
     phase: Any = UNSET
@@ -106,7 +108,7 @@ class OutputMessage(Wire, tag="message", tag_field="type"):
     implied_by = "role"
     blank_tag_is_missing = True
 
-    content: str | list[Part] | UnsetType = UNSET
+    content: str | list[ResponsesPart] | UnsetType = UNSET
     id: Any = UNSET
     status: Any = UNSET
     role: Any = UNSET
@@ -139,7 +141,7 @@ class ResultItem(Wire, tag="function_call_output", tag_field="type"):
     implied_by = "output"
 
     call_id: str | UnsetType = UNSET
-    output: str | list[Part] | UnsetType = UNSET
+    output: str | list[ResponsesPart] | UnsetType = UNSET
     name: str | UnsetType = UNSET
     id: Any = UNSET
     status: Any = UNSET
@@ -147,7 +149,7 @@ class ResultItem(Wire, tag="function_call_output", tag_field="type"):
 
 class CustomResultItem(Wire, tag="custom_tool_call_output", tag_field="type"):
     call_id: str | UnsetType = UNSET
-    output: str | list[Part] | UnsetType = UNSET
+    output: str | list[ResponsesPart] | UnsetType = UNSET
     name: str | UnsetType = UNSET
     id: Any = UNSET
     status: Any = UNSET
@@ -217,7 +219,7 @@ class Screenshot(ClientToolItem, kw_only=True):
 
 
 OutputItem: TypeAlias = OutputMessage | ReasoningItem | CallItem | CustomCallItem | Unknown
-Item: TypeAlias = (
+ResponsesItem: TypeAlias = (
     MessageItem
     | ReasoningItem
     | CallItem
@@ -233,7 +235,7 @@ Item: TypeAlias = (
 # Tools
 
 
-class FunctionTool(Wire, tag="function", tag_field="type"):
+class ResponsesFunctionTool(Wire, tag="function", tag_field="type"):
     name: str
     description: str | UnsetType = UNSET
     parameters: Any = UNSET
@@ -241,16 +243,16 @@ class FunctionTool(Wire, tag="function", tag_field="type"):
     defer_loading: bool | UnsetType = UNSET
 
 
-class CustomTool(Wire, tag="custom", tag_field="type"):
+class ResponsesCustomTool(Wire, tag="custom", tag_field="type"):
     name: str
     description: str | UnsetType = UNSET
     format: Any = UNSET
     defer_loading: bool | UnsetType = UNSET
 
 
-AnyTool: TypeAlias = FunctionTool | CustomTool | Unknown
+AnyTool: TypeAlias = ResponsesFunctionTool | ResponsesCustomTool | Unknown
 
-# MCP servers whose tools are run on the way (`served.py`, `served_history.py`)
+# MCP servers whose tools the gateway runs (`served.py`, `served_history.py`)
 
 
 class ToolFilter(Wire):
@@ -320,7 +322,7 @@ class ReasoningConfig(Wire):
     mode: Any = UNSET
 
 
-class TextFormat(Wire, tag="text", tag_field="type"):
+class ResponsesTextFormat(Wire, tag="text", tag_field="type"):
     pass
 
 
@@ -336,13 +338,13 @@ class JsonSchemaFormat(Wire, tag="json_schema", tag_field="type"):
 
 
 class TextConfig(Wire):
-    format: Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
+    format: Annotated[ResponsesTextFormat | JsonObjectFormat | JsonSchemaFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
     verbosity: str | UnsetType = UNSET
 
 
-class Body(Wire):
+class ResponsesRequestBody(Wire):
     model: str | UnsetType = UNSET
-    input: str | list[Item] | UnsetType = UNSET
+    input: str | list[ResponsesItem] | UnsetType = UNSET
     instructions: Annotated[str, UNLESS_INEXACT] | UnsetType = UNSET
     tools: Raw | UnsetType = UNSET
     tool_choice: Any = UNSET
@@ -379,7 +381,7 @@ class Body(Wire):
 
 
 class ResponseHead(Wire):
-    """The members of a response that have a meaning elsewhere, but its output. The others are only carried."""
+    """The members of a response, except its output, that the IR understands. All others are only carried."""
 
     id: str | UnsetType = UNSET
     created_at: int | float | UnsetType = UNSET

@@ -1,7 +1,7 @@
 """Content parts in the form of the Messages API: calls, results and images.
 
-Cursor sends them to Chat endpoints where the name of a model contains `claude` (router-for-me/CLIProxyAPI #3805), and
-some gateways answer with them. A note on the shape lets them go out as they came.
+Cursor sends them to Chat endpoints if the model's name contains `claude` (router-for-me/CLIProxyAPI #3805), and some
+gateways answer with them. Notes on their form let them be written back as they were received.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolglot.wire import json
 from toolglot.wire.native import make_native, native_members
 
 CALL, RESULT, SOURCE = "$tool_use", "$tool_result", "$source"
-"""The notes on the shape."""
+"""Notes on the original form."""
 
 
 def decode_call_part(part: CallPart, cache: Cache | None, rest: dict[str, Any], control: Any) -> ToolCall:
@@ -31,14 +31,14 @@ def decode_result_part(
     return ToolResult(call_id=part.tool_use_id, content=content, is_error=is_error, cache=cache, native=native)
 
 
-_DATA: dict[Any, Literal["data", "url"]] = {"base64": "data", "url": "url"}
+_DATA_MEMBERS: dict[Any, Literal["data", "url"]] = {"base64": "data", "url": "url"}
 """The member that holds the image, by the type of its source."""
 
 
 def read_source(source: dict[str, Any]) -> tuple[Source, dict[str, Any]] | None:
-    """The source of an image, and what stands beside it; None where it is of another type."""
+    """Read the source of an image; returns it with its other members. None for a source of another type."""
     kind = source.get("type")
-    member = _DATA.get(kind) if isinstance(kind, str) else None
+    member = _DATA_MEMBERS.get(kind) if isinstance(kind, str) else None
     if member is None or not isinstance(source.get(member), str):
         return None
     rest = {name: value for name, value in source.items() if name not in ("type", member)}
@@ -53,7 +53,7 @@ def encode_call_part(call: ToolCall) -> dict[str, Any]:
         "id": call.id,
         "name": call.name,
         "input": {} if arguments is None else arguments,
-        **_control(call),
+        **_encode_cache_control(call),
         **native_members(native_of(call, NAME)),
     }
 
@@ -67,7 +67,7 @@ def encode_result_part(result: ToolResult, content: Any) -> dict[str, Any]:
         "tool_use_id": result.call_id,
         **said,
         **failed,
-        **_control(result),
+        **_encode_cache_control(result),
         **native_members(notes),
     }
 
@@ -79,6 +79,6 @@ def encode_source(source: Source, beside: dict[str, Any]) -> dict[str, Any]:
     return {"type": "base64", **typed, "data": source.data, **beside}
 
 
-def _control(block: ToolCall | ToolResult) -> dict[str, Any]:
+def _encode_cache_control(block: ToolCall | ToolResult) -> dict[str, Any]:
     control = native_of(block, NAME).get("$cache_control")
     return {"cache_control": control} if isinstance(control, dict) else {}

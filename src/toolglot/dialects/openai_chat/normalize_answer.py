@@ -1,6 +1,6 @@
-"""Members of answers in another form than the API's: a number for an id, `false` or an empty list for nothing.
+"""Normalizes members of answers in a nonstandard form: a number for an id, `false` or an empty list for nothing.
 
-They are put right where an answer or a chunk cannot be read otherwise: none of them is worth the answer.
+This runs only if an answer or a chunk cannot be read otherwise: no such member is worth losing the answer.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ _HOLDERS = ("delta", "message")
 _WHY = "it came in another form than the API's: what it can mean is read"
 
 
-def put_right(answer: Any) -> tuple[Loss, ...]:
-    """Put right what can be in a whole answer, or in a chunk. Returns a note for each member that has changed."""
+def normalize_answer(answer: Any) -> tuple[Loss, ...]:
+    """Normalize a whole answer or a chunk in place. Returns a note for each changed member."""
     if not isinstance(answer, dict):
         return ()
     changed = [name for name in _NAMES if type(answer.get(name)) in (int, float)]
     answer |= {name: str(answer[name]) for name in changed}
-    changed += [*_put_number_right(answer, "created"), *_drop_empty(answer, kept=("choices",))]
+    changed += [*_normalize_number(answer, "created"), *_drop_empty(answer, kept=("choices",))]
     choices = answer.get("choices")
     for number, choice in enumerate(choices if isinstance(choices, list) else ()):
         if isinstance(choice, dict):
-            changed += [f"choices[{number}].{name}" for name in _put_choice_right(choice)]
+            changed += [f"choices[{number}].{name}" for name in _normalize_choice(choice)]
     return tuple(Loss(where, where, _WHY, "note") for where in changed)
 
 
-def _put_choice_right(choice: dict[str, Any]) -> list[str]:
-    changed = [*_put_number_right(choice, "index"), *_drop_empty(choice, kept=_HOLDERS)]
+def _normalize_choice(choice: dict[str, Any]) -> list[str]:
+    changed = [*_normalize_number(choice, "index"), *_drop_empty(choice, kept=_HOLDERS)]
     for holder in _HOLDERS:
         if isinstance(message := choice.get(holder), dict):
             names = [*_drop_blank_call(message, choice.get("finish_reason")), *_drop_empty(message)]
@@ -37,8 +37,8 @@ def _put_choice_right(choice: dict[str, Any]) -> list[str]:
     return changed
 
 
-def _put_number_right(fields: dict[str, Any], name: str) -> list[str]:
-    """A whole number that may be written as another one, or as text; nothing where it is none."""
+def _normalize_number(fields: dict[str, Any], name: str) -> list[str]:
+    """Convert a number that came as a float or as text to an integer. A value that is no number is removed."""
     if name not in fields or type(fields[name]) is int:
         return []
     value = fields.pop(name)
@@ -51,7 +51,7 @@ def _put_number_right(fields: dict[str, Any], name: str) -> list[str]:
 
 
 def _drop_blank_call(message: dict[str, Any], finish: Any) -> list[str]:
-    """Some servers have a `function_call` without a name or arguments in every answer."""
+    """Remove a `function_call` without name and arguments, which some servers put into every answer."""
     call = message.get("function_call")
     if finish == "function_call" or not isinstance(call, dict) or any(call.values()):
         return []

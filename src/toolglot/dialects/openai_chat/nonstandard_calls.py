@@ -1,6 +1,6 @@
-"""Calls of servers that imitate the API: without the object `function`, or with `parameters` for `arguments`.
+"""Calls of imitating servers: without the object `function`, or with `parameters` instead of `arguments`.
 
-Read without these members, a call would be lost, or be one that is to run without arguments.
+Without this, such a call would be lost, or would run without arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _ARGUMENTS = "arguments"
 
 
 def nest_function(call: dict[str, Any]) -> bool:
-    """Move name and arguments that stand in the call itself into its `function`. Returns whether there are any."""
+    """Move a name and arguments at the top level of the call into `function`. Returns whether there were any."""
     if any(call.get(member) is not None for member in ("function", "custom")) or not _is_flat(call):
         return False
     call["function"] = {name: call.pop(name) for name in ("name", _ARGUMENTS, "parameters") if name in call}
@@ -24,7 +24,7 @@ def _is_flat(call: dict[str, Any]) -> bool:
 
 
 def rename_parameters(function: Any) -> bool:
-    """Call `parameters` what they are. Returns whether there are any."""
+    """Rename `parameters` to `arguments`. Returns whether there were any."""
     if not isinstance(function, dict) or function.get(_ARGUMENTS) is not None:
         return False
     if not isinstance(function.get("parameters"), str | dict):
