@@ -280,5 +280,5 @@ def _first_words(messages: Sequence[Message]) -> list[str]:
 
 def _conversation_key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
     """The key of a conversation: its owner, the upstream, and the first user message."""
-    told = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=16).digest()
+    identity = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
+    return blake2b(identity, digest_size=16).digest()

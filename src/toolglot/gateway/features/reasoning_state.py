@@ -181,18 +181,18 @@ class ReasoningState(Struct, eq=False):
             number: states for number, state in chosen.items() if state is not None and (states := _decode_state(state))
         }
 
-    def watch(self, exchange: Exchange, heard: StreamedAnswer | None = None) -> None:
-        """Collect the answer of this exchange. `heard` is what was collected of it before."""
+    def watch(self, exchange: Exchange) -> None:
+        """Collect the answer of this exchange."""
         if self._skipped:
             why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
             exchange.receipt.note("messages", "reasoning state", why)
-        self._streamed = heard
+        self._streamed = None
         if self._asked is not None:
             exchange.new_listener = self._listen
 
     def _listen(self) -> Callable[[Event], None]:
-        self._streamed = heard = StreamedAnswer()
-        return heard.add
+        self._streamed = streamed = StreamedAnswer()
+        return streamed.add
 
     def has_new_state(self, exchange: Exchange, *, whole: bool) -> bool:
         """Whether the answer may contain state that its upstream needs back."""
@@ -272,9 +272,9 @@ def _make_name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerNam
     ids = [_client_call_id(call) for call in calls]
     if not all(ids) or not (ids or before):
         return AnswerName("", said)
-    told = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
+    keys = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
     unique = ids and all(_is_random(each, call.name) for each, call in zip(ids, calls, strict=True))
-    marked = ascii(told if unique else (told, said, before))
+    marked = ascii(keys if unique else (keys, said, before))
     return AnswerName(sha256(marked.encode("ascii")).hexdigest(), said)
 
 

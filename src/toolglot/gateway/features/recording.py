@@ -188,13 +188,13 @@ def describe_settings(
     target: Target,
     exchange: Exchange,
     text_calls: TextCalls | None,
-    told: ConversationState,
+    state: ConversationState,
     *,
     forward: bool,
 ) -> CallSettings:
     """The settings of a call, which a rerun needs."""
     history, exact = (
-        ({}, []) if told.whole or told.replay is not None else record_history(history_policy(upstream, target))
+        ({}, []) if state.whole or state.replay is not None else record_history(history_policy(upstream, target))
     )
     text: dict[str, Any] = {}
     if text_calls is not None:
@@ -210,8 +210,8 @@ def describe_settings(
         keeps_state=exchange.keeps_state,
         can_cut=exchange.can_cut,
         issuer=exchange.issuer,
-        state_put_back=bool(told.states) and any(STATE_ADDED in line.why for line in exchange.receipt),
-        conversation_put_back=told.replay is not None,
+        state_put_back=bool(state.states) and any(STATE_ADDED in line.why for line in exchange.receipt),
+        conversation_put_back=state.replay is not None,
         cache_marks=exchange.cache_marks,
         prefix_repeats=exchange.prefix_repeats,
         warp_history=upstream.warp_history if upstream.dialect.name == WARP else None,
