@@ -248,6 +248,11 @@ class Asked(SqliteStore):
         return await super().states(owner, issuer, calls, hashes)
 
 
+async def look_up(states: ReasoningState, target: Target, request: Request) -> None:
+    if names := states.search(DIALECTS["anthropic"], PLAIN, target, request, 0):
+        await states.find(names)
+
+
 def looked_up(answers: int) -> tuple[int, list[str]]:
     """How many answers of a conversation with so many are looked for, and what the receipt says of it."""
 
@@ -264,7 +269,7 @@ def looked_up(answers: int) -> tuple[int, list[str]]:
         request = Request(model="m", messages=(*messages, Message(role="user", content=(Text(text="?"),))))
         try:
             states = ReasoningState(store, "me")
-            await states.found(DIALECTS["anthropic"], PLAIN, target, request, 0)
+            await look_up(states, target, request)
             exchange = make_exchange(DIALECTS["anthropic"], PLAIN, target)
             states.watch(exchange)
             return len(set(store.keys)), [line.why for line in exchange.receipt]
@@ -304,7 +309,7 @@ def test_nothing_is_looked_up_where_nothing_is_kept_of_an_upstream(tmp_path: Pat
                 StoredState(owner=owner, issuer=hash_issuer(PLAIN, "m"), calls="c", hash="h", value=b"[]")
             )
             states = ReasoningState(store, "me")
-            await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(), 0)
+            await look_up(states, TARGET, conversation())
             told.append((len(store.keys), states.kept))
         await store.close()
         return told
@@ -316,7 +321,7 @@ def test_state_of_a_conversation_that_cannot_be_named_is_lost_and_that_is_told(t
     async def work() -> list[str]:
         store, too_deep = SqliteStore(tmp_path / "store.sqlite3"), '{"a":' + "[" * 900 + "]" * 900 + "}"
         states = ReasoningState(store, "me")
-        await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(too_deep), 0)
+        await look_up(states, TARGET, conversation(too_deep))
         exchange = make_exchange(DIALECTS["anthropic"], PLAIN, TARGET, keeps_state=states.kept)
         states.watch(exchange)
         thought = Thinking(text="Hm.", native={"openai_chat": {"$field": "reasoning_content"}})

@@ -1,4 +1,4 @@
-"""What one configuration makes: routes, upstreams and their breakers. A reload makes a new one and swaps it whole."""
+"""The runtime objects of one configuration: router, upstreams and their breakers. A reload replaces all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolglot.upstream.upstream import Upstream
 
 
 class Gateway:
-    """`before` is the gateway whose place this one takes: what it learnt of its upstreams stays known."""
+    """`before` is the gateway that this one replaces: what it learned about its upstreams is kept."""
 
     def __init__(
         self, config: Config, upstreams: Mapping[str, Upstream], router: Router, before: Gateway | None = None
@@ -37,7 +37,7 @@ class Gateway:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no log may say."""
+        """Secrets of the configuration, which must not appear in logs."""
         of_upstreams: list[Iterable[str]] = [
             (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
         ]

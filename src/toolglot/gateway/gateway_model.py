@@ -1,4 +1,4 @@
-"""A configured model, for whoever in this process wants its answers as events: the loop that runs tools, a chat."""
+"""A configured model whose answers are events, for callers in this process: the tool loop, the chat."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from toolglot.translate import Exchange
 
 
 class EventCollector:
-    """Stands where a client's encoder would, and keeps the events. It answers each with a byte, so that whoever waits
-    for the first bytes of an answer learns that there is something."""
+    """Collects events in place of a client's encoder. It returns one byte for each, since the flow waits for the first
+    bytes of an answer."""
 
     text_around = None
 
@@ -49,11 +49,11 @@ class EventCollector:
 
 
 class GatewayModel:
-    """Answers requests one after the other, with the retries, the mending and the fallbacks that every client gets.
+    """Answers requests one after the other, with the retries, remedies and fallbacks that every client gets.
 
-    `serves` knows the tools that are run here: a broken call to one of them is marked, and does not end the answer.
+    `serves` knows the tools that run here: a broken call to one of them is marked, and does not end the answer.
 
-    A conversation stays with the upstream that has answered before, and falls back only if that fails.
+    A conversation stays with the upstream that answered before, and falls back only if that fails.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class GatewayModel:
         self._targets: RequestTargets | None = None
         self._context: FlowContext | None = None
         self.upstream_headers: Mapping[str, str] | None = None
-        """Those of the last answer that has begun."""
+        """Headers of the last answer that has begun."""
 
     @property
     def is_waiting(self) -> bool:
-        """No upstream is at work: the time until the next attempt is running."""
+        """Whether no upstream is working because the next retry is pending."""
         return self._driver is not None and self._driver.is_backing_off
 
     @property
     def exchange(self) -> Exchange | None:
-        """The last exchange, also of an answer that failed."""
+        """The last exchange, even if its answer failed."""
         return None if self._context is None else self._context.exchange
 
     @property
@@ -98,28 +98,28 @@ class GatewayModel:
 
     @property
     def is_broken(self) -> bool:
-        """The upstream broke off in the middle of the last answer."""
+        """Whether the upstream broke off in the middle of the last answer."""
         stream = None if self._context is None else self._context.stream
         return isinstance(stream, StreamTranslation) and stream.broken
 
     def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """The headers of the last answer; those of its receipt alone while no upstream has answered."""
+        """Headers of the last answer; only those of its receipt while no upstream has answered."""
         if self._targets is None or self._context is None:
             return headers.describe_receipt(Receipt())
         return self._targets.client_headers(self._context, upstream_headers)
 
     async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
-        """One answer in the client's words, as it comes. Raises `FailedError` where no target answers, and what
-        `Exchange.request_of` raises."""
-        heard: list[EventCollector] = []
+        """Request one answer. Yields its events in the client's form as they arrive. Raises `FailedError` if no target
+        answers, and what `Exchange.request_of` raises."""
+        collectors: list[EventCollector] = []
 
         def encoder() -> EventCollector:
-            heard.append(EventCollector())
-            return heard[-1]
+            collectors.append(EventCollector())
+            return collectors[-1]
 
-        # The receipt is about all rounds: what was lost in one before is in that of the next.
+        # The receipt covers all rounds: each round starts with the lines of the earlier ones.
         lines = (*self._received.lines, *self.receipt)
-        # A stream that breaks off is told as an event too: whoever gets the events knows what the client is told.
+        # A stream that breaks off ends with an event (no cut): the caller decides what the client sees.
         received = replace(self._received, request=request, encoder=encoder, lines=lines, can_cut=False)
         self._record.rounds += bool(self._remaining)
         routed = self._remaining or self._gateway.router.resolve(request.model)
@@ -134,7 +134,7 @@ class GatewayModel:
             while (command := await driver.next_command()) is not None:
                 if type(command) is BeginStream:
                     self._begin(routed, command.upstream_headers)
-                elif events := heard[-1].take():
+                elif events := collectors[-1].take():
                     yield events
             result = driver.result
             if isinstance(result, ApiError):
@@ -148,7 +148,7 @@ class GatewayModel:
                 return
             if result.upstream_headers is not None:
                 self._begin(routed, result.upstream_headers)
-            if events := heard[-1].take():
+            if events := collectors[-1].take():
                 yield events
             await driver.drain()
         finally:

@@ -1,7 +1,7 @@
-"""The models that clients can ask for: those that the configuration names, and those that upstreams list themselves.
+"""The models that clients can use: those in the configuration, and those that upstreams list.
 
-An upstream whose configuration names its models is not asked. The others are, when a client wants the list and not
-before; what they say is remembered for a while. An upstream that does not answer soon has no list this time.
+An upstream whose configuration names its models is not asked. The others are asked when a client requests the list;
+their lists are cached for a while. An upstream that does not answer in time is left out this time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolglot.upstream.upstream import Upstream
 UPSTREAM_TIMEOUT = 5.0
 """Seconds that an upstream has for its list."""
 LIST_LIFETIME = 300.0
-"""Seconds for which a list is good; one that could not be had is asked for again after `RETRY`."""
+"""Seconds for which a list is valid. After a failure the upstream is asked again after `RETRY_SECONDS`."""
 RETRY_SECONDS = 30.0
 
 
@@ -32,7 +32,7 @@ class ModelCatalog:
         self._locks = {upstream.name: asyncio.Lock() for upstream in self._upstreams}
 
     async def models(self) -> list[ModelInfo]:
-        """Every model by a name that reaches it: the configured ones first."""
+        """All models, each under a name that reaches it. The configured ones come first."""
         found = {name: self._configured(name) for name in self._router.names()}
         lists = await asyncio.gather(*(self._list(upstream) for upstream in self._upstreams))
         for upstream, models in zip(self._upstreams, lists, strict=True):
@@ -42,25 +42,25 @@ class ModelCatalog:
         return list(found.values())
 
     def model(self, name: str) -> ModelInfo:
-        """What is known of one model without asking anybody. Raises `UnknownModelError`."""
+        """Describe one model without a request to its upstream. Raises `UnknownModelError`."""
         known, target = self._configured(name), self._router.resolve(name)[0]
         _, models = self._lists.get(target.upstream, (0.0, []))
-        told = next((model for model in models if model.name == target.model), None)
-        if told is None:
+        listed = next((model for model in models if model.name == target.model), None)
+        if listed is None:
             return known
         return replace(
-            told,
+            listed,
             name=name,
             owner=known.owner,
-            context_window=known.context_window or told.context_window,
-            max_output_tokens=known.max_output_tokens or told.max_output_tokens,
-            inputs=known.inputs or told.inputs,
-            thinking=told.thinking if known.thinking is None else known.thinking,
+            context_window=known.context_window or listed.context_window,
+            max_output_tokens=known.max_output_tokens or listed.max_output_tokens,
+            inputs=known.inputs or listed.inputs,
+            thinking=listed.thinking if known.thinking is None else known.thinking,
         )
 
     def _configured(self, name: str) -> ModelInfo:
-        """What a model reads and whether it reasons is told where the configuration says so: a dialect's wire has a
-        place for images, but that is no promise of a model behind it."""
+        """Describe a model by the configuration. Its input types and reasoning are given only if the configuration has
+        them: a dialect that supports images does not imply that the model does."""
         target = self._router.resolve(name)[0]
         reads = target.quirks.get("media_in_user")
         return ModelInfo(
@@ -73,7 +73,7 @@ class ModelCatalog:
         )
 
     def _name(self, upstream: Upstream, model: str) -> str:
-        """The model's own name where that leads to this upstream and to this model, else with the upstream's."""
+        """The model's own name if it reaches this model at this upstream; else with the upstream as a prefix."""
         target = self._router.claim(model)
         leads_there = target is not None and (target.upstream, target.model) == (upstream.name, model)
         return model if leads_there else f"{upstream.name}/{model}"
@@ -85,14 +85,14 @@ class ModelCatalog:
             now = asyncio.get_running_loop().time()
             until, models = self._lists.get(upstream.name, (now, []))
             if until <= now:
-                told = await _fetch_models(upstream)
-                until, models = (now + RETRY_SECONDS, models) if told is None else (now + LIST_LIFETIME, told)
+                listed = await _fetch_models(upstream)
+                until, models = (now + RETRY_SECONDS, models) if listed is None else (now + LIST_LIFETIME, listed)
                 self._lists[upstream.name] = until, models
             return models
 
 
 async def _fetch_models(upstream: Upstream) -> list[ModelInfo] | None:
-    """The upstream's own list; None when it has none, or none that can be read."""
+    """Fetch the upstream's list; None if it has none, or it cannot be read."""
     call = upstream.call(upstream.dialect.listing.path, headers={"accept": "application/json"}, method="GET")
     call = replace(
         call, timeouts=Timeouts(connect=UPSTREAM_TIMEOUT, first_byte=UPSTREAM_TIMEOUT, idle=UPSTREAM_TIMEOUT)

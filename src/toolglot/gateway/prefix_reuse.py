@@ -1,11 +1,11 @@
-"""How much of what an upstream is sent it was sent before, in the same conversation: what its prompt cache can live on.
+"""Measures how much of a request the upstream already got in an earlier turn: the part that its prompt cache can serve.
 
-Nothing is kept of a conversation but hashes: one for each message as it stands in the serialised request, over all that
-comes before it too, the model, the tools and the system text first. Where two turns have the same hash they begin with
-the same bytes up to there. A conversation is known by the words that it began with, as its client tells them; a few of
-its last turns are kept in mind, because agents have several that begin alike.
+Only hashes of a conversation are kept: one for each message of the serialized request, over everything before it,
+starting with the model, the tools and the system text. Two turns with the same hash begin with the same bytes up to
+there. A conversation is identified by its first user message; a few of its last turns are kept, because agents run
+several conversations with the same beginning.
 
-A cache breakpoint is no part of a prompt: clients move it with every turn, and it is left out.
+Cache breakpoints are left out: they are not part of the prompt, and clients move them with every turn.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from toolglot.wire.incremental_json import PIECE, IncrementalReader, IrregularJs
 
 MAX_CONVERSATIONS = 2000
 SAMPLED_PER_SECOND = 100
-"""Requests that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as much."""
+"""Requests that are measured per second; beyond them one conversation in `SAMPLED_ONE_IN`, which is representative."""
 SAMPLED_ONE_IN = 16
 MAX_PER_SECOND = 200
-"""Of these too: one conversation may be most of what there is."""
+"""The limit with sampling: one sampled conversation may be most of the traffic."""
 MAX_TURNS = 4
-"""Turns of one conversation that are kept in mind."""
+"""Turns of one conversation that are kept."""
 MAX_HASHES = 400_000
 """Hashes in all, of eight bytes each."""
 MAX_MESSAGES = 10_000
-"""Messages of a conversation that are looked at; what comes after them is not told apart."""
+"""Messages of a conversation that are hashed; later ones are ignored."""
 
 _ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
-"""A message of one text in the form that a breakpoint needs; without one it is a string."""
+"""A message of one text in the form that a breakpoint needs; without a breakpoint it is a string."""
 _MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
 
 class PrefixHashes(Struct, frozen=True):
-    """The hashes of one request, behind each of its messages, and how many bytes there are up to there."""
+    """Hashes of one request after each message, and the number of bytes up to there."""
 
     hashes: array[int]
     ends: array[int]
 
 
 HashedTurn: TypeAlias = tuple[bytes, PrefixHashes]
-"""What a conversation is known by, and the hashes of a turn."""
+"""The key of a conversation, and the hashes of one turn."""
 
 
 class PrefixReuse:
@@ -70,7 +70,7 @@ class PrefixReuse:
         self._second, self._noted = 0, 0
 
     def should_sample(self, record: RequestRecord, said: Sequence[str]) -> bool:
-        """Whether this request, whose user began with these words, is looked at."""
+        """Whether to measure this request. `said` is the first user message of its conversation."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
@@ -82,17 +82,17 @@ class PrefixReuse:
         return True
 
     def record_reuse(self, record: RequestRecord, upstream: str, found: HashedTurn | None) -> None:
-        """An upstream has answered the request with these hashes: record how much of it a turn before had too.
+        """Record the reuse of a request that an upstream has answered.
 
-        A request that was refused or failed is not written: another one may have been sent in its place, and a prompt
-        cache holds what was answered.
+        A request that failed is not recorded: another one may have been sent instead, and a prompt cache holds only
+        answered requests.
         """
         if found is not None and (ratio := self.measure_reuse(*found)) is not None:
             record.prefix_reuse = (*record.prefix_reuse, (upstream, ratio))
 
     def measure_reuse(self, conversation: bytes, prefix: PrefixHashes) -> float | None:
-        """The share of the history that a turn before had too, from 0 to 1; None in a conversation's first turn. The
-        turn is kept in mind."""
+        """Measure the share of the history that an earlier turn had, too, from 0 to 1; None in the first turn. Keeps
+        the turn."""
         turns = self._turns.pop(conversation, None)
         known = turns if turns is not None else deque[PrefixHashes]()
         common = 0
@@ -112,8 +112,8 @@ class PrefixReuse:
 
 
 class PrefixHashing(msgspec.Struct, eq=False):
-    """Hashes the request that is being sent: a large one in a thread, a small one when `found` is asked for first,
-    which is best done while the upstream is at work."""
+    """Hashes a request that is being sent: a large one in a thread, a small one on the first access to `found`, which
+    should be while the upstream works."""
 
     _prefixes: PrefixReuse
     _task: asyncio.Task[HashedTurn | None] | None = None
@@ -121,7 +121,7 @@ class PrefixHashing(msgspec.Struct, eq=False):
     _found: HashedTurn | None = None
 
     def begin(self, record: RequestRecord, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
-        """Hash this request; one that was begun before was not answered, and is forgotten."""
+        """Start hashing a request. An earlier one was not answered, and is dropped."""
         self.cancel()
         asked, sent = exchange.asked, exchange.sent
         if asked is None or sent is None:
@@ -153,14 +153,14 @@ class PrefixHashing(msgspec.Struct, eq=False):
         self._task = self._work = self._found = None
 
     async def result(self) -> HashedTurn | None:
-        """The hashes, once they are there."""
+        """The hashes; waits for the thread."""
         return self.found if self._task is None else await self._task
 
 
 def _count_common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many hashes are the same from the beginning: once they differ, all that follow do."""
+    """Count the common hashes at the start. After the first difference all others differ, too: a binary search."""
     low, high = 0, min(len(one), len(other))
-    if high and one[high - 1] == other[high - 1]:  # as in most conversations, to which something is added
+    if high and one[high - 1] == other[high - 1]:  # the common case: a turn was added
         return high
     while low < high:
         middle = (low + high + 1) // 2
@@ -182,13 +182,13 @@ _decode_raw_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @cache
 def _leading_members(system_key: str | None) -> list[str]:
-    """What a prompt begins with."""
+    """The members that a prompt begins with."""
     return [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
 
 
 @cache
 def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Decoder[Any]:
-    """Reads of a request what its prompt begins with, and the messages, each as its bytes stand there."""
+    """Make a decoder for the leading members of a prompt and its messages, as raw bytes."""
     fields: list[Any] = [("history", list[msgspec.Raw])]
     fields += [(f"first_{number}", msgspec.Raw, _NOTHING) for number, _ in enumerate(_leading_members(system_key))]
     names = {f"first_{number}": name for number, name in enumerate(_leading_members(system_key))}
@@ -196,7 +196,7 @@ def _make_decoder(history_key: str, system_key: str | None) -> msgspec.json.Deco
 
 
 def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
-    """The messages of a request, and what its prompt begins with."""
+    """The messages of a request, and the leading members of its prompt."""
     if not is_large(body):
         history, *first = msgspec.structs.astuple(
             _make_decoder(dialect.request.history_key, dialect.request.system_key).decode(body)
@@ -208,12 +208,12 @@ def _split_request(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], li
 
 
 def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | None:
-    """The hashes of a serialised request; None where it has no history that could be told apart."""
+    """Hash a serialized request; None if it has no messages or cannot be read."""
     try:
         history, first = _split_request(dialect, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IrregularJsonError):
         return None
-    # Python's own hash is the fastest there is, and no other process ever sees it.
+    # Python's own hash is the fastest, and no other process sees it.
     marked = _has_breakpoints(body)
     current, end = hash(model), 0
     for part in first:
@@ -229,18 +229,18 @@ def hash_messages(dialect: Dialect, model: str, body: bytes) -> PrefixHashes | N
 
 
 def _has_breakpoints(body: bytes) -> bool:
-    """Are there breakpoints in it?"""
+    """Whether the body contains cache breakpoints."""
     if len(body) > PIECE:
         return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
     return _MARKS[0] in body or _MARKS[1] in body
 
 
 def _hash_part(current: int, part: msgspec.Raw, marked: bool) -> tuple[int, int]:
-    """The hash with one part more, and how many bytes it is without its breakpoints."""
+    """Extend the hash by one part. Returns it and the part's size without breakpoints."""
     if len(part) <= PIECE:
         raw = _without_breakpoints(bytes(part)) if marked else bytes(part)
         return hash((current, raw)), len(raw)
-    # A picture has megabytes, and others wait for the interpreter meanwhile.
+    # An image has megabytes. Pieces let other threads run in between.
     whole = memoryview(part)
     start = size = 0
     for found in _BREAKPOINT.finditer(whole) if marked else ():
@@ -264,14 +264,14 @@ def _without_breakpoints(raw: bytes) -> bytes:
 
 
 def _end_before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
-    """Where that ends which stands before a breakpoint and its comma. The expression has no comma: one that begins with
-    a quote is found many times faster."""
+    """The end of the text before a breakpoint and its comma. The expression does not contain the comma: one that begins
+    with a quote is found many times faster."""
     before = bytes(raw[max(found.start() - 2, 0) : found.start()])
     return found.start() - (2 if before == b", " else before.endswith(b","))
 
 
 def _first_words(messages: Sequence[Message]) -> list[str]:
-    """The first words of the user, as a conversation is known by them."""
+    """The texts of the first user message, which identify a conversation."""
     for message in messages:
         if message.role == "user":
             return [getattr(block, "text", "") for block in message.content]
@@ -279,6 +279,6 @@ def _first_words(messages: Sequence[Message]) -> list[str]:
 
 
 def _conversation_key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
-    """What a conversation is known by: whose it is, who answers, and the first words of its user."""
-    told = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=16).digest()
+    """The key of a conversation: its owner, the upstream, and the first user message."""
+    identity = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
+    return blake2b(identity, digest_size=16).digest()

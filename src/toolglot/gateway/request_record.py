@@ -1,4 +1,4 @@
-"""What is told of one request when it is over: the log line, the metrics and the trace are made of it."""
+"""The record of one request. Its log line, metrics and trace are made from it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from toolglot.receipt import Loss
 
 
 class RequestRecord(Struct, kw_only=True, gc=False):
-    """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation.
+    """Filled in while the request is processed. It contains no secret and no part of the conversation.
 
-    Some records are copies: no collection in one is changed, but another put in its place.
+    Some records are copies of others: replace a collection, never change it.
     """
 
     id: str
@@ -23,58 +23,58 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     started: float
     """Monotonic seconds, as are the other times."""
     admitted: bool = True
-    """The caller was let in, to something that is not open to everybody."""
+    """The caller had access to a route that is not open to everyone."""
     route: str = ""
     key: str | None = None
-    """Which key was shown: a label, never the key."""
+    """The label of the caller's key, never the key."""
     owner: str = ""
-    """Whose the state of this request is: derived from the key, and empty where there are none."""
+    """The owner of this request's state: derived from the key, empty without keys."""
     client: str | None = None
     """The client's dialect."""
     user_agent: str | None = None
     traceparent: str | None = None
-    """The client's place in a trace, as its header tells it (W3C Trace Context)."""
+    """The client's `traceparent` header (W3C Trace Context)."""
     model: str | None = None
-    """As the client named it."""
+    """The client's name of the model."""
     upstream: str | None = None
     upstream_dialect: str | None = None
     upstream_model: str | None = None
     stream: bool = False
     is_simple: bool = False
-    """It was answered from the sockets' callbacks, by one call that went well: such requests are counted together."""
+    """The callback driver answered it with one successful call. Such requests are counted in batches."""
     status: int = 0
     error: str | None = None
-    """The kind of error that the client was told, also inside a stream."""
+    """The kind of the client's error, also inside a stream."""
     message: str | None = None
-    """What the client was told about it."""
+    """The message of the client's error."""
     calls: Mapping[str, int] = {}
-    """How often each upstream was called."""
+    """Number of calls by upstream."""
     rounds: int = 1
-    """How often the model was asked for this answer: once more after each round of calls that were run here."""
+    """Number of model calls for this answer: one more after each round of tool calls that ran here."""
     fallbacks: int = 0
     mended: int = 0
     asked_again: int = 0
-    """How often the model was asked once more because it wrote a call that cannot be run."""
+    """Number of repeated model calls because of an invalid tool call."""
     served: Mapping[str, int] = {}
-    """How many calls to each MCP server's tools were run here."""
+    """Number of tool calls that ran here, by MCP server."""
     served_failed: Mapping[str, int] = {}
-    """How many of them have failed."""
+    """Number of those calls that failed."""
     usage: Usage | None = None
     stop: str | None = None
     losses: int = 0
     notes: int = 0
     receipt: tuple[float, tuple[Loss, ...], int] | None = None
-    """What is kept of its receipt: when it was kept, the first lines, and how many there are."""
+    """The kept part of its receipt: the time, the first lines, and the number of all lines."""
     prefix_reuse: Sequence[tuple[str, float]] = ()
-    """For each upstream that was asked: how much of the history it had been sent in the turn before, from 0 to 1."""
+    """For each upstream: the share of the history that it got in an earlier turn, from 0 to 1."""
     bytes_in: int = 0
     bytes_out: int = 0
     first_byte: float | None = None
     ended: float | None = None
     cut: bool = False
-    """The client's connection was cut, because the upstream broke off in the middle of the answer."""
+    """The client's connection was cut because the upstream broke off in the middle of the answer."""
     cancelled: bool = False
-    """The client went away before the answer was whole."""
+    """The client disconnected before the answer was complete."""
 
     @property
     def attempts(self) -> int:
@@ -82,11 +82,11 @@ class RequestRecord(Struct, kw_only=True, gc=False):
 
     @property
     def has_one_call(self) -> bool:
-        """One upstream was called, once, with the request as it was translated first."""
+        """Whether one upstream was called once, without a remedy or retry."""
         return not (self.fallbacks or self.mended or self.asked_again) and self.calls is _one_call(self.upstream or "")
 
     def count_call(self, upstream: str) -> None:
-        # Most are called once: those share one mapping.
+        # Most requests have one call; they share one mapping.
         self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1} if self.calls else _one_call(upstream)
 
     def count_served(self, server: str, *, failed: bool) -> None:

@@ -1,7 +1,7 @@
-"""What was found out about models, near at hand: the store has it for good, this has it for the next request.
+"""A cache of which models support tools. The store has the permanent copy.
 
-A store that cannot be read or written is no failure: what is found out is then known until the gateway ends. What
-another process writes (`toolglot doctor`) is seen within a minute.
+A failure of the store is not an error: the knowledge then lasts until the gateway ends. What another process stores
+(`toolglot doctor`) is seen within a minute.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from toolglot.upstream.upstream import Upstream
 log = logging.getLogger("toolglot.server")
 
 MAX_AGE = 60.0
-"""Seconds after which the store is asked again."""
+"""Seconds after which the store is read again."""
 STORE_TIMEOUT = 0.5
 """Seconds that a request waits for the store."""
 MAX_MODELS = 1000
 
 
 class ToolSupport:
-    """By the upstream's address and its name of the model."""
+    """Known tool support, by the upstream's address and its name of the model."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], tuple[float, ToolVerdict | None]] = OrderedDict()
 
     async def look_up(self, upstream: Upstream, model: str, store: Store | None) -> KnownToolMode | None:
-        """What is known of this model, here or in the store; None when nothing is."""
+        """Look up a model in the cache or the store; None if it is unknown."""
         if store is not None and self.is_outdated(upstream, model):
             key, now = (upstream.base_url, model), time()
             _, verdict = self._known.get(key, (0.0, None))
@@ -39,20 +39,20 @@ class ToolSupport:
         return self.get_known(upstream, model)
 
     def is_outdated(self, upstream: Upstream, model: str) -> bool:
-        """Whether the store may know more of this model than is known here."""
-        # Of a vendor whose models all take tools nothing is written down but what was refused here.
+        """Whether the store may have newer knowledge about this model."""
+        # All models of such a vendor support tools: the store has nothing but refusals seen here.
         if upstream.native_tools:
             return False
         known = self._known.get((upstream.base_url, model))
         return known is None or time() - known[0] >= MAX_AGE
 
     def get_known(self, upstream: Upstream, model: str) -> KnownToolMode | None:
-        """What is known of this model without asking the store."""
+        """Look up a model in the cache only; None if it is unknown."""
         _, verdict = self._known.get((upstream.base_url, model), (0.0, None))
         return None if verdict is None or verdict.until <= time() else verdict.tools
 
     async def store_refusal(self, upstream: Upstream, model: str, store: Store | None) -> None:
-        """This model did not take tools."""
+        """Remember that this model refused tools."""
         now = time()
         verdict = ToolVerdict(upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSAL_TTL)
         self._remember((upstream.base_url, model), now, verdict)

@@ -1,4 +1,4 @@
-"""What became of one call to an upstream when it is no answer, and what a client is told of it."""
+"""Errors of upstream calls: decoding them, and describing them for the client."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
 
 
 _CUT_FAILURES: frozenset[TransportFailure] = frozenset({"connect", "reset", "timeout"})
-"""Failures after which a client that wants a cut connection gets one, though nothing of an answer was written. The
-others say something that the same request meets again."""
+"""Failures after which a client that expects a cut connection gets one, although no answer has begun. The others would
+happen again to the same request."""
 
 
 def transport_error(upstream: str, failure: TransportError) -> ApiError:
-    """What a client is told of an upstream that cannot be reached, or that broke off."""
+    """The client's error for an upstream that cannot be reached, or that broke off."""
     kind, status, code = _FAILURES[failure.failure]
     if failure.failure in OWN_FAILURES:
         return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
@@ -48,13 +48,13 @@ class BreakableStream(Protocol):
 
 
 def end_broken_stream(translation: BreakableStream, upstream: str, failure: TransportError) -> bytes:
-    """The end of a client's stream whose upstream has failed. An answer over our own limit is over it again next time:
-    the client is told so, and not made to ask again by a connection that is cut."""
+    """End a client's stream whose upstream has failed. An answer over the gateway's size limit would exceed it again:
+    then the client gets an error, not a cut connection, after which it would retry."""
     return translation.break_off(transport_error(upstream, failure), broken=failure.failure != "too_large")
 
 
 def shorten_message(error: ApiError) -> str:
-    """The beginning of what an upstream said, on one line."""
+    """The start of an upstream's message, on one line."""
     return " ".join(error.message.split())[:MAX_MESSAGE_SHOWN]
 
 
@@ -62,19 +62,19 @@ _CREDENTIAL_KINDS: frozenset[ErrorKind] = frozenset({"authentication", "permissi
 
 
 def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
-    """What a client is told of a failed attempt. Whose key was refused is said: it is not the client's own."""
+    """The client's error for a failed attempt. If a key was refused, it names the upstream, whose key it is."""
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
     error = upstream.redact_error(outcome)
     if error.retryable and error.retry_after is None and error.retry_after_date is None:
-        error = replace(error, retry_after=seconds_in_message(error.message))  # few clients read it in the message
+        error = replace(error, retry_after=seconds_in_message(error.message))  # few clients parse the message
     if error.kind in _CREDENTIAL_KINDS:
         return replace(error, message=f"The upstream {upstream.name!r} says: {error.message}")
     return error
 
 
 def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """What a reply says that is no answer: an error, a redirect, or a page for people."""
+    """Decode a reply that is not an answer: an error, a redirect, or an HTML page."""
     if 200 <= status < 300:
         return _unexpected_page_error(upstream, body)
     body = error_document(upstream.redact_body(body))
@@ -84,7 +84,7 @@ def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, st
 
 
 def _redirect_error(upstream: Upstream, status: int) -> ApiError | None:
-    """A redirect is not followed: the credential would go where nobody said it may."""
+    """The error for a redirect. It is not followed: the credential would go to another server."""
     if status >= 400:
         return None
     message = f"The upstream {upstream.name!r} answered with status {status}; is its base URL right?"
@@ -92,13 +92,13 @@ def _redirect_error(upstream: Upstream, status: int) -> ApiError | None:
 
 
 def _unexpected_page_error(upstream: Upstream, body: bytes) -> ApiError:
-    """Most often of a server that is not what the base URL takes it for."""
-    shown = " ".join(body.decode("utf-8", "replace").split())[:MAX_MESSAGE_SHOWN]
-    message = f"The upstream {upstream.name!r} answered with text/html; is its base URL right? It begins: {shown}"
+    """The error for an HTML page. Usually the base URL is wrong."""
+    start = " ".join(body.decode("utf-8", "replace").split())[:MAX_MESSAGE_SHOWN]
+    message = f"The upstream {upstream.name!r} answered with text/html; is its base URL right? It begins: {start}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
 
 
 def resting_error(upstream: str, wait: float) -> ApiError:
-    """What a client is told of an upstream that is not asked now."""
+    """The client's error for an upstream whose breaker is open."""
     message = f"The upstream {upstream!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
     return ApiError(kind="server", status=503, code=RESTING, message=message, retry_after=wait)

@@ -1,10 +1,9 @@
-"""What an upstream has sent of a conversation and wants back with the next turn: kept, found, and sent again.
+"""Storing the conversation state that an upstream sends and needs back with the next turn.
 
-Only Warp's servers work like that. Their client keeps the tasks of a conversation, opaque data and all, and sends them
-with every turn. Clients of other APIs cannot; so they are kept here, under a hash of what the conversation says once
-the answer is part of it. The next request that goes on from there gets them. They are stored before the client sees
-the end of the answer, so that it can go on at once. Conversations that say the same are told apart by the ids of their
-calls, as the client has them.
+Only Warp's servers work like this. Their client keeps the tasks of a conversation, with opaque data, and sends them
+with every turn. Clients of other APIs cannot, so the tasks are stored here, under a hash of the conversation including
+the answer. The next request that continues the conversation gets them. They are stored before the client sees the end
+of the answer, so that it can continue at once. The client's call ids distinguish conversations with the same content.
 """
 
 from __future__ import annotations
@@ -46,25 +45,25 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of an answer, or of what is kept of a conversation."""
+"""Bytes of an answer, or of the stored state of a conversation."""
 MAX_LOOKUPS = 32
-"""Answers of a conversation, the last ones, from which it may have gone on."""
+"""The last answers of a conversation whose stored state is looked up."""
 
 
 class _Conversation(Struct, frozen=True):
-    """The conversation that the current attempt is about, as the upstream gets it."""
+    """The conversation of the current attempt, as the upstream gets it."""
 
     upstream: str
     issuer: str
     messages: tuple[Message, ...]
     exchange: Exchange
-    """One like that of the attempt, with nothing left out; its receipt is nobody's."""
+    """Like the exchange of the attempt, but with the whole conversation. Its receipt is not used."""
     calls: list[str]
-    """The marks of its calls, under the ids that the client sends."""
+    """The marks of its calls, with the client's ids."""
 
 
 class ConversationReplay(Struct, eq=False):
-    """The replay of one request. Without a store nothing is kept."""
+    """Finds and stores the conversation state of one request. Without a store nothing is kept."""
 
     _store: Store | None = None
     _owner: str = ""
@@ -72,11 +71,11 @@ class ConversationReplay(Struct, eq=False):
 
     @property
     def keeps_answer(self) -> bool:
-        """Whether something of the next answer is kept."""
+        """Whether state of the next answer is stored."""
         return self._conversation is not None and self._store is not None
 
     def needs_lookup(self, client: Dialect, upstream: Upstream) -> bool:
-        """Whether `told` has anything to look for."""
+        """Whether `look_up` has to read the store."""
         if upstream.dialect.name == WARP and client.name != WARP and upstream.warp_history == "replay":
             return True
         self._conversation = None
@@ -91,7 +90,7 @@ class ConversationReplay(Struct, eq=False):
         text_calls: TextCalls | None,
         size: int,
     ) -> ConversationState:
-        """What is known of the conversation that this request, of so many bytes, goes on with."""
+        """Look up the stored state of this request's conversation. `size` is the size of the request in bytes."""
         self._conversation = None
         if not self.needs_lookup(client, upstream):
             return NO_CONVERSATION_STATE
@@ -118,7 +117,7 @@ class ConversationReplay(Struct, eq=False):
             return None
 
     def watch_reply(self, exchange: Exchange, reply: Reply, sent: bytes) -> Reply:
-        """The reply, with an eye on what is to be kept of it."""
+        """Wrap a reply so that its state is stored when it ends."""
         if self._conversation is None or self._store is None:
             return reply
         return _WatchedReply(reply, _ReplayWriter(self._store, self._owner, self._conversation, exchange, sent))
@@ -127,7 +126,7 @@ class ConversationReplay(Struct, eq=False):
 def _rebuild_conversation(
     client: Dialect, upstream: Upstream, target: Target, request: Request, text_calls: TextCalls | None
 ) -> tuple[_Conversation, list[ConversationPrefix]] | None:
-    """The conversation with nothing left out, and its beginnings; None where it cannot be read that far."""
+    """Translate the whole conversation. Returns it and its prefixes; None if the translation fails."""
     exchange = make_exchange(client, upstream, target, text_calls=text_calls, told=ConversationState(whole=True))
     try:
         messages = tuple(map(_without_instructions, exchange.rewrite(request).messages))
@@ -136,17 +135,17 @@ def _rebuild_conversation(
         )
         return conversation, answered_prefixes(messages)
     except (ToolglotError, RecursionError):
-        return None  # whoever sends it will say why
+        return None  # the translation of the request reports it
 
 
 def _without_instructions(message: Message) -> Message:
-    """A message without lines of ours in it, which the next turn may not have."""
+    """A message without the gateway's own instructions, which the next turn may not contain."""
     content = tuple(block for block in message.content if not is_instruction(block))
     return message if len(content) == len(message.content) else replace(message, content=content)
 
 
 def _decode_replay(kept: StoredReplay, messages: Sequence[Message], covered: int) -> Mapping[str, Any] | None:
-    """What is kept, if it can be read, and this conversation can go on from it."""
+    """Decode stored state; None if it is damaged, or this conversation does not continue it."""
     from toolglot.dialects.warp.history import can_continue  # needs an extra
 
     try:
@@ -161,7 +160,7 @@ def _decode_replay(kept: StoredReplay, messages: Sequence[Message], covered: int
 
 
 class _ReplayWriter:
-    """Follows an answer, and keeps what it adds up to once the upstream has said that it is done."""
+    """Collects an answer, and stores its state when the upstream ends it."""
 
     def __init__(self, store: Store, owner: str, conversation: _Conversation, exchange: Exchange, sent: bytes) -> None:
         from toolglot.dialects.warp.tasks import Tasks  # needs an extra
@@ -175,7 +174,7 @@ class _ReplayWriter:
         self._bytes_left = MAX_BYTES
         self._is_over = False
         self.streams = False
-        """The client gets the answer as it comes, and not what it adds up to in the end."""
+        """The client gets the answer as a stream."""
 
     async def feed(self, data: bytes) -> None:
         if self._is_over:
@@ -214,7 +213,7 @@ class _ReplayWriter:
             beginning = prefix_with_answer(self._conversation.messages, _visible_content(self._exchange, response))
             calls = [*self._conversation.calls, *_client_call_marks(self._conversation.exchange, response)]
         except (DecodeError, UpstreamError, RecursionError):
-            return None  # there is no answer from which anybody could go on
+            return None  # the answer is invalid, and cannot be continued
         value = json.encode({"tasks": self._tasks.tasks()})
         conversation = self._tasks.conversation_id
         if len(value) > MAX_BYTES:
@@ -231,10 +230,11 @@ class _ReplayWriter:
         )
 
     def _answer(self, body: bytes) -> Response:
-        """What the client gets. Whoever streams has heard what was changed later, and in the order in which it came.
+        """The answer as the client gets it. A stream also contains content that the upstream changed later, in
+        order of arrival.
 
         Raises:
-            DecodeError, UpstreamError: that is no answer.
+            DecodeError, UpstreamError: it is not a valid answer.
         """
         if not self.streams:
             return self._exchange.upstream.decode_response(body)
@@ -247,16 +247,16 @@ class _ReplayWriter:
 
 
 def _client_call_marks(exchange: Exchange, response: Response) -> list[str]:
-    """The marks of an answer's calls, under the ids that the client is given for them: its API may not allow others."""
+    """The marks of an answer's calls, with the ids that the client gets: its API may not allow the upstream's."""
     try:
         content = exchange.restore(response).content
     except UpstreamError:
-        return []  # a call that the client is not given
+        return []  # the client does not get these calls
     return call_marks((Message(role="assistant", content=content),))
 
 
 def _visible_content(exchange: Exchange, response: Response) -> tuple[Block, ...]:
-    """An answer without what the client does not see of it, and so cannot send back."""
+    """The content of an answer that the client sees, and so can send back."""
     events = tuple(unfold(response))
     made = exchange.upstream.upstream.answer_pass
     passes = () if made is None else (made(exchange.sent, exchange.client.name, Receipt()),)
@@ -267,7 +267,7 @@ def _visible_content(exchange: Exchange, response: Response) -> tuple[Block, ...
 
 
 class _WatchedReply:
-    """A reply of which a keeper sees every byte before anybody else does."""
+    """A reply whose bytes go to the writer first."""
 
     def __init__(self, reply: Reply, keeper: _ReplayWriter) -> None:
         self._reply = reply

@@ -1,13 +1,13 @@
-"""Reasoning state that clients do not send back: kept under the calls of its answer, and found again by them.
+"""Reasoning state that clients do not send back: stored under the calls of its answer, and found again by them.
 
-Signatures, encrypted reasoning and the like must come back to the model that made them. A client carries them where
-its API has a field for such state and it keeps that field; for all others they are kept here, before the client sees
-the end of the answer. The answer is known again by its calls: their ids, names and arguments. Where ids are not unique
-in themselves (`call_0`), and for answers without calls, it also counts what the conversation has said up to there and
-which ids it has used; for clients that send no ids, only what it has said.
+Signatures, encrypted reasoning and similar state must return to the model that made them. Some clients carry it: their
+API has a field for it, and they keep that field. For all others it is stored here, before the client sees the end of
+the answer. An answer is identified by its calls: their ids, names and arguments. If the ids are not unique (`call_0`),
+and for answers without calls, the content of the conversation up to there and its earlier ids count, too; for clients
+that send no ids, only the content.
 
-State goes back to who made it alone: to the same server with the same credential, and where it is bound to it, to the
-same model. A store that is slow or broken costs the state, never the answer.
+State returns only to its origin: the same server with the same credential, and for some dialects the same model. A slow
+or broken store costs the state, never the answer.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ log = logging.getLogger("toolglot.server")
 STORE_TIMEOUT = 1.5
 """Seconds that a request or an answer waits for the store."""
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of what is kept of one answer, and characters of an answer of which something is kept."""
+"""Bytes of the stored state of one answer, and characters of an answer whose state is stored."""
 
 _SYSTEM = ("system", "developer")
-# Vendors' ids have long runs of letters and digits that are drawn by lot. Ids that are counted up have none, but they
-# may have the tool's name in them: Kimi's are `functions.NAME:0`.
+# Vendors' random ids have long runs of letters and digits. Sequential ids have none, but may contain the tool's name:
+# Kimi's are `functions.NAME:0`.
 _RUN = re.compile(r"[a-z0-9]{16,}")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CHANGE = re.compile(r"[a-z](?=[0-9])|[0-9](?=[a-z])")
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 _LEAST_CHANGES = 2
-"""Between letters and digits: a word with a number behind it has one."""
+"""Changes between letters and digits: a word followed by a number has one."""
 _LEAST_DIFFERENT = 7
-"""Characters: a number that is padded with zeros has fewer."""
+"""Different characters: a number padded with zeros has fewer."""
 _SHORTEST_NAME = 4
-"""Characters. Shorter names may be a part of anything, and make no id long."""
+"""Characters. Shorter names may match by chance, and do not make an id long."""
 
 _answer_states = msgspec.json.Decoder(tuple[Block, ...])
 
 
 class StreamedAnswer:
-    """Follows a streamed answer; what is too large is not kept in mind."""
+    """Collects a streamed answer. One that is too large is dropped."""
 
     __slots__ = ("_fold", "_left", "has_state")
 
@@ -76,7 +76,7 @@ class StreamedAnswer:
         self._fold: Fold | None = Fold()
         self._left = MAX_BYTES
         self.has_state = False
-        """Some of it may be what its owner wants back."""
+        """The answer may contain state that its upstream needs back."""
 
     def add(self, event: Event) -> None:
         fold = self._fold
@@ -97,7 +97,7 @@ class StreamedAnswer:
         fold.add(event)
 
     def content(self) -> tuple[Block, ...]:
-        """All of the answer; nothing of one that failed. Raises `StoreError` for one that is too large."""
+        """The content of the answer; empty if it failed. Raises `StoreError` if it is too large."""
         if self._left < 0 and self.has_state:
             raise _too_large_error()
         if self._fold is None:
@@ -113,7 +113,7 @@ def _too_large_error() -> StoreError:
 
 
 class ReasoningState(Struct, eq=False):
-    """The state of one request. Without a store nothing is kept."""
+    """Finds and stores the reasoning state of one request. Without a store nothing is kept."""
 
     _store: Store | None = None
     _owner: str = ""
@@ -129,21 +129,13 @@ class ReasoningState(Struct, eq=False):
 
     @property
     def kept(self) -> bool:
-        """Is what the current upstream wants back of its answer kept here?"""
+        """Whether the state of the current upstream's answer is stored here."""
         return self._asked is not None
-
-    async def found(
-        self, client: Dialect, upstream: Upstream, target: Target, request: Request, size: int
-    ) -> Mapping[int, AnswerState]:
-        """What the target wants back of this conversation, of so many bytes, and the client may not have sent: for the
-        answers of these numbers."""
-        names = await offload(size, self.search, client, upstream, target, request, size)
-        return await self.find(names) if names else {}
 
     def search(
         self, client: Dialect, upstream: Upstream, target: Target, request: Request, size: int
     ) -> Mapping[int, AnswerName]:
-        """The answers of this conversation, of so many bytes, for which the target's state has to be looked up."""
+        """Find the answers of this conversation whose state has to be looked up for the target. `size` is in bytes."""
         self._asked = self._streamed = None
         self._skipped = 0
         owner = upstream.dialect.name
@@ -154,20 +146,20 @@ class ReasoningState(Struct, eq=False):
         carries = owner == client.name and client.state.slot is not None
         some = self._store.may_have_states(self._owner, self._issuer)
         if not some and not carries:
-            self._asked = request  # what its answers are known by is found out once there is something to keep
+            self._asked = request  # answers are named once there is something to store
             return {}
         try:
             lacking, names, self._skipped = _find_lacking(request.messages, client, owner, named=some)
         except (ToolglotError, RecursionError, UnicodeEncodeError):
-            return {}  # whoever sends the request will say why
+            return {}  # the translation of the request reports it
         if not carries or lacking:
-            self._asked = request  # else the client has shown that it keeps what it is given
+            self._asked = request  # otherwise the client carries its state
         return names
 
     async def find(self, names: Mapping[int, AnswerName]) -> Mapping[int, AnswerState]:
-        """The states of these answers that are stored, by their numbers."""
+        """Read the stored states of these answers, by their numbers."""
         assert self._store is not None
-        newest_first = [names[number] for number in sorted(names, reverse=True)]  # where all would be too much to read
+        newest_first = [names[number] for number in sorted(names, reverse=True)]  # in case the store limits the result
         calls = [name.calls for name in newest_first if name.calls]
         hashes = [name.hash for name in newest_first if not name.calls]
         try:
@@ -176,7 +168,7 @@ class ReasoningState(Struct, eq=False):
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be read: %s", error or "no answer in time")
             return {}
-        found.reverse()  # of several that fit, the newest counts
+        found.reverse()  # of several matches, the newest counts
         exact = {(state.calls, state.hash): state for state in found}
         by_calls = {state.calls: state for state in found if state.calls}
         by_hash = {state.hash: state for state in found}
@@ -189,21 +181,21 @@ class ReasoningState(Struct, eq=False):
             number: states for number, state in chosen.items() if state is not None and (states := _decode_state(state))
         }
 
-    def watch(self, exchange: Exchange, heard: StreamedAnswer | None = None) -> None:
-        """Follow the answer of this exchange; `heard` is what was followed of it already."""
+    def watch(self, exchange: Exchange) -> None:
+        """Collect the answer of this exchange."""
         if self._skipped:
             why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
             exchange.receipt.note("messages", "reasoning state", why)
-        self._streamed = heard
+        self._streamed = None
         if self._asked is not None:
             exchange.new_listener = self._listen
 
     def _listen(self) -> Callable[[Event], None]:
-        self._streamed = heard = StreamedAnswer()
-        return heard.add
+        self._streamed = streamed = StreamedAnswer()
+        return streamed.add
 
     def has_new_state(self, exchange: Exchange, *, whole: bool) -> bool:
-        """Whether the answer may have something in it that its upstream will want back."""
+        """Whether the answer may contain state that its upstream needs back."""
         if self._asked is None:
             return False
         if whole:
@@ -211,7 +203,7 @@ class ReasoningState(Struct, eq=False):
         return self._streamed is not None and self._streamed.has_state
 
     async def store(self, exchange: Exchange, *, whole: bool) -> None:
-        """Keep what the upstream will want back of its answer, which is all there."""
+        """Store the state of a complete answer."""
         asked, self._asked = self._asked, None
         if asked is None or self._store is None:
             return
@@ -228,7 +220,7 @@ class ReasoningState(Struct, eq=False):
             log.warning("reasoning state could not be kept: %s", error or "no answer in time")
             exchange.receipt.loss("content", "reasoning state", "it could not be stored for the next turn")
         except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
-            return  # there is nothing that anybody could go on from
+            return  # the answer is invalid, and cannot be continued
 
     def _state(self, exchange: Exchange, asked: Request, content: Sequence[Block]) -> StoredState | None:
         states = state_of_answer(content, exchange.upstream.name)
@@ -245,7 +237,7 @@ class ReasoningState(Struct, eq=False):
 
 
 def _answer_content(exchange: Exchange) -> tuple[Block, ...]:
-    """A whole answer as the client gets it."""
+    """The content of a whole answer as the client gets it."""
     answer = exchange.restored if exchange.restored is not None else exchange.answered
     return () if answer is None else answer.content
 
@@ -261,38 +253,38 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
 
 
 def _is_given(call: ToolCall, client: Dialect) -> bool:
-    """Does the client get this call, and not a text in its place?"""
+    """Whether the client gets this call as a call, not as text."""
     if client.can.broken_calls != "shown" or call.kind != "function":
         return True
     return call.complete and (not call.arguments or json.object_of(call.arguments) is not None)
 
 
 class AnswerName(Struct, frozen=True):
-    """What an answer is known by. `calls` is empty where only what was said can tell it from others."""
+    """Identifies an answer. `calls` is empty if only the content of the conversation identifies it."""
 
     calls: str
     hash: str
 
 
 def _make_name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerName:
-    """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` that of
-    the ids of the calls that went before it, if there were any."""
+    """Make the name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` the
+    hash of earlier call ids, if any."""
     ids = [_client_call_id(call) for call in calls]
     if not all(ids) or not (ids or before):
         return AnswerName("", said)
-    told = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
+    keys = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
     unique = ids and all(_is_random(each, call.name) for each, call in zip(ids, calls, strict=True))
-    marked = ascii(told if unique else (told, said, before))
+    marked = ascii(keys if unique else (keys, said, before))
     return AnswerName(sha256(marked.encode("ascii")).hexdigest(), said)
 
 
 def _client_call_id(call: ToolCall) -> str:
-    """The id that the client was given: Gemini CLI puts the tool's name before it."""
+    """The id that the client got: Gemini CLI adds the tool's name in front."""
     return call.id.removeprefix(f"{call.name}__") or call.id
 
 
 def _is_random(identity: str, name: str) -> bool:
-    """Is an id drawn by lot, so that no other call has it? In doubt it is not: then what was said tells, too."""
+    """Whether an id is random, and so unique. If in doubt it is not: then the conversation's content counts, too."""
     identity, name = identity.lower(), name.lower()
     if _UUID.search(identity):
         return True
@@ -306,7 +298,7 @@ def _is_random(identity: str, name: str) -> bool:
 
 
 def _hash_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
-    """The hash of all ids up to an answer, this one's included; nothing while there are none."""
+    """Add the ids of an answer's calls to the hash of earlier ids; empty while there are none."""
     for call in calls:
         if before or call.id:
             before = sha256(before + ascii(_client_call_id(call)).encode("ascii")).digest()
@@ -316,8 +308,8 @@ def _hash_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
 def _find_lacking(
     messages: Sequence[Message], client: Dialect, owner: str, *, named: bool
 ) -> tuple[bool, dict[int, AnswerName], int]:
-    """Whether every answer of a conversation may lack what its owner wants back; if they are to be `named`, the names
-    of those that may; and how many of the first ones nobody looks for."""
+    """Find answers that may lack state of `owner`. Returns whether all do; their names, if `named`; and the number of
+    first answers that are skipped."""
     said = runs(messages)
     first = count_skipped(len(said))
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state.slot, owner)}
@@ -337,7 +329,7 @@ def _find_lacking(
 
 
 def _without_system_text(messages: Sequence[Message]) -> list[Message]:
-    """What both sides have said. System text may change from turn to turn, as with today's date in it."""
+    """The messages without system text, which may change between turns, for example with the date."""
     return [message for message in messages if message.role not in _SYSTEM]
 
 
@@ -350,6 +342,7 @@ def _decode_state(state: StoredState) -> AnswerState:
 
 
 def with_reasoning_state(flow: Flow, context: FlowContext, states: ReasoningState) -> Flow:
+    """Store the state of an answer before the client gets its end."""
     result = yield from flow
     exchange = context.exchange
     if exchange is not None and not isinstance(result, ApiError) and context.record.error is None:

@@ -1,4 +1,4 @@
-"""Recording the tools that are run for an exchange: which there were, what they said, and what came of it."""
+"""Recording the MCP tools of an exchange: the available tools, their results, and the outcome of each call."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from toolglot.upstream.offload import offload
 from toolglot.wire import json
 
 DEFINITION_BYTES = 1_000
-"""Bytes of a tool's definition, about."""
+"""Approximate bytes of a tool's definition."""
 
 
 class ToolRecorder:
-    """Of one exchange. It watches the calls of a `Runner`."""
+    """Records the tool calls of one exchange. It is the `watch` of a `ToolRunner`."""
 
     def __init__(self, recording: ExchangeRecording) -> None:
         self._recording = recording
@@ -34,9 +34,9 @@ class ToolRecorder:
     def record_servers(
         self, attached: Sequence[AttachedServer], missing: Sequence[str | None], limits: McpConfig, *, keeps: bool
     ) -> None:
-        """The servers for this exchange, and why some of them are not there."""
-        told = {name: getattr(limits, name) for name in RECORDED_LIMITS}
-        line = lines.ServedTools(at=self._recording.at, limits=told, keeps=keeps)
+        """Record the servers of this exchange, and why some are missing."""
+        recorded = {name: getattr(limits, name) for name in RECORDED_LIMITS}
+        line = lines.ServedTools(at=self._recording.at, limits=recorded, keeps=keeps)
         size = DEFINITION_BYTES * sum(len(each.tools) for each in attached)
         self._recording.writing.deferred_line(line, size, partial(_encode_servers, tuple(attached), tuple(missing)))
 
@@ -50,7 +50,7 @@ class ToolRecorder:
         body = b""
         try:
             body = await offload(value_size(value), json.encode, value)
-        except (ValueError, TypeError, RecursionError) as error:  # half a character, say: the call itself goes on
+        except (ValueError, TypeError, RecursionError) as error:  # a lone surrogate, for example; the call goes on
             line = replace(line, failure="unwritable", message=f"what it returned could not be recorded: {error}")
         self._recording.writing.line(line, body)
 
@@ -63,7 +63,7 @@ class ToolRecorder:
         )
 
     def record_call(self, outcome: CallOutcome) -> None:
-        """A call has ended, whether its tool was run or not."""
+        """Record the end of a call, whether its tool ran or not."""
         self._recording.writing.line(
             lines.ServedToolLine(
                 **self._call_fields(outcome.served),

@@ -1,7 +1,7 @@
-"""Recording an exchange as it happens: what the client asks and gets, and what each upstream is asked and answers.
+"""Recording an exchange: the client's request and answer, and each upstream's request and reply.
 
-Without a recorder there is no tape, and all that recording costs is to see that. With one, each thing that happens is
-handed to the recorder's thread, which redacts and writes it; nothing here waits for a disk.
+Without a recorder there is no recording, and only this check costs time. Otherwise each step is passed to the
+recorder's thread, which redacts and writes it; nothing here waits for the disk.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
     from toolglot.server.asgi_request import AsgiRequest
 
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
-"""A key that is one short word, as `none` and `ollama` for servers that want any. Hidden everywhere it would turn
-`"tool_choice": "none"` into nonsense; it is hidden where keys stand alone."""
+"""A placeholder key of one short word, such as `none` or `ollama`. Hidden everywhere, it would damage
+`"tool_choice": "none"`; it is hidden only in the places of keys."""
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 def start_recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> ExchangeRecorder | None:
-    """Begin to record, if that is wanted, in a folder in which so many processes do. Whoever does so closes the
-    recorder."""
+    """Start the recorder if the configuration has one. `shares` is the number of processes that record into the folder.
+    The caller closes the recorder."""
     if config.directory is None:
         return None
-    for outcome in OUTCOMES:  # counted from 0, and by one thread while another one reads
+    for outcome in OUTCOMES:  # start at 0, and do not add labels while another thread reads
         metrics.recordings.add((outcome,), 0)
     recorder = Recorder(config, lambda outcome: metrics.recordings.add((outcome,)), shares)
     recorder.start()
@@ -71,7 +71,7 @@ def start_recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> 
 
 
 class ExchangeRecorder:
-    """Which exchanges are recorded, and by whom."""
+    """Selects the exchanges to record, and starts their recordings."""
 
     def __init__(self, config: RecordConfig, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -81,7 +81,7 @@ class ExchangeRecorder:
     def begin(
         self, incoming: AsgiRequest, client: str, body: bytes, request: Request | None
     ) -> ExchangeRecording | None:
-        """The tape for a request that has just been read; of one that cannot be read there is no `request`."""
+        """Start the recording of a request, if it is selected. `request` is None if it could not be decoded."""
         record, model = incoming.record, "" if request is None else request.model
         if self._keys and record.key not in self._keys:
             return None
@@ -118,7 +118,7 @@ class ExchangeRecording:
 
     def __init__(self, writing: RecordingWriter, started: float) -> None:
         self.writing = writing
-        # The loop's own clock may tick once in a millisecond alone.
+        # The clock of the event loop may have a resolution of a millisecond only.
         self._began = monotonic() - (asyncio.get_running_loop().time() - started)
         self._calls: list[RecordedAttempt] = []
         self._content_type = ""
@@ -130,7 +130,7 @@ class ExchangeRecording:
     def call(
         self, upstream: Upstream, sent: Request, call: UpstreamCall, settings: CallSettings | None
     ) -> RecordedAttempt:
-        """An upstream is called."""
+        """Record a call to an upstream."""
         number = len(self._calls) + 1
         line = UpstreamRequest(
             at=self.at,
@@ -150,23 +150,23 @@ class ExchangeRecording:
         return attempt
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
-        """The client gets the head of its answer."""
+        """Record the head of the client's answer."""
         self._content_type = headers.get("content-type", "")
         self.writing.line(ClientResponse(at=self.at, status=status, headers=dict(headers)))
 
     def data(self, data: bytes, *, more: bool) -> None:
-        """The client gets a piece of its answer."""
+        """Record a piece of the client's answer."""
         if data:
             self.writing.piece(0, self.at, data, self._content_type)
         if not more:
             self.writing.over(0, self.at)
 
     def receipt(self, receipt: Receipt) -> None:
-        """What was lost or changed."""
-        told = [
+        """Record the lines of the receipt."""
+        lines = [
             {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why} for line in receipt
         ]
-        self.writing.line(ReceiptLines(at=self.at, lines=told))
+        self.writing.line(ReceiptLines(at=self.at, lines=lines))
 
     def end(self, record: RequestRecord) -> None:
         for call in self._calls:
@@ -188,13 +188,13 @@ def describe_settings(
     target: Target,
     exchange: Exchange,
     text_calls: TextCalls | None,
-    told: ConversationState,
+    state: ConversationState,
     *,
     forward: bool,
 ) -> CallSettings:
-    """How a call is made that belongs to this exchange."""
+    """The settings of a call, which a rerun needs."""
     history, exact = (
-        ({}, []) if told.whole or told.replay is not None else record_history(history_policy(upstream, target))
+        ({}, []) if state.whole or state.replay is not None else record_history(history_policy(upstream, target))
     )
     text: dict[str, Any] = {}
     if text_calls is not None:
@@ -210,8 +210,8 @@ def describe_settings(
         keeps_state=exchange.options.keeps_state,
         can_cut=exchange.options.can_cut,
         issuer=exchange.settings.issuer,
-        state_put_back=bool(told.states) and any(STATE_ADDED in line.why for line in exchange.receipt),
-        conversation_put_back=told.replay is not None,
+        state_put_back=bool(state.states) and any(STATE_ADDED in line.why for line in exchange.receipt),
+        conversation_put_back=state.replay is not None,
         cache_marks=exchange.settings.cache_marks,
         prefix_repeats=exchange.options.prefix_repeats,
         warp_history=upstream.warp_history if upstream.dialect.name == WARP else None,
@@ -220,7 +220,7 @@ def describe_settings(
 
 
 class RecordedAttempt:
-    """One call to an upstream, which ends once."""
+    """The recording of one call to an upstream. It ends once."""
 
     def __init__(self, recording: ExchangeRecording, number: int, upstream: Upstream) -> None:
         self._recording = recording
@@ -230,9 +230,9 @@ class RecordedAttempt:
         self._ended = False
 
     def record_reply(self, reply: Reply) -> Reply:
-        """The reply, of which every byte is recorded that is read."""
+        """Record a reply. Returns a wrapper that records its body as it is read."""
         recording = self._recording
-        if self._upstream.tokens is not None:  # there may be a new one since the call was made
+        if self._upstream.tokens is not None:  # the token may have been renewed since the call
             recording.writing.hide(self._upstream.tokens.secrets)
         self._content_type = reply.headers.get("content-type", "")
         recording.writing.line(
@@ -246,7 +246,7 @@ class RecordedAttempt:
         self._recording.writing.piece(self._number, self._recording.at, data, self._content_type)
 
     def record_failure(self, failure: TransportError) -> None:
-        """There is no reply, or no more of it."""
+        """Record that the call failed, before or during the reply."""
         self.end(f"{failure.failure}: {failure}")
 
     def end(self, error: str | None = None) -> None:
@@ -304,12 +304,12 @@ class _RecordedChunks:
 
 
 def record_store_reads(store: Store | None, recording: ExchangeRecording | None) -> Store | None:
-    """The store itself, where nothing is recorded."""
+    """Wrap the store so that reads for a request are recorded; the store itself if nothing is recorded."""
     return store if store is None or recording is None else cast("Store", _RecordedStore(store, recording))
 
 
 class _RecordedStore:
-    """All that is no such read goes straight to the store."""
+    """A store whose recorded reads are written to the recording. Other methods are passed through."""
 
     def __init__(self, store: Store, recording: ExchangeRecording) -> None:
         self._store = store
@@ -320,7 +320,7 @@ class _RecordedStore:
         return partial(self._read, RECORDED_READS[name], method) if name in RECORDED_READS else method
 
     def may_have_states(self, owner: str, issuer: str) -> bool:
-        """So that all are looked up: a rerun finds what was read in the order in which it was, and nothing else."""
+        """Always True: a rerun needs every lookup, in the same order."""
         return True
 
     async def _read(self, kind: StoredKind, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
@@ -331,10 +331,10 @@ class _RecordedStore:
             recording.writing.line(StoreRead(at=recording.at, what=kind, failure=error.failure, message=str(error)))
             raise
         except asyncio.CancelledError:
-            # Whoever asked has lost patience, or the client has left: in both cases nothing was found.
+            # The read timed out, or the client has disconnected: in both cases nothing was found.
             recording.writing.line(StoreRead(at=recording.at, what=kind, failure="failed", message="no answer in time"))
             raise
-        # It may be large: whoever writes it down makes JSON of it.
+        # It may be large: the recorder's thread encodes it.
         recording.writing.deferred_line(
             StoreRead(at=recording.at, what=kind), stored_size(value), partial(encode_stored, value)
         )
@@ -342,12 +342,12 @@ class _RecordedStore:
 
 
 def _without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that belong to a body as it is recorded, which is never compressed."""
+    """Headers of a recorded body, which is never compressed."""
     return {name: value for name, value in headers.items() if name != "content-encoding"}
 
 
 def _configured_secrets(secrets: Iterable[str]) -> Iterator[str]:
-    """What is configured, and of a header's value (`Bearer ...`) the credential alone."""
+    """Configured secrets, and the credential in a header's value (`Bearer ...`)."""
     for secret in secrets:
         if not _PLACEHOLDER.fullmatch(secret):
             yield secret

@@ -43,7 +43,7 @@ def with_separate_error(flow: Flow, context: FlowContext, beginning: bytes) -> F
 
 
 def separate(context: FlowContext, data: bytes, mark: bytes) -> Steps[bytes]:
-    """Write what stands before the error, and return the error once it can be written alone."""
+    """Write the data before the error, and return the error once it can be written alone."""
     end = data.find(mark) + 2
     yield Write(data[:end])
     with suppress(StoppedError):  # the server waits for nothing any more
