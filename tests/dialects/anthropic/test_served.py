@@ -30,12 +30,12 @@ from toolglot.tools.served import AskedServer, RestoredHistory, ServedCall, Serv
 USER = {"role": "user", "content": "Hi"}
 
 
-def decoded(**fields: Any) -> Request:
+def decode_fields(**fields: Any) -> Request:
     return ANTHROPIC.decode_request(json.dumps({"model": "m", "max_tokens": 1, "messages": [USER], **fields}).encode())
 
 
-def asked(**fields: Any) -> ServedRequest:
-    return SERVED.asked(decoded(**fields))
+def extract_servers(**fields: Any) -> ServedRequest:
+    return SERVED.asked(decode_fields(**fields))
 
 
 def server(**fields: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ SERVERS: list[tuple[str, dict[str, Any], list[dict[str, Any]], dict[str, Any]]] 
     ("fields", "toolsets", "expected"), [case[1:] for case in SERVERS], ids=[case[0] for case in SERVERS]
 )
 def test_a_server_is_read(fields: dict[str, Any], toolsets: list[dict[str, Any]], expected: dict[str, Any]) -> None:
-    request = decoded(mcp_servers=[server(**fields)], tools=toolsets)
+    request = decode_fields(mcp_servers=[server(**fields)], tools=toolsets)
     before = repr(request)
     found = SERVED.asked(request)
     whole = AskedServer(label="files", where="mcp_servers[0]", url="https://x/mcp")
@@ -98,7 +98,9 @@ def test_a_server_is_read(fields: dict[str, Any], toolsets: list[dict[str, Any]]
 def test_everything_else_stays() -> None:
     own = {"name": "f", "input_schema": {"type": "object"}}
     search = {"type": "web_search_20250305", "name": "web_search"}
-    found = asked(mcp_servers=[server()], tools=[own, toolset(), search], container="c", tool_choice={"type": "any"})
+    found = extract_servers(
+        mcp_servers=[server()], tools=[own, toolset(), search], container="c", tool_choice={"type": "any"}
+    )
     assert [tool.name if isinstance(tool, Tool) else tool.value["name"] for tool in found.request.tools] == [
         "f",
         "web_search",
@@ -108,7 +110,7 @@ def test_everything_else_stays() -> None:
 
 
 def test_a_request_without_servers_stays_the_same() -> None:
-    request = decoded(tools=[{"name": "f", "input_schema": {"type": "object"}}])
+    request = decode_fields(tools=[{"name": "f", "input_schema": {"type": "object"}}])
     assert SERVED.asked(request).request is request
 
 
@@ -143,7 +145,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("fields", "where"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_what_makes_no_sense_is_refused_with_its_place(fields: dict[str, Any], where: str) -> None:
     with pytest.raises(DecodeError) as refused:
-        asked(**fields)
+        extract_servers(**fields)
     assert refused.value.where == where
 
 
@@ -246,11 +248,11 @@ def user(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(blocks)}
 
 
-def restored(*messages: dict[str, Any]) -> RestoredHistory:
-    return SERVED.restored(decoded(messages=list(messages)), known_as)
+def restore_messages(*messages: dict[str, Any]) -> RestoredHistory:
+    return SERVED.restored(decode_fields(messages=list(messages)), known_as)
 
 
-def shown(messages: tuple[Message, ...]) -> list[str]:
+def describe_messages(messages: tuple[Message, ...]) -> list[str]:
     """Messages in short: a call is `c1`, its result `c1=r1`, a failed one `c1!why`."""
     lines = []
     for message in messages:
@@ -338,12 +340,12 @@ HISTORIES: list[tuple[str, list[dict[str, Any]], list[str]]] = [
     ("messages", "expected"), [case[1:] for case in HISTORIES], ids=[case[0] for case in HISTORIES]
 )
 def test_a_history_is_calls_and_results_again(messages: list[dict[str, Any]], expected: list[str]) -> None:
-    assert shown(restored(*messages).request.messages) == expected
+    assert describe_messages(restore_messages(*messages).request.messages) == expected
 
 
 def test_cache_breakpoints_stay() -> None:
     marked: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    called, answered = restored(assistant(use(1, **marked), result(1, **marked))).request.messages
+    called, answered = restore_messages(assistant(use(1, **marked), result(1, **marked))).request.messages
     for message in (called, answered):
         (block,) = message.content
         assert isinstance(block, ToolCall | ToolResult)
@@ -352,11 +354,11 @@ def test_cache_breakpoints_stay() -> None:
 
 def test_servers_whose_tools_were_listed_are_told() -> None:
     listing = {"type": "mcp_tool_listing", "mcp_server_name": "files", "tools": []}
-    assert restored(assistant(listing, listing), assistant(listing)).listed == ("files",)
+    assert restore_messages(assistant(listing, listing), assistant(listing)).listed == ("files",)
 
 
 def test_a_history_without_served_calls_stays_the_same() -> None:
-    request = decoded(messages=[assistant(own(1)), user(own_result(1))])
+    request = decode_fields(messages=[assistant(own(1)), user(own_result(1))])
     assert SERVED.restored(request, known_as).request is request
 
 
@@ -382,7 +384,7 @@ BROKEN: list[tuple[str, list[dict[str, Any]], str]] = [
 def test_a_history_that_makes_no_sense_is_refused_with_its_place(
     messages: list[dict[str, Any]], where: str, system: str | None
 ) -> None:
-    request = decoded(messages=messages, **({"system": system} if system else {}))
+    request = decode_fields(messages=messages, **({"system": system} if system else {}))
     with pytest.raises(DecodeError) as refused:
         SERVED.restored(request, known_as)
     assert refused.value.where == where
@@ -395,7 +397,7 @@ def body(content: list[dict[str, Any]]) -> dict[str, Any]:
     return {"model": "m", "max_tokens": 1, "messages": [USER, assistant(*content), USER]}
 
 
-def accumulated(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def accumulate_blocks(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The blocks of a stream, put together as a client does it."""
     blocks: list[dict[str, Any]] = []
     for frame in frames:
@@ -414,11 +416,11 @@ def test_what_a_client_sends_back_is_what_happened(happened: list[Round]) -> Non
 
 @given(rounds())
 def test_what_a_client_sends_back_of_a_stream_is_what_happened(happened: list[Round]) -> None:
-    content = accumulated(stream_frames(ANTHROPIC, answer(SERVED, happened)))
+    content = accumulate_blocks(stream_frames(ANTHROPIC, answer(SERVED, happened)))
     assert turns(model_request(ANTHROPIC, body(content)).messages) == expected_turns(happened)
 
 
 @given(rounds())
 def test_a_stream_says_the_same_as_an_answer_in_one_piece(happened: list[Round]) -> None:
     events = answer(SERVED, happened)
-    assert accumulated(stream_frames(ANTHROPIC, events)) == written(ANTHROPIC, events)["content"]
+    assert accumulate_blocks(stream_frames(ANTHROPIC, events)) == written(ANTHROPIC, events)["content"]

@@ -29,12 +29,12 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 
 
-def written(response: Response) -> Any:
+def encode_json(response: Response) -> Any:
     return json.loads(ANTHROPIC.encode_response(response, None, Receipt()))
 
 
 def test_a_response_from_elsewhere_has_every_member_that_clients_demand() -> None:
-    assert written(Response(id="i", model="m", content=(Text(text="x"),))) == {
+    assert encode_json(Response(id="i", model="m", content=(Text(text="x"),))) == {
         "id": "i",
         "type": "message",
         "role": "assistant",
@@ -76,20 +76,20 @@ WHOLE: dict[str, Any] = {
 def test_a_member_that_an_imitator_left_out_stays_out(key: str) -> None:
     body = {name: value for name, value in WHOLE.items() if name != key}
     response = ANTHROPIC.decode_response(json.dumps(body).encode())
-    assert written(response) == body
+    assert encode_json(response) == body
     null = {**WHOLE, key: None}
-    assert written(ANTHROPIC.decode_response(json.dumps(null).encode())) == null
+    assert encode_json(ANTHROPIC.decode_response(json.dumps(null).encode())) == null
 
 
 @pytest.mark.parametrize("key", ["type", "role"])
 def test_a_constant_member_that_an_imitator_has_otherwise_comes_back(key: str) -> None:
     body = {**WHOLE, key: "novel"}
-    assert written(ANTHROPIC.decode_response(json.dumps(body).encode())) == body
+    assert encode_json(ANTHROPIC.decode_response(json.dumps(body).encode())) == body
 
 
 def test_a_member_that_was_left_out_is_written_when_there_is_something_to_say() -> None:
     bare = ANTHROPIC.decode_response(b'{"content":[]}')
-    assert written(bare) == {"content": []}
+    assert encode_json(bare) == {"content": []}
     said = Response(
         id="i",
         model="m",
@@ -97,7 +97,7 @@ def test_a_member_that_was_left_out_is_written_when_there_is_something_to_say() 
         usage=Usage(input_tokens=1),
         native=bare.native,
     )
-    assert written(said).keys() == {"id", "model", "content", "stop_reason", "stop_sequence", "usage"}
+    assert encode_json(said).keys() == {"id", "model", "content", "stop_reason", "stop_sequence", "usage"}
 
 
 STOPS: dict[str, StopReason] = {
@@ -123,20 +123,20 @@ STOPS: dict[str, StopReason] = {
 def test_a_stop_reason_is_read_and_comes_back(word: str, reason: StopReason) -> None:
     response = ANTHROPIC.decode_response(json.dumps({**WHOLE, "stop_reason": word}).encode())
     assert response.stop == Stop(reason, word)
-    assert written(response)["stop_reason"] == word
+    assert encode_json(response)["stop_reason"] == word
 
 
 @pytest.mark.parametrize(
     ("reason", "word"), [("filtered", "refusal"), ("malformed_call", "end_turn"), ("other", "end_turn")]
 )
 def test_a_reason_that_only_others_have_gets_the_nearest_word(reason: StopReason, word: str) -> None:
-    assert written(Response(stop=Stop(reason, "x")))["stop_reason"] == word
+    assert encode_json(Response(stop=Stop(reason, "x")))["stop_reason"] == word
 
 
 def test_the_explanation_of_a_refusal_stands_in_its_details() -> None:
-    shown = written(Response(stop=Stop("refusal", detail="no")))
+    shown = encode_json(Response(stop=Stop("refusal", detail="no")))
     assert shown["stop_details"] == {"type": "refusal", "category": None, "explanation": "no"}
-    assert written(Response(stop=Stop("end", detail="no")))["stop_details"] is None
+    assert encode_json(Response(stop=Stop("end", detail="no")))["stop_details"] is None
 
 
 # ── errors ──
@@ -198,7 +198,7 @@ def test_the_status_is_that_of_the_reply_or_of_the_body_or_of_the_kind(status: i
 # ── schemas ──
 
 
-def reduced(schema: Any) -> tuple[Any, list[str]]:
+def reduce(schema: Any) -> tuple[Any, list[str]]:
     receipt = Receipt()
     written = reduce_schema(schema, "s", receipt)
     return written, [f"{line.severity} {line.where}" for line in receipt]
@@ -210,41 +210,41 @@ ANNOTATIONS = ("default", "example", "examples", "deprecated", "readOnly", "writ
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_that_the_api_enforces_stays(name: str) -> None:
-    assert reduced({"type": "string", "format": name}) == ({"type": "string", "format": name}, [])
+    assert reduce({"type": "string", "format": name}) == ({"type": "string", "format": name}, [])
 
 
 @pytest.mark.parametrize("key", ["$schema", "$id", "$comment", "$anchor"])
 def test_a_keyword_without_a_meaning_is_left_out(key: str) -> None:
-    assert reduced({"type": "string", key: "x"}) == ({"type": "string"}, [])
+    assert reduce({"type": "string", key: "x"}) == ({"type": "string"}, [])
 
 
 @pytest.mark.parametrize("key", ANNOTATIONS)
 def test_a_keyword_that_binds_nothing_is_prose_and_no_loss(key: str) -> None:
-    assert reduced({"type": "string", key: 1}) == ({"type": "string", "description": f"{{{key}: 1}}"}, ["note s"])
+    assert reduce({"type": "string", key: 1}) == ({"type": "string", "description": f"{{{key}: 1}}"}, ["note s"])
 
 
 def test_a_title_stays_and_one_that_is_no_text_goes() -> None:
-    assert reduced({"type": "string", "title": "T"}) == ({"type": "string", "title": "T"}, [])
-    assert reduced({"type": "string", "title": 1}) == ({"type": "string"}, [])
+    assert reduce({"type": "string", "title": "T"}) == ({"type": "string", "title": "T"}, [])
+    assert reduce({"type": "string", "title": 1}) == ({"type": "string"}, [])
 
 
 @pytest.mark.parametrize("kind", ["object", "array", "string", "integer", "number", "boolean", "null"])
 def test_every_type_stays(kind: str) -> None:
-    written, _ = reduced({"type": kind})
+    written, _ = reduce({"type": kind})
     assert written["type"] == kind
-    both, _ = reduced({"type": [kind, "string"]})
+    both, _ = reduce({"type": [kind, "string"]})
     assert [branch["type"] for branch in both["anyOf"]] == [kind, "string"]
 
 
 @pytest.mark.parametrize("key", ["$defs", "definitions"])
 def test_definitions_stand_under_one_name_and_so_do_references(key: str) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": f"#/{key}/x"}}, key: {"x": {"type": "string"}}}
-    written, _ = reduced({**schema, "additionalProperties": False})
+    written, _ = reduce({**schema, "additionalProperties": False})
     assert written["$defs"] == {"x": {"type": "string"}}
     assert written["properties"] == {"a": {"$ref": "#/$defs/x"}}
-    bare = reduced({key: {"x": True}})[1]
+    bare = reduce({key: {"x": True}})[1]
     assert f"loss s.{key}.x" not in bare
-    assert f"loss s.{key}.x" in reduced({"type": "string", key: {"x": 5}})[1]
+    assert f"loss s.{key}.x" in reduce({"type": "string", key: {"x": 5}})[1]
 
 
 @pytest.mark.parametrize("key", ["properties", "required", "additionalProperties", "type", "title", "description"])
@@ -258,7 +258,7 @@ def test_plain_objects_of_an_allof_are_one_object(key: str) -> None:
         "description": "D",
     }
     parts = [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}, **{key: extra[key]}}]
-    written, _ = reduced({"allOf": parts, "additionalProperties": False})
+    written, _ = reduce({"allOf": parts, "additionalProperties": False})
     assert written["type"] == "object"
     assert "allOf" not in written
 
@@ -268,7 +268,7 @@ def test_an_object_of_an_allof_may_have_every_keyword_of_plain_objects_at_once()
         **{"type": "object", "title": "T", "description": "D", "properties": {"a": {"type": "string"}}, "required": []},
         **{"additionalProperties": False, "allOf": [], "$defs": {}, "definitions": {}},
     }
-    written, _ = reduced({"allOf": [whole, {"properties": {"b": {"type": "string"}}}]})
+    written, _ = reduce({"allOf": [whole, {"properties": {"b": {"type": "string"}}}]})
     assert "allOf" not in written
     assert list(written["properties"]) == ["a", "b"]
 
@@ -284,7 +284,7 @@ def test_an_object_of_an_allof_may_have_every_keyword_of_plain_objects_at_once()
 )
 def test_only_the_smallest_counts_of_items_are_enforced(count: Any, written: Any) -> None:
     schema = {"type": "array", "items": {"type": "string"}}
-    assert reduced({**schema, "minItems": count})[0] == {**schema, **written}
+    assert reduce({**schema, "minItems": count})[0] == {**schema, **written}
 
 
 def test_a_schema_may_be_a_hundred_levels_deep() -> None:
@@ -294,8 +294,8 @@ def test_a_schema_may_be_a_hundred_levels_deep() -> None:
             schema = {"type": "array", "items": schema}
         return schema
 
-    assert reduced(deep(100)) == (deep(100), [])
-    assert reduced(deep(101))[1] == [f"loss s{'.items' * 101}"]
+    assert reduce(deep(100)) == (deep(100), [])
+    assert reduce(deep(101))[1] == [f"loss s{'.items' * 101}"]
 
 
 # ── citations, media, caches ──
@@ -325,10 +325,10 @@ def test_a_citation_is_read_and_comes_back(wire: Any, citation: Citation) -> Non
     assert isinstance(block, Text)
     found = block.citations[0]
     assert (found.url, found.title, found.quote) == (citation.url, citation.title, citation.quote)
-    assert written(response) == body
+    assert encode_json(response) == body
 
 
-def asked(*blocks: Any) -> Any:
+def encode_user_blocks(*blocks: Any) -> Any:
     request = Request(model="m", messages=(Message(role="user", content=blocks),), max_output_tokens=9)
     return json.loads(ANTHROPIC.encode_request(request, Receipt()))["messages"][0]["content"]
 
@@ -356,7 +356,7 @@ def asked(*blocks: Any) -> Any:
     ],
 )
 def test_media_from_elsewhere_are_written_with_their_source_and_read_again(media: Media, source: Any) -> None:
-    block = asked(media)[0]
+    block = encode_user_blocks(media)[0]
     assert block == {"type": media.kind, "source": source}
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [block]}]}
     request = ANTHROPIC.decode_request(json.dumps(body).encode())
@@ -369,7 +369,7 @@ def test_media_from_elsewhere_are_written_with_their_source_and_read_again(media
     [(None, None), (300, "5m"), (60, "5m"), (1799, "5m"), (1800, "1h"), (3600, "1h"), (86400, "1h")],
 )
 def test_a_cache_breakpoint_gets_the_nearer_lifetime(seconds: int | None, ttl: str | None) -> None:
-    control = asked(Text(text="x", cache=Cache(seconds)))[0]["cache_control"]
+    control = encode_user_blocks(Text(text="x", cache=Cache(seconds)))[0]["cache_control"]
     assert control == {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
 
 
@@ -434,7 +434,7 @@ def test_an_empty_member_says_nothing_and_comes_back(key: str, empty: Any) -> No
 @pytest.mark.parametrize("empty", EMPTY, ids=str)
 def test_empty_citations_say_nothing_and_come_back(empty: Any) -> None:
     body = {**WHOLE, "content": [{"type": "text", "text": "x", "citations": empty}]}
-    assert written(ANTHROPIC.decode_response(json.dumps(body).encode())) == body
+    assert encode_json(ANTHROPIC.decode_response(json.dumps(body).encode())) == body
 
 
 # ── streams ──

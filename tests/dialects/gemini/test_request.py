@@ -56,7 +56,7 @@ def block_of(part: Any, role: str = "user") -> Any:
     return block
 
 
-def asked(*messages: Message, **fields: Any) -> Request:
+def make_request(*messages: Message, **fields: Any) -> Request:
     return Request(model="gemini-3-pro", messages=messages, **fields)
 
 
@@ -65,7 +65,7 @@ def user(*blocks: Any) -> Message:
 
 
 def first_part(block: Any, receipt: Receipt | None = None) -> Any:
-    return encode(asked(user(block)), receipt)["contents"][0]["parts"][0]
+    return encode(make_request(user(block)), receipt)["contents"][0]["parts"][0]
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -311,14 +311,14 @@ def test_the_system_instruction_is_a_leading_system_message() -> None:
 
 def test_leading_system_messages_become_one_instruction() -> None:
     messages = [Message(role=role, content=(Text(text=role),)) for role in ("system", "developer", "user")]
-    encoded = encode(asked(*messages))
+    encoded = encode(make_request(*messages))
     assert encoded["systemInstruction"] == {"parts": [{"text": "system"}, {"text": "developer"}]}
     assert encoded["contents"] == [{"role": "user", "parts": [{"text": "user"}]}]
 
 
 def test_system_text_inside_the_conversation_becomes_the_users_with_a_loss() -> None:
     receipt = Receipt()
-    encoded = encode(asked(user(Text(text="a")), Message(role="system", content=(Text(text="b"),))), receipt)
+    encoded = encode(make_request(user(Text(text="a")), Message(role="system", content=(Text(text="b"),))), receipt)
     assert encoded["contents"][1] == {"role": "user", "parts": [{"text": "b"}]}
     assert [loss.where for loss in receipt.losses] == ["messages[1]"]
 
@@ -339,7 +339,7 @@ def test_a_signature_stays_on_the_block_of_its_part() -> None:
 def test_foreign_reasoning_is_a_loss_and_not_a_part() -> None:
     receipt = Receipt()
     thinking = Thinking(text="hm", native={"anthropic": {"signature": "x"}})
-    encoded = encode(asked(Message(role="assistant", content=(thinking, Text(text="a")))), receipt)
+    encoded = encode(make_request(Message(role="assistant", content=(thinking, Text(text="a")))), receipt)
     assert encoded["contents"] == [{"role": "model", "parts": [{"text": "a"}]}]
     assert [loss.what for loss in receipt.losses] == ["reasoning"]
 
@@ -388,7 +388,7 @@ def test_a_refusal_is_written_as_text() -> None:
 def test_what_has_no_place_is_reported() -> None:
     receipt = Receipt()
     encode(
-        asked(
+        make_request(
             user(Text(text="a", cache=Cache()), Opaque("anthropic", {"type": "novel"})),
             Message(role="critic", content=(Media(kind="image", source=Source("base64", "A"), detail="low"),)),
             tools=(Opaque("openai_chat", {"type": "novel"}), Tool(name="f", kind="custom", strict=True, deferred=True)),
@@ -522,12 +522,12 @@ def test_a_result_is_named_after_its_call() -> None:
     call = Message(role="assistant", content=(ToolCall(id="c1", name="get_weather"),))
     result = Message(role="tool", content=(ToolResult(call_id="c1"),))
     receipt = Receipt()
-    assert encode(asked(call, result), receipt)["contents"][1] == {
+    assert encode(make_request(call, result), receipt)["contents"][1] == {
         "role": "user",
         "parts": [{"functionResponse": {"id": "c1", "name": "get_weather", "response": {"output": ""}}}],
     }
     assert not receipt
-    assert encode(asked(result), receipt)["contents"][0]["parts"][0]["functionResponse"]["name"] == "c1"
+    assert encode(make_request(result), receipt)["contents"][0]["parts"][0]["functionResponse"]["name"] == "c1"
     assert [loss.what for loss in receipt.losses] == ["name of the tool"]
 
 
@@ -570,7 +570,7 @@ def test_an_openapi_schema_is_read_as_json_schema() -> None:
         },
         "$defs": {"x": {"type": "boolean"}},
     }
-    changed = encode(asked(user(), tools=(replace(tool, parameters=SCHEMA),)))
+    changed = encode(make_request(user(), tools=(replace(tool, parameters=SCHEMA),)))
     assert changed["tools"] == [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": SCHEMA}]}]
 
 
@@ -591,7 +591,7 @@ def test_a_schema_without_end_is_refused() -> None:
 
 def test_tools_from_elsewhere_share_one_entry_and_keep_their_schema() -> None:
     tools = (Tool(name="f", description="d", parameters=SCHEMA), Opaque("gemini", {"googleSearch": {}}), Tool(name="g"))
-    assert encode(asked(user(), tools=tools))["tools"] == [
+    assert encode(make_request(user(), tools=tools))["tools"] == [
         {
             "functionDeclarations": [
                 {"name": "f", "description": "d", "parametersJsonSchema": SCHEMA},
@@ -610,7 +610,7 @@ def test_grouping_is_given_up_when_a_tool_has_gone() -> None:
 
 
 def test_an_old_endpoint_gets_the_openapi_subset() -> None:
-    request = asked(
+    request = make_request(
         user(),
         tools=(Tool(name="f", parameters=SCHEMA), Tool(name="g", parameters={"type": "object", "properties": {}})),
         response_format=ResponseFormat(kind="json_schema", schema=SCHEMA),
@@ -633,7 +633,7 @@ def test_an_old_endpoint_gets_the_openapi_subset() -> None:
     ],
 )
 def test_a_choice_is_a_mode_and_names(choice: ToolChoice, config: Any) -> None:
-    assert encode(asked(user(), tool_choice=choice))["toolConfig"] == {"functionCallingConfig": config}
+    assert encode(make_request(user(), tool_choice=choice))["toolConfig"] == {"functionCallingConfig": config}
     assert decode({**HELLO, "toolConfig": {"functionCallingConfig": config}}).tool_choice == choice
 
 
@@ -651,7 +651,7 @@ def test_a_choice_is_a_mode_and_names(choice: ToolChoice, config: Any) -> None:
     ],
 )
 def test_reasoning_is_a_budget_or_a_level(reasoning: Reasoning, config: Any) -> None:
-    assert encode(asked(user(), reasoning=reasoning))["generationConfig"]["thinkingConfig"] == config
+    assert encode(make_request(user(), reasoning=reasoning))["generationConfig"]["thinkingConfig"] == config
     assert decode({**HELLO, "generationConfig": {"thinkingConfig": config}}).reasoning == reasoning
 
 
@@ -665,7 +665,7 @@ def test_reasoning_is_a_budget_or_a_level(reasoning: Reasoning, config: Any) -> 
 )
 def test_reasoning_from_elsewhere_is_written_as_near_as_it_goes(reasoning: Reasoning, config: Any) -> None:
     receipt = Receipt()
-    assert encode(asked(user(), reasoning=reasoning), receipt)["generationConfig"]["thinkingConfig"] == config
+    assert encode(make_request(user(), reasoning=reasoning), receipt)["generationConfig"]["thinkingConfig"] == config
     assert bool(receipt.losses) == (reasoning.effort is not None)
 
 
@@ -681,12 +681,12 @@ def test_reasoning_from_elsewhere_is_written_as_near_as_it_goes(reasoning: Reaso
     ],
 )
 def test_a_response_format_is_a_type_and_a_schema(form: ResponseFormat, config: Any) -> None:
-    assert encode(asked(user(), response_format=form))["generationConfig"] == config
+    assert encode(make_request(user(), response_format=form))["generationConfig"] == config
     assert decode({**HELLO, "generationConfig": config}).response_format == form
 
 
 def test_settings_have_their_own_names_here() -> None:
-    request = asked(
+    request = make_request(
         user(),
         temperature=0.5,
         top_p=0.9,
@@ -750,7 +750,7 @@ def test_service_tiers_are_read_in_everybodys_words(own: str, tier: str | None) 
 )
 def test_service_tiers_of_others_are_written_in_googles_words(tier: str, own: str | None, lost: bool) -> None:
     receipt = Receipt()
-    assert encode(asked(user(), service_tier=tier), receipt).get("serviceTier") == own
+    assert encode(make_request(user(), service_tier=tier), receipt).get("serviceTier") == own
     assert [loss.where for loss in receipt.losses] == ["service_tier"] * lost
     # A tier that a pass has changed since does not come back in its old spelling.
     changed = replace(decode({**HELLO, "serviceTier": "FLEX"}), service_tier="default")

@@ -15,7 +15,7 @@ from toolglot.receipt import Receipt
 ANYTHING = {"anyOf": [{"type": "STRING"}, {"type": "NUMBER"}, {"type": "BOOLEAN"}]}
 
 
-def reduced(schema: Any, receipt: Receipt | None = None) -> dict[str, Any]:
+def reduce(schema: Any, receipt: Receipt | None = None) -> dict[str, Any]:
     return reduce_schema(schema, "tools[0].parameters", receipt if receipt is not None else Receipt())
 
 
@@ -243,7 +243,7 @@ CASES: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(("schema", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_schema_is_reduced_to_the_subset(schema: Any, expected: Any) -> None:
     before = json.dumps(schema)
-    assert reduced(schema) == expected
+    assert reduce(schema) == expected
     assert json.dumps(schema) == before
 
 
@@ -264,7 +264,7 @@ def keywords(schema: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("schema", [case[1] for case in CASES], ids=[case[0] for case in CASES])
 def test_no_other_keyword_is_left(schema: Any) -> None:
-    assert keywords(reduced(schema)) <= KEYWORDS
+    assert keywords(reduce(schema)) <= KEYWORDS
 
 
 def test_what_is_lost_stands_in_the_receipt() -> None:
@@ -273,7 +273,7 @@ def test_what_is_lost_stands_in_the_receipt() -> None:
         "type": "object",
         "properties": {"n": {"enum": [1, 2]}, "self": {"$ref": "#"}, "has space": {"type": "string", "format": "uri"}},
     }
-    reduced(schema, receipt)
+    reduce(schema, receipt)
     assert {loss.where for loss in receipt.losses} == {
         "tools[0].parameters.n",
         "tools[0].parameters.self.n",
@@ -289,7 +289,7 @@ def test_references_that_unfold_without_end_are_cut() -> None:
     names = [f"d{number}" for number in range(10)]
     definition = {"type": "object", "properties": {name: {"$ref": f"#/$defs/{name}"} for name in names}}
     receipt = Receipt()
-    schema = reduced({"$ref": "#/$defs/d0", "$defs": dict.fromkeys(names, definition)}, receipt)
+    schema = reduce({"$ref": "#/$defs/d0", "$defs": dict.fromkeys(names, definition)}, receipt)
     assert len(json.dumps(schema)) < 1_000_000
     assert receipt.losses
 
@@ -299,13 +299,13 @@ def test_a_deep_schema_is_cut() -> None:
     for _ in range(300):
         schema = {"type": "array", "items": schema}
     receipt = Receipt()
-    reduced(schema, receipt)
+    reduce(schema, receipt)
     assert len(receipt.losses) == 1
 
 
 def test_a_ring_of_allof_ends() -> None:
     schema = {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}], "title": "A"}}, "allOf": [{"$ref": "#/$defs/a"}]}
-    assert reduced(schema)["title"] == "A"
+    assert reduce(schema)["title"] == "A"
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
@@ -317,18 +317,18 @@ VALUES = LEAVES | st.sampled_from(["object", "array", "string", "#", "#/properti
 
 @given(st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4)))
 def test_any_json_is_reduced_to_something_in_the_subset(schema: Any) -> None:
-    assert keywords(reduced(schema)) <= KEYWORDS
+    assert keywords(reduce(schema)) <= KEYWORDS
 
 
 def test_a_schema_that_doubles_with_every_step_is_cut() -> None:
     definitions = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     receipt = Receipt()
-    reduced({"$ref": "#/$defs/a0", "$defs": {**definitions, "a40": {"type": "string"}}}, receipt)
+    reduce({"$ref": "#/$defs/a0", "$defs": {**definitions, "a40": {"type": "string"}}}, receipt)
     assert any(loss.what == "part of the schema" for loss in receipt.losses)
 
 
 def test_a_reference_with_an_endless_index_leads_nowhere() -> None:
     receipt = Receipt()
-    reduced({"anyOf": [{"type": "string"}, {"$ref": "#/anyOf/" + "9" * 5000}]}, receipt)
+    reduce({"anyOf": [{"type": "string"}, {"$ref": "#/anyOf/" + "9" * 5000}]}, receipt)
     assert [loss.why for loss in receipt.losses] == ["the reference leads nowhere"]
-    assert reduced({"anyOf": [{"type": "string"}, {"$ref": "#/anyOf/0"}]})["anyOf"] == [{"type": "STRING"}] * 2
+    assert reduce({"anyOf": [{"type": "string"}, {"$ref": "#/anyOf/0"}]})["anyOf"] == [{"type": "STRING"}] * 2

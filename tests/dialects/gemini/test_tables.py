@@ -129,33 +129,33 @@ def two_words(value: Any) -> set[str]:
     return found
 
 
-def listed(shape: ProtoMemberNames) -> set[str]:
+def list_names(shape: ProtoMemberNames) -> set[str]:
     found: set[str] = set()
     for name, inner in shape.members.items():
         found |= {name} if re.search(r"[A-Z]", name) else set()
-        found |= {f"{name}.{further}" for further in listed(inner)} if inner is not None else set()
+        found |= {f"{name}.{further}" for further in list_names(inner)} if inner is not None else set()
     return found
 
 
 @pytest.mark.parametrize(("shape", "document"), [(REQUEST, A_REQUEST), (RESPONSE, A_RESPONSE)])
 def test_the_documents_have_every_name_of_two_words(shape: ProtoMemberNames, document: Any) -> None:
     assert normalize(snake(document), shape) == document
-    assert listed(shape) == two_words(document)
+    assert list_names(shape) == two_words(document)
 
 
-def mixed(value: Any, keep: bool = True) -> Any:
+def mix_spellings(value: Any, keep: bool = True) -> Any:
     """Every other name in the other spelling."""
     if isinstance(value, list):
-        return [mixed(item, keep) for item in value]
+        return [mix_spellings(item, keep) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        (key if keep == bool(index % 2) else next(iter(snake({key: 1})))): mixed(item, not keep)
+        (key if keep == bool(index % 2) else next(iter(snake({key: 1})))): mix_spellings(item, not keep)
         for index, (key, item) in enumerate(value.items())
     }
 
 
-@pytest.mark.parametrize("spelled", [snake, mixed])
+@pytest.mark.parametrize("spelled", [snake, mix_spellings])
 def test_every_name_of_two_words_is_read_in_both_spellings(spelled: Any) -> None:
     request = GEMINI.decode_request(json.dumps(A_REQUEST).encode())
     assert GEMINI.decode_request(json.dumps(spelled(A_REQUEST)).encode()) == request
@@ -262,7 +262,7 @@ def test_a_schema_may_be_a_hundred_and_twenty_levels_deep() -> None:
 # ── schemas that are written for older endpoints ──
 
 
-def reduced(schema: Any) -> Any:
+def reduce(schema: Any) -> Any:
     return reduce_schema(schema, "s", Receipt())
 
 
@@ -282,7 +282,7 @@ def reduced(schema: Any) -> Any:
     ],
 )
 def test_a_keyword_that_older_endpoints_know_stays(kind: str, keyword: str, value: Any) -> None:
-    written = reduced({"type": kind, keyword: value})
+    written = reduce({"type": kind, keyword: value})
     assert written[keyword] == value
     assert written["type"] == kind.upper()
     assert "description" not in written
@@ -299,7 +299,7 @@ def test_a_keyword_that_older_endpoints_know_stays(kind: str, keyword: str, valu
     ],
 )
 def test_a_keyword_of_another_type_says_nothing(kind: str, keyword: str) -> None:
-    assert keyword not in reduced({"type": kind, keyword: 1})
+    assert keyword not in reduce({"type": kind, keyword: 1})
 
 
 HINTED = (
@@ -327,7 +327,7 @@ def test_a_keyword_without_an_equivalent_is_said_in_the_description(keyword: str
     ],
 )
 def test_a_keyword_tells_the_type_where_none_is_named(keyword: str, kind: str) -> None:
-    assert reduced({keyword: {}})["type"] == kind
+    assert reduce({keyword: {}})["type"] == kind
 
 
 # ── stop reasons ──
@@ -567,7 +567,7 @@ def test_thinking_is_read_and_comes_back(config: Any, reasoning: Reasoning) -> N
 
 def test_a_reference_inside_an_allof_is_remembered_for_what_is_inside_it() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
-    assert reduced({"allOf": [{"$ref": "#/$defs/node"}], "$defs": {"node": node}}) == {
+    assert reduce({"allOf": [{"$ref": "#/$defs/node"}], "$defs": {"node": node}}) == {
         "type": "OBJECT",
         "properties": {"next": {"type": "OBJECT", "description": "(the same form as node)"}},
     }

@@ -23,7 +23,7 @@ def to_anthropic(*messages: dict[str, Any]) -> tuple[list[dict[str, Any]], list[
     return json.loads(result.data)["messages"], [line.where for line in result.receipt.losses]
 
 
-def again(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+def round_trip(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     """The same messages, read and written."""
     codec, receipt = DIALECTS["ollama"], Receipt()
     data = codec.encode_request(
@@ -43,13 +43,13 @@ def test_results_go_to_their_calls_by_the_name_of_the_tool(member: str) -> None:
         "second": "of second",
     }
     assert losses == []
-    assert again(USER, CALLED, *results) == [USER, CALLED, *results]
+    assert round_trip(USER, CALLED, *results) == [USER, CALLED, *results]
 
 
 def test_a_name_beside_the_name_of_the_tool_is_a_loss() -> None:
     result = {"role": "tool", "tool_name": "first", "name": "other", "content": "x"}
     assert to_anthropic(USER, CALLED, result)[1] == ["messages[2].name"]
-    assert again(USER, CALLED, result) == [USER, CALLED, result]
+    assert round_trip(USER, CALLED, result) == [USER, CALLED, result]
 
 
 def test_arguments_that_are_null_are_none() -> None:
@@ -58,7 +58,7 @@ def test_arguments_that_are_null_are_none() -> None:
     messages, losses = to_anthropic(USER, called, result)
     assert messages[1]["content"][0]["input"] == {}
     assert losses == []
-    assert again(USER, called, result) == [USER, called, result]
+    assert round_trip(USER, called, result) == [USER, called, result]
 
 
 def test_an_image_may_be_a_data_url() -> None:
@@ -66,7 +66,7 @@ def test_an_image_may_be_a_data_url() -> None:
     messages, losses = to_anthropic(asked)
     assert messages[0]["content"][1]["source"] == {"type": "base64", "media_type": "image/webp", "data": "aGk="}
     assert losses == []
-    assert again(asked) == [asked]
+    assert round_trip(asked) == [asked]
 
 
 @pytest.mark.parametrize("arguments", ['{"a":', "[1]", "free text"])

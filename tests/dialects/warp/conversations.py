@@ -42,11 +42,11 @@ def result(call_id: str, *content: Any, **more: Any) -> Message:
     return Message(role="tool", content=(ToolResult(call_id=call_id, content=content, **more),))
 
 
-def asked(*messages: Message, **more: Any) -> Request:
+def make_request(*messages: Message, **more: Any) -> Request:
     return Request(model="auto", messages=messages, tools=(WEATHER,), **more)
 
 
-TWO_CALLS = asked(
+TWO_CALLS = make_request(
     system("Be brief."),
     user("How is it in Paris and in Rome?"),
     assistant(Text(text="Let me see."), call("call-1", '{"city":"Paris"}'), call("call-2", '{"city":"Rome"}')),
@@ -56,7 +56,7 @@ TWO_CALLS = asked(
 """A conversation whose last turn brings the results of two calls."""
 
 
-def written(request: Request, receipt: Receipt | None = None) -> bytes:
+def encode_request(request: Request, receipt: Receipt | None = None) -> bytes:
     return WARP.encode_request(request, receipt if receipt is not None else Receipt())
 
 
@@ -73,7 +73,7 @@ def events_of(data: bytes, receipt: Receipt | None = None, size: int | None = No
     return events
 
 
-def folded(events: list[Event]) -> Response:
+def fold_events(events: list[Event]) -> Response:
     accumulator = Fold()
     for event in events:
         accumulator.add(event)

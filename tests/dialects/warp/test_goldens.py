@@ -9,13 +9,13 @@ import pytest
 from tests.dialects.warp.conversations import (
     TWO_CALLS,
     WARP,
-    asked,
     assistant,
     call,
+    encode_request,
+    make_request,
     result,
     system,
     user,
-    written,
 )
 from tests.dialects.warp.raw import every, fields, numbers, only, texts
 from tests.warp_server import story
@@ -32,7 +32,7 @@ HISTORY = (TASK_CONTEXT, 1, 5)
 
 def test_the_plainest_request_to_the_byte() -> None:
     request = Request(model="auto", messages=(user("hi"),))
-    assert written(request).hex(" ") == (
+    assert encode_request(request).hex(" ") == (
         "12 0a 32 08 0a 06 0a 04 0a 02 68 69 "  # input.user_inputs.inputs[0].user_query.query = "hi"
         "1a 10 0a 06 0a 04 61 75 74 6f "  # settings.model_config.base = "auto"
         "20 01 "  # supports_parallel_tool_calls
@@ -42,16 +42,16 @@ def test_the_plainest_request_to_the_byte() -> None:
 
 
 def test_a_result_is_field_12_of_an_input_and_field_16_of_a_history() -> None:
-    data = written(TWO_CALLS)
+    data = encode_request(TWO_CALLS)
     assert [numbers(entry) for entry in every(data, *INPUTS, 2)] == [[1, 12], [1, 12]]
-    later = written(asked(*TWO_CALLS.messages, assistant(Text(text="Mild.")), user("Thanks")))
+    later = encode_request(make_request(*TWO_CALLS.messages, assistant(Text(text="Mild.")), user("Thanks")))
     assert [numbers(entry) for entry in every(later, *HISTORY, 5)] == [[1, 16], [1, 16]]
     assert texts(later, *HISTORY, 5, 16, 1, 1, 1, 1) == ["12 C"]
     assert texts(later, *HISTORY, 5, 16, 2, 1) == ["no such city"]
 
 
 def test_a_call_is_field_12_of_a_call_with_its_arguments_in_a_struct() -> None:
-    data = written(TWO_CALLS)
+    data = encode_request(TWO_CALLS)
     assert texts(data, *HISTORY, 4, 1) == ["call-1", "call-2"]
     assert texts(data, *HISTORY, 4, 12, 1) == ["get_weather", "get_weather"]
     assert texts(data, *HISTORY, 4, 12, 2, 1, 1) == ["city", "city"]
@@ -59,14 +59,16 @@ def test_a_call_is_field_12_of_a_call_with_its_arguments_in_a_struct() -> None:
 
 
 def test_every_message_of_a_history_has_its_number_and_its_task() -> None:
-    data = written(asked(user("a"), assistant(Thinking(text="hm"), Text(text="b"), call("c")), result("c"), user("d")))
+    data = encode_request(
+        make_request(user("a"), assistant(Thinking(text="hm"), Text(text="b"), call("c")), result("c"), user("d"))
+    )
     assert [numbers(message) for message in every(data, *HISTORY)] == [[1, 2, 11], [1, 11, 15], [1, 3, 11], [1, 4, 11]]
     assert set(texts(data, *HISTORY, 11)) == set(texts(data, TASK_CONTEXT, 1, 1))
     assert texts(data, *HISTORY, 15, 1) == ["hm"]
 
 
 def test_tools_stand_flat_with_their_schema_as_a_struct() -> None:
-    tool = only(written(TWO_CALLS), MCP_CONTEXT, 2)
+    tool = only(encode_request(TWO_CALLS), MCP_CONTEXT, 2)
     assert texts(tool, 1) == ["get_weather"]
     assert texts(tool, 2) == ["Weather"]
     assert sorted(texts(tool, 3, 1, 1)) == ["properties", "required", "type"]
@@ -74,16 +76,16 @@ def test_tools_stand_flat_with_their_schema_as_a_struct() -> None:
 
 def test_an_image_is_base64_text_beside_the_input_or_beside_its_query() -> None:
     image = Media(kind="image", source=Source("base64", "aGVsbG8=", "image/png"))
-    first = written(asked(user("What is this?", image)))
+    first = encode_request(make_request(user("What is this?", image)))
     assert every(first, INPUT, 1, 7, 1) == [b"aGVsbG8="]
     assert texts(first, INPUT, 1, 7, 2) == ["image/png"]
-    later = written(asked(user("What is this?", image), assistant(Text(text="A dog")), user("And now?")))
+    later = encode_request(make_request(user("What is this?", image), assistant(Text(text="A dog")), user("And now?")))
     assert every(later, *HISTORY, 2, 2, 7, 1) == [b"aGVsbG8="]
 
 
 def test_an_image_in_a_result_is_one_of_its_results() -> None:
     image = Media(kind="image", source=Source("base64", "aGVsbG8=", "image/png"))
-    data = written(asked(user("a"), assistant(call("c")), result("c", Text(text="see"), image)))
+    data = encode_request(make_request(user("a"), assistant(call("c")), result("c", Text(text="see"), image)))
     assert [numbers(item) for item in every(data, *INPUTS, 2, 12, 1, 1)] == [[1], [2]]
     assert every(data, *INPUTS, 2, 12, 1, 1, 2, 1) == [b"aGVsbG8="]
 
@@ -91,13 +93,13 @@ def test_an_image_in_a_result_is_one_of_its_results() -> None:
 @pytest.mark.parametrize(
     ("request_of", "queries"),
     [
-        pytest.param(asked(system("Be brief."), user("hi")), ["hi"], id="a user's turn"),
+        pytest.param(make_request(system("Be brief."), user("hi")), ["hi"], id="a user's turn"),
         pytest.param(TWO_CALLS, [""], id="a turn of results"),
-        pytest.param(asked(system("Be brief.")), [""], id="nothing else"),
+        pytest.param(make_request(system("Be brief.")), [""], id="nothing else"),
     ],
 )
 def test_the_system_prompt_is_an_attachment_of_the_input(request_of: Request, queries: list[str]) -> None:
-    data = written(request_of)
+    data = encode_request(request_of)
     assert texts(data, *INPUTS, 1, 1) == queries
     assert texts(data, *INPUTS, 1, 2, 1) == ["SYSTEM_PROMPT"]
     assert texts(data, *INPUTS, 1, 2, 2, 1) == ["Be brief."]
@@ -149,9 +151,9 @@ def test_text_that_goes_on_is_appended_under_a_mask() -> None:
 
 
 def test_fields_come_in_the_order_of_their_numbers_and_the_same_in_every_run() -> None:
-    data = written(TWO_CALLS)
+    data = encode_request(TWO_CALLS)
     assert [field.number for field in fields(data)] == sorted(field.number for field in fields(data))
-    assert all(written(TWO_CALLS) == data for _ in range(3))
+    assert all(encode_request(TWO_CALLS) == data for _ in range(3))
 
 
 def test_a_client_that_has_a_task_is_answered_in_it_and_in_its_conversation() -> None:

@@ -11,13 +11,13 @@ import pytest
 from tests.dialects.warp.conversations import (
     TWO_CALLS,
     WARP,
-    asked,
     assistant,
     call,
+    encode_request,
+    make_request,
     result,
     system,
     user,
-    written,
 )
 from tests.dialects.warp.raw import every, numbers, only, texts
 from tests.warp_server import frames, story
@@ -57,13 +57,13 @@ def first_turns(request: Request) -> bytes:
 
 
 def kept_tasks(request: Request, stream: bytes) -> Tasks:
-    tasks = Tasks(written(request))
+    tasks = Tasks(encode_request(request))
     for at in range(0, len(stream), 11):
         tasks.feed(stream[at : at + 11])
     return tasks
 
 
-ASKED = asked(system("Be brief."), user("How is it?"))
+ASKED = make_request(system("Be brief."), user("How is it?"))
 CALLED = (
     *ASKED.messages,
     assistant(call("call-1", '{"city":"Paris"}'), call("call-2", '{"city":"Rome"}')),
@@ -72,17 +72,17 @@ CALLED = (
 )
 
 
-def replayed(messages: tuple[Message, ...], tasks: Tasks, covered: int, receipt: Receipt | None = None) -> bytes:
+def encode_replay(messages: tuple[Message, ...], tasks: Tasks, covered: int, receipt: Receipt | None = None) -> bytes:
     native = {"history": "replay", "tasks": tasks.tasks(), "covered": covered}
     metadata = {"conversation_id": tasks.conversation_id}
-    return written(with_native(asked(*messages), "warp", **native, metadata=metadata), receipt)
+    return encode_request(with_native(make_request(*messages), "warp", **native, metadata=metadata), receipt)
 
 
 def test_a_replay_sends_the_servers_tasks_as_they_were_and_the_rest_as_inputs() -> None:
     stream = first_turns(ASKED)
     tasks = kept_tasks(ASKED, stream)
     assert tasks.finished
-    data = replayed(CALLED, tasks, 3)
+    data = encode_replay(CALLED, tasks, 3)
     sent = decode("Request", data)
     (task,) = sent["task_context"]["tasks"]
     assert task["server_data"] == "b3BhcXVl"
@@ -97,12 +97,17 @@ def test_a_replay_sends_the_servers_tasks_as_they_were_and_the_rest_as_inputs() 
 def test_what_the_server_did_not_echo_is_part_of_the_tasks_all_the_same() -> None:
     first = kept_tasks(ASKED, first_turns(ASKED))
     sent = with_native(
-        asked(*CALLED), "warp", history="replay", tasks=first.tasks(), covered=3, metadata={"conversation_id": "x"}
+        make_request(*CALLED),
+        "warp",
+        history="replay",
+        tasks=first.tasks(),
+        covered=3,
+        metadata={"conversation_id": "x"},
     )
     answer = frames.stream([story.init(), *story.spoken("Mild.", number="t"), story.finished()])
     second = kept_tasks(sent, answer)
     messages = (*CALLED, assistant(Text(text="Mild.")), user("Thanks"))
-    data = replayed(messages, second, 6)
+    data = encode_replay(messages, second, 6)
     kinds = [[number for number in numbers(message) if number in (2, 3, 4, 5)] for message in every(data, *HISTORY)]
     assert kinds == [[2], [4], [4], [5], [5], [3]]
     assert texts(data, *HISTORY, 5, 16, 1, 1, 1, 1) == ["12 C", "15 C"]
@@ -122,7 +127,7 @@ def test_a_picture_of_a_question_that_the_server_did_not_echo_stays_with_it() ->
 
 def test_calls_that_nobody_answers_are_cancelled() -> None:
     tasks = kept_tasks(ASKED, first_turns(ASKED))
-    data = replayed((*ASKED.messages, user("Never mind")), tasks, 3)
+    data = encode_replay((*ASKED.messages, user("Never mind")), tasks, 3)
     cancelled = [entry for entry in every(data, *HISTORY, 5) if 14 in numbers(entry)]
     assert [texts(entry, 1) for entry in cancelled] == [["call-1"], ["call-2"]]
 
@@ -141,7 +146,7 @@ def answers_to(*ids: str) -> tuple[Message, ...]:
 @pytest.mark.parametrize("ids", [("toolu_1", "toolu_2"), ("call-2", "call-1"), ("", "x")])
 def test_results_bear_the_ids_that_their_calls_have_in_the_task(ids: tuple[str, str]) -> None:
     receipt = Receipt()
-    data = replayed(answers_to(*ids), kept_tasks(ASKED, first_turns(ASKED)), 3, receipt)
+    data = encode_replay(answers_to(*ids), kept_tasks(ASKED, first_turns(ASKED)), 3, receipt)
     assert texts(data, *INPUTS, 2, 1) == ["call-2", "call-1"]
     assert texts(data, *INPUTS, 2, 12, 1, 1, 1, 1) == ["15 C", "12 C"]
     assert every(data, *HISTORY, 5) == []  # nothing is cancelled
@@ -154,7 +159,7 @@ def test_a_call_that_the_client_never_saw_takes_nobodys_result() -> None:
     for calls in ([hidden, seen], [seen, hidden]):
         stream = frames.stream([story.init(), story.create_task(story.ROOT, "", *calls), story.finished()])
         messages = (*ASKED.messages, assistant(call("toolu_1")), result("toolu_1", Text(text="12 C")))
-        data = replayed(messages, kept_tasks(ASKED, stream), 3)
+        data = encode_replay(messages, kept_tasks(ASKED, stream), 3)
         assert texts(data, *INPUTS, 2, 1) == ["call-1"]
         assert texts(data, *HISTORY, 5, 1) == ["h"]  # which is cancelled
 
@@ -163,7 +168,7 @@ def test_a_later_call_may_have_the_id_of_an_earlier_one() -> None:
     """As those do that are made from what is called."""
     tasks = kept_tasks(ASKED, first_turns(ASKED))
     again = (assistant(call("x", '{"city":"Rome"}')), result("x", Text(text="16 C")))
-    data = replayed((*answers_to("x", "y"), *again), tasks, 3)
+    data = encode_replay((*answers_to("x", "y"), *again), tasks, 3)
     assert texts(data, *HISTORY, 5, 1) == ["call-2", "call-1"]
     assert texts(data, *INPUTS, 2, 1) == ["x"]
 
@@ -187,8 +192,10 @@ def test_where_it_cannot_be_told_whose_a_result_is_the_conversation_is_told_anew
 ) -> None:
     stream = frames.stream([story.init(), story.create_task(story.ROOT, "", *calls), story.finished()])
     receipt = Receipt()
-    data = replayed(messages, kept_tasks(ASKED, stream), 3, receipt)
-    assert data == written(asked(*messages))  # as another conversation: the server's id is not there either
+    data = encode_replay(messages, kept_tasks(ASKED, stream), 3, receipt)
+    assert data == encode_request(
+        make_request(*messages)
+    )  # as another conversation: the server's id is not there either
     assert "it is told anew" in str(receipt)
 
 
@@ -209,14 +216,14 @@ def test_a_built_in_tools_call_is_answered_in_its_own_kind(
     stream = frames.stream([story.init(), story.create_task(story.ROOT, "", called), story.finished()])
     messages = (*ASKED.messages, assistant(call("b", "{}", tool)), result("b", Text(text=answer)))
     receipt = Receipt()
-    data = replayed(messages, kept_tasks(ASKED, stream), 3, receipt)
+    data = encode_replay(messages, kept_tasks(ASKED, stream), 3, receipt)
     assert every(data, *INPUTS, 2, *path) == [told]
     assert [line.what for line in receipt.losses] == (["result of grep"] if path[:2] == (8, 2) else [])
     assert every(data, *INPUTS, 2, 12) == []
 
 
 def test_without_tasks_a_replay_is_native() -> None:
-    assert written(with_native(TWO_CALLS, "warp", history="replay")) == written(TWO_CALLS)
+    assert encode_request(with_native(TWO_CALLS, "warp", history="replay")) == encode_request(TWO_CALLS)
 
 
 def test_a_rolled_back_transaction_is_no_part_of_the_tasks() -> None:
@@ -232,7 +239,7 @@ def test_a_rolled_back_transaction_is_no_part_of_the_tasks() -> None:
         ]
     )
     tasks = kept_tasks(ASKED, stream)
-    data = replayed((*ASKED.messages, assistant(Text(text="yes")), user("ok")), tasks, 3)
+    data = encode_replay((*ASKED.messages, assistant(Text(text="yes")), user("ok")), tasks, 3)
     assert texts(data, *HISTORY, 3, 1) == ["yes"]
 
 
@@ -242,7 +249,7 @@ def test_three_turns_with_a_server_that_is_strict_about_histories(history: str) 
     messages: list[Message] = [system("Be brief."), user("Weather and time?")]
     tasks, covered, conversation = None, 0, ""
     for turn in range(3):
-        request = replace(asked(*messages), tools=TOOLS)
+        request = replace(make_request(*messages), tools=TOOLS)
         native: dict[str, Any] = {
             "history": history,
             **({"metadata": {"conversation_id": conversation}} if conversation else {}),
@@ -250,7 +257,7 @@ def test_three_turns_with_a_server_that_is_strict_about_histories(history: str) 
         if history == "replay" and tasks is not None:
             native |= {"tasks": tasks.tasks(), "covered": covered}
         request = with_native(request, "warp", **native)
-        sent = written(request)
+        sent = encode_request(request)
         stream = frames.stream(agent.answer(HEADERS, sent))
         tasks = Tasks(sent)
         tasks.feed(stream)
@@ -272,7 +279,7 @@ def test_three_turns_with_a_server_that_is_strict_about_histories(history: str) 
 
 def test_a_text_has_the_layout_that_servers_were_seen_to_take() -> None:
     receipt = Receipt()
-    data = written(with_native(TWO_CALLS, "warp", history="text"), receipt)
+    data = encode_request(with_native(TWO_CALLS, "warp", history="text"), receipt)
     assert every(data, 1) == []
     assert texts(data, *INPUTS, 1, 1) == [
         "User: How is it in Paris and in Rome?\n\n"
@@ -288,14 +295,16 @@ def test_a_text_has_the_layout_that_servers_were_seen_to_take() -> None:
 
 
 def test_a_first_question_is_told_in_its_own_words() -> None:
-    data = written(with_native(asked(user("User: hi")), "warp", history="text"))
+    data = encode_request(with_native(make_request(user("User: hi")), "warp", history="text"))
     assert texts(data, *INPUTS, 1, 1) == ["User: hi"]
 
 
 def test_a_text_counts_its_images() -> None:
     image = Media(kind="image", source=Source("base64", "aGk=", "image/png"))
-    data = written(
-        with_native(asked(user("see", image), assistant(Text(text="ok")), user("and", image)), "warp", history="text")
+    data = encode_request(
+        with_native(
+            make_request(user("see", image), assistant(Text(text="ok")), user("and", image)), "warp", history="text"
+        )
     )
     (query,) = texts(data, *INPUTS, 1, 1)
     assert query.index("[image 1]") < query.index("[image 2]")
@@ -304,12 +313,12 @@ def test_a_text_counts_its_images() -> None:
 
 def test_a_strategy_that_does_not_exist_is_refused() -> None:
     with pytest.raises(DecodeError, match="there is no strategy 'memory'"):
-        written(with_native(ASKED, "warp", history="memory"))
+        encode_request(with_native(ASKED, "warp", history="memory"))
 
 
 def test_a_longer_history_extends_the_shorter_one() -> None:
     turns = [ASKED.messages, CALLED, (*CALLED, assistant(Text(text="Mild.")), user("Thanks"))]
-    past = [every(written(asked(*messages)), *HISTORY) for messages in turns]
+    past = [every(encode_request(make_request(*messages)), *HISTORY) for messages in turns]
     for shorter, longer in pairwise(past):
         assert longer[: len(shorter)] == shorter
 
@@ -322,7 +331,7 @@ def test_a_second_conversation_in_a_request_is_told_where_there_is_room_for_one(
     inner = task(3, dependencies={"parent_task_id": "t-1"})
     for tasks, told in (([task(1), task(2), inner], 1), ([task(1), {"id": "t-2"}, inner], 0)):
         data = encode("Request", {"task_context": {"tasks": tasks}, "input": query})
-        assert decode("Request", written(WARP.decode_request(data))) == decode("Request", data)
+        assert decode("Request", encode_request(WARP.decode_request(data))) == decode("Request", data)
         exchange = Exchange("warp", "openai_chat", model="m")
         exchange.request(data)
         lines = [line for line in exchange.receipt.losses if line.where == "other_conversations"]

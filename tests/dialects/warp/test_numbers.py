@@ -8,14 +8,14 @@ import pytest
 
 from tests.dialects.warp.conversations import (
     WARP,
-    asked,
     assistant,
     call,
+    encode_request,
     events_of,
     fault_of,
+    make_request,
     result,
     user,
-    written,
 )
 from tests.dialects.warp.test_stream import stream_of
 from tests.warp_server import story, wire
@@ -32,8 +32,8 @@ HUGE = "9" * 400
 def test_arguments_with_a_number_beyond_every_double_are_kept_as_text_and_told() -> None:
     arguments = f'{{"days":[{HUGE}]}}'
     receipt = Receipt()
-    request = asked(user("Hi"), assistant(call("c", arguments)), result("c", Text(text="ok")))
-    again = WARP.decode_request(written(request, receipt))
+    request = make_request(user("Hi"), assistant(call("c", arguments)), result("c", Text(text="ok")))
+    again = WARP.decode_request(encode_request(request, receipt))
     (kept,) = [block for message in again.messages for block in message.content if isinstance(block, ToolCall)]
     assert kept.arguments == f'{{"_raw":"{{\\"days\\":[{HUGE}]}}"}}'
     assert [line.what for line in receipt.losses] == ["arguments"]

@@ -17,7 +17,7 @@ IN_REQUEST = {"input": 2, "settings": 3}
 IN_SETTINGS = {"model_config": 1}
 
 
-def told(data: bytes) -> list[tuple[str, str, str]]:
+def receipt_lines(data: bytes) -> list[tuple[str, str, str]]:
     exchange = Exchange("warp", "openai_chat")
     exchange.request(data)
     return [(line.where, line.what, line.why) for line in exchange.receipt]
@@ -52,7 +52,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_value_that_another_one_overwrites_is_noted_for_other_dialects(case: str) -> None:
     data, line = CASES[case]
-    assert told(data) == [line]
+    assert receipt_lines(data) == [line]
 
 
 def test_the_last_value_counts() -> None:
@@ -75,11 +75,11 @@ def test_a_key_of_a_map_that_comes_twice_is_noted() -> None:
     inputs = bytes_field(1, bytes_field(1, query))
     data = bytes_field(IN_REQUEST["input"], bytes_field(6, inputs)) + encode("Request", {"settings": SETTINGS})
     where = "input.user_inputs.inputs[0].user_query.referenced_attachments"
-    assert (where, "2 values for one key", LAST_COUNTS) in told(data)
+    assert (where, "2 values for one key", LAST_COUNTS) in receipt_lines(data)
 
 
 def test_requests_without_any_are_not_noted() -> None:
-    assert told(BASE) == []
+    assert receipt_lines(BASE) == []
 
 
 def test_an_answer_with_an_overwritten_value_is_noted() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from tests.dialects.warp.conversations import WARP, asked, assistant, call, result, user, written
+from tests.dialects.warp.conversations import WARP, assistant, call, encode_request, make_request, result, user
 from tests.dialects.warp.raw import only, texts
 from tests.strategies import json_values
 from tests.warp_server.scripts import REFUSALS
@@ -80,7 +80,9 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize("levels", [30, 40, 200])
 def test_a_schema_that_is_nested_too_deeply_for_protobuf_is_left_out_and_told(levels: int) -> None:
     receipt = Receipt()
-    data = written(replace(asked(user("hi")), tools=(Tool(name="f", parameters=nested(levels)),)), receipt)
+    data = encode_request(
+        replace(make_request(user("hi")), tools=(Tool(name="f", parameters=nested(levels)),)), receipt
+    )
     (tool,) = WARP.decode_request(data).tools
     assert isinstance(tool, Tool)
     assert tool.parameters == {"type": "object", "properties": {}}
@@ -94,7 +96,7 @@ def test_arguments_that_are_nested_too_deeply_for_protobuf_are_sent_as_text_and_
     receipt = Receipt()
     arguments = encode_text(nested(levels))
     messages = (user("hi"), assistant(call("x", arguments)), result("x", Text(text="ok")))
-    made = WARP.decode_request(written(asked(*messages), receipt)).messages[1].content[0]
+    made = WARP.decode_request(encode_request(make_request(*messages), receipt)).messages[1].content[0]
     assert isinstance(made, ToolCall)
     assert made.arguments == (encode_text({"_raw": arguments}) if raw else arguments)
     assert [(line.where, line.what) for line in receipt.losses] == (
@@ -105,7 +107,7 @@ def test_arguments_that_are_nested_too_deeply_for_protobuf_are_sent_as_text_and_
 def test_a_number_that_a_double_cannot_hold_is_told() -> None:
     receipt = Receipt()
     tool = Tool(name="f", parameters={"type": "object", "const": 2**53 + 1})
-    written(replace(asked(user("hi")), tools=(tool,)), receipt)
+    encode_request(replace(make_request(user("hi")), tools=(tool,)), receipt)
     assert [line.what for line in receipt.losses] == ["a large whole number"]
 
 
@@ -206,7 +208,7 @@ def test_the_documented_models_are_each_there_once() -> None:
 
 
 def test_a_model_that_nobody_has_heard_of_is_passed_on() -> None:
-    assert texts(written(replace(asked(user("hi")), model="tomorrow-1")), 3, 1, 1) == ["tomorrow-1"]
+    assert texts(encode_request(replace(make_request(user("hi")), model="tomorrow-1")), 3, 1, 1) == ["tomorrow-1"]
 
 
 @pytest.mark.parametrize("text", [b"CgA=", b"CgA", b'"CgA="', b" Cg\nA= ", b'"CgA"'])
@@ -221,8 +223,10 @@ def test_what_is_no_base_64_is_refused(text: bytes) -> None:
 
 
 def test_settings_that_are_given_take_the_place_of_the_usual_ones() -> None:
-    request = with_native(asked(user("hi")), "warp", settings={"supported_tools": [2, 9], "web_search_enabled": True})
-    data = written(request)
+    request = with_native(
+        make_request(user("hi")), "warp", settings={"supported_tools": [2, 9], "web_search_enabled": True}
+    )
+    data = encode_request(request)
     assert only(data, 3, 9) == b"\x02\x09"
     assert only(data, 3, 21) == 1
     assert only(data, 3, 17) == 1

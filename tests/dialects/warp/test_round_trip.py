@@ -42,7 +42,7 @@ def test_a_response_comes_back_as_it_was(document: Any) -> None:
     assert not receipt
 
 
-def streamed_again(raw: bytes) -> bytes:
+def encode_again(raw: bytes) -> bytes:
     encoder = WARP.stream_encoder(None, Receipt())
     return b"".join(encoder.feed(event) for event in events_of(raw))
 
@@ -56,7 +56,7 @@ COMPLETE = [name for name, script in SCRIPTS.items() if script.error is None and
 @pytest.mark.parametrize("name", COMPLETE)
 def test_a_stream_adds_up_to_the_same_tasks_again(name: str) -> None:
     raw = SCRIPTS[name].body
-    first, second = added_up(frames.events_of(raw)), added_up(frames.events_of(streamed_again(raw)))
+    first, second = added_up(frames.events_of(raw)), added_up(frames.events_of(encode_again(raw)))
     assert second.tasks == first.tasks
     assert (second.init, second.finished) == (first.init, first.finished)
 
@@ -70,7 +70,7 @@ def test_any_stream_adds_up_to_the_same_tasks_again(pieces: list[list[str]], oth
         if not {"user_query", "tool_call_result"} & message.keys():
             events.append(story.add({**message, "id": f"m-{number}-other", "task_id": story.ROOT}))
     raw = frames.stream([*events, story.finished()])
-    assert added_up(frames.events_of(streamed_again(raw))).tasks == added_up(frames.events_of(raw)).tasks
+    assert added_up(frames.events_of(encode_again(raw))).tasks == added_up(frames.events_of(raw)).tasks
 
 
 @pytest.mark.parametrize("reason", ["quota_limit", "context_window_exceeded", "internal_error", "other"])
@@ -78,7 +78,7 @@ def test_an_error_at_the_end_comes_back_as_it_was(reason: str) -> None:
     why: Any = {"why": {"message": "boom"}} if reason == "internal_error" else {}
     raw = frames.stream([*story.opening(), *story.spoken("Hi"), story.finished(reason, **why, x_new={"a": 1})])
     assert isinstance(events_of(raw)[-1], Fault)
-    again = added_up(frames.events_of(streamed_again(raw)))
+    again = added_up(frames.events_of(encode_again(raw)))
     assert again.finished == added_up(frames.events_of(raw)).finished
     assert again.tasks == added_up(frames.events_of(raw)).tasks
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dialects.warp.conversations import TWO_CALLS, WARP, written
+from tests.dialects.warp.conversations import TWO_CALLS, WARP, encode_request
 from tests.dialects.warp.raw import every, texts
 from tests.warp_server import frames
 from tests.warp_server.messages import encode
@@ -22,11 +22,11 @@ ASKED = encode(
 def test_tools_of_servers_are_tools_and_go_back_to_their_servers() -> None:
     request = WARP.decode_request(ASKED)
     assert [tool.name for tool in request.tools if isinstance(tool, Tool)] == ["read", "get", "put"]
-    again = written(request)
+    again = encode_request(request)
     assert [texts(server, 4, 1) for server in every(again, 6, 3)] == [["read"], ["get", "put"]]
     assert every(again, 6, 2) == []
     assert texts(again, 6, 3, 5) == ["s-1", "s-2"]
-    fewer = written(replace(request, tools=request.tools[1:]))
+    fewer = encode_request(replace(request, tools=request.tools[1:]))
     assert [texts(server, 4, 1) for server in every(fewer, 6, 3)] == [[], ["get", "put"]]
 
 
@@ -39,7 +39,7 @@ def test_a_call_for_a_client_of_warps_names_the_server_of_its_tool() -> None:
 
 def test_all_tools_can_be_offered_by_one_server() -> None:
     request = with_native(TWO_CALLS, "warp", tool_server={"name": "client", "id": "s-9"})
-    data = written(request)
+    data = encode_request(request)
     assert every(data, 6, 2) == []
     assert texts(data, 6, 3, 1) == ["client"]
     assert texts(data, 6, 3, 4, 1) == ["get_weather"]

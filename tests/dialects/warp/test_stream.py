@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.warp.conversations import WARP, events_of, fault_of, folded
+from tests.dialects.warp.conversations import WARP, events_of, fault_of, fold_events
 from tests.warp_server import frames, story
 from tests.warp_server.scripts import SCRIPTS, Script
 from toolglot.errors import DecodeError, UpstreamError
@@ -28,7 +28,7 @@ def stream_of(*events: Any) -> bytes:
     return frames.stream([*story.opening(), *events])
 
 
-def said(response: Response) -> tuple[str, str, list[tuple[str, str, Any]]]:
+def summarize_response(response: Response) -> tuple[str, str, list[tuple[str, str, Any]]]:
     text = "".join(block.text for block in response.content if isinstance(block, Text))
     thinking = "".join(block.text for block in response.content if isinstance(block, Thinking))
     calls = [
@@ -54,7 +54,7 @@ BAD = {name: script for name, script in SCRIPTS.items() if script.error is not N
 @pytest.mark.parametrize("name", GOOD)
 def test_a_whole_answer_is_what_its_actions_add_up_to(name: str) -> None:
     response = WARP.decode_response(GOOD[name].body)
-    assert said(response) == expected(GOOD[name])
+    assert summarize_response(response) == expected(GOOD[name])
     assert stop_of(response) == GOOD[name].end
 
 
@@ -62,8 +62,8 @@ def test_a_whole_answer_is_what_its_actions_add_up_to(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in GOOD if name != TAKEN_BACK])
 def test_a_stream_says_the_same_however_it_is_cut(name: str, size: int | None) -> None:
     receipt = Receipt()
-    response = folded(events_of(GOOD[name].body, receipt, size))
-    assert said(response) == expected(GOOD[name])
+    response = fold_events(events_of(GOOD[name].body, receipt, size))
+    assert summarize_response(response) == expected(GOOD[name])
     assert stop_of(response) == GOOD[name].end
     assert not receipt
 
@@ -100,7 +100,7 @@ def test_a_call_that_is_taken_back_was_never_there() -> None:
     body = stream_of(
         story.begin(), story.add(story.called(9, "c", "f", {})), story.rollback(), *story.spoken("Hi"), story.finished()
     )
-    assert said(folded(events_of(body))) == ("Hi", "", [])
+    assert summarize_response(fold_events(events_of(body))) == ("Hi", "", [])
 
 
 def test_transactions_nest() -> None:
@@ -113,7 +113,7 @@ def test_transactions_nest() -> None:
         story.commit(),
         story.finished(),
     )
-    assert [call[0] for call in said(folded(events_of(body)))[2]] == ["a"]
+    assert [call[0] for call in summarize_response(fold_events(events_of(body)))[2]] == ["a"]
     outer = stream_of(
         story.begin(),
         story.begin(),
@@ -122,7 +122,7 @@ def test_transactions_nest() -> None:
         story.rollback(),
         story.finished(),
     )
-    assert said(folded(events_of(outer)))[2] == []
+    assert summarize_response(fold_events(events_of(outer)))[2] == []
 
 
 def test_a_call_may_still_change_until_something_is_said_behind_it() -> None:
@@ -131,7 +131,7 @@ def test_a_call_may_still_change_until_something_is_said_behind_it() -> None:
         story.update(story.called(9, "c", "f", {"a": 2}), "tool_call"),
         story.finished(),
     )
-    assert said(folded(events_of(body)))[2] == [("c", "f", {"a": 2})]
+    assert summarize_response(fold_events(events_of(body)))[2] == [("c", "f", {"a": 2})]
 
 
 def test_text_behind_calls_releases_them_in_order() -> None:
@@ -147,16 +147,16 @@ def test_more_text_for_a_message_that_others_have_followed_is_not_lost() -> None
         story.append({"id": "m-3", "agent_output": {"text": "three"}}, "agent_output.text"),
         story.finished(),
     )
-    assert said(folded(events_of(body)))[0] == "onetwothree"
-    assert said(WARP.decode_response(body))[0] == "onethreetwo"
+    assert summarize_response(fold_events(events_of(body)))[0] == "onetwothree"
+    assert summarize_response(WARP.decode_response(body))[0] == "onethreetwo"
 
 
 def test_text_that_is_written_anew_is_told_in_a_stream_and_right_in_the_whole() -> None:
     body = stream_of(*story.spoken("one"), story.update(story.said(3, "two"), "agent_output.text"), story.finished())
     receipt = Receipt()
-    assert said(folded(events_of(body, receipt)))[0] == "one"
+    assert summarize_response(fold_events(events_of(body, receipt)))[0] == "one"
     assert len(receipt.losses) == 1
-    assert said(WARP.decode_response(body))[0] == "two"
+    assert summarize_response(WARP.decode_response(body))[0] == "two"
 
 
 @pytest.mark.parametrize(
@@ -193,13 +193,15 @@ def test_a_placeholder_may_become_text() -> None:
         story.append({"id": "m-3", "agent_output": {"text": "Hi"}}, "agent_output.text"),
         story.finished(),
     )
-    assert said(folded(events_of(body)))[0] == "Hi"
+    assert summarize_response(fold_events(events_of(body)))[0] == "Hi"
 
 
 def test_what_only_warps_clients_can_show_is_a_block_of_its_own() -> None:
     todos = story.message("a", "update_todos", {"create_todo_list": {"initial_todos": [{"id": "1", "title": "A"}]}})
     search = story.message("b", "web_search", {"status": {"searching": {"query": "x"}}})
-    response = folded(events_of(stream_of(story.add(todos), story.add(search), *story.spoken("Hi"), story.finished())))
+    response = fold_events(
+        events_of(stream_of(story.add(todos), story.add(search), *story.spoken("Hi"), story.finished()))
+    )
     kinds = [block.value["type"] if isinstance(block, Opaque) else "text" for block in response.content]
     assert kinds == ["update_todos", "web_search", "text"]
 
@@ -232,7 +234,7 @@ def test_nothing_follows_the_end() -> None:
 def test_usage_without_a_split_is_split_by_the_answers_length() -> None:
     told: Any = {"conversation_usage_metadata": {"warp_token_usage": {"auto": {"total_tokens": 100}}}}
     body = stream_of(*story.spoken("x" * 40), story.finished(usage=(), **told))
-    usage = folded(events_of(body)).usage
+    usage = fold_events(events_of(body)).usage
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens) == (90, 10)
 
@@ -250,4 +252,4 @@ def test_a_long_text_in_many_pieces_takes_time_in_proportion() -> None:
     """Sixty thousand appends: a decoder that joins what it has for each of them would take minutes."""
     piece = frames.frame(story.append({"id": "m-3", "agent_output": {"text": "x" * 20}}, "agent_output.text"))
     body = stream_of(*story.spoken("x")) + piece * 60_000 + frames.frame(story.finished())
-    assert len(said(WARP.decode_response(body))[0]) == 1_200_001
+    assert len(summarize_response(WARP.decode_response(body))[0]) == 1_200_001

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dialects.warp.conversations import WARP, events_of, fault_of, folded
-from tests.dialects.warp.test_stream import said, stream_of
+from tests.dialects.warp.conversations import WARP, events_of, fault_of, fold_events
+from tests.dialects.warp.test_stream import stream_of, summarize_response
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode
 from tests.warp_server.state import added_up
@@ -24,31 +24,31 @@ TEXT = "agent_output.text"
 Said = tuple[str, list[tuple[str, str, Any]]]
 
 
-def heard(body: bytes, receipt: Receipt | None = None) -> Said:
-    text, _, calls = said(folded(events_of(body, receipt)))
+def decode_streamed(body: bytes, receipt: Receipt | None = None) -> Said:
+    text, _, calls = summarize_response(fold_events(events_of(body, receipt)))
     return text, calls
 
 
-def whole(body: bytes) -> Said:
-    text, _, calls = said(WARP.decode_response(body))
+def decode_whole(body: bytes) -> Said:
+    text, _, calls = summarize_response(WARP.decode_response(body))
     return text, calls
 
 
-def written_again(body: bytes) -> Any:
+def encode_again(body: bytes) -> Any:
     encoder = WARP.stream_encoder(None, Receipt())
     return added_up(frames.events_of(b"".join(map(encoder.feed, events_of(body))))).tasks
 
 
-def kept_of(body: bytes) -> list[Any]:
+def stored_tasks(body: bytes) -> list[Any]:
     tasks = Tasks(b"")
     tasks.feed(body)
     return [decode("Task", from_base64(task, "task")) for task in tasks.tasks()]
 
 
-def comes_through(body: bytes) -> bool:
+def is_lossless(body: bytes) -> bool:
     """Does a client of Warp's that gets this stream through us have the same tasks in the end?"""
     encoder = WARP.stream_encoder(None, Receipt())
-    return kept_of(b"".join(map(encoder.feed, events_of(body)))) == kept_of(body)
+    return stored_tasks(b"".join(map(encoder.feed, events_of(body)))) == stored_tasks(body)
 
 
 def test_a_rollback_of_what_nobody_has_seen_does_not_end_the_stream() -> None:
@@ -64,7 +64,7 @@ def test_a_rollback_of_what_nobody_has_seen_does_not_end_the_stream() -> None:
         story.commit(),
         story.finished(),
     )
-    assert heard(body) == whole(body) == ("Let me see.", [("b", "f", {})])
+    assert decode_streamed(body) == decode_whole(body) == ("Let me see.", [("b", "f", {})])
 
 
 def test_text_may_go_on_when_a_call_behind_it_was_taken_back() -> None:
@@ -76,8 +76,8 @@ def test_text_may_go_on_when_a_call_behind_it_was_taken_back() -> None:
         story.append({"id": "m-3", "agent_output": {"text": " two"}}, TEXT),
         story.finished(),
     )
-    assert heard(body) == whole(body) == ("one two", [])
-    assert len(folded(events_of(body)).content) == 1
+    assert decode_streamed(body) == decode_whole(body) == ("one two", [])
+    assert len(fold_events(events_of(body)).content) == 1
 
 
 LATE = {
@@ -97,7 +97,7 @@ LATE = {
 @pytest.mark.parametrize("name", LATE)
 def test_a_call_that_changes_late_is_passed_on_as_it_became(name: str) -> None:
     body = stream_of(*LATE[name], story.finished())
-    assert heard(body) == whole(body) == ("Hi", [("c", "get_weather", {"city": "Paris"})])
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [("c", "get_weather", {"city": "Paris"})])
 
 
 @pytest.mark.parametrize("first", [{"id": "m-8"}, story.said(8, ""), story.thought(8, "")])
@@ -111,10 +111,10 @@ def test_what_says_nothing_yet_holds_no_text_back_and_may_follow_it(first: Any) 
         story.update(story.called(8, "c", "f", {}), "tool_call"),
     ):
         body = frames.stream([*events, story.commit(), late, story.finished()])
-        text, calls = whole(body)
-        assert heard(body) == ("two three" + text.removesuffix("two three"), calls)
+        text, calls = decode_whole(body)
+        assert decode_streamed(body) == ("two three" + text.removesuffix("two three"), calls)
         assert text != "two three" or calls
-        assert comes_through(body)
+        assert is_lossless(body)
 
 
 def test_text_behind_a_call_streams_once_the_calls_own_transaction_is_over() -> None:
@@ -125,7 +125,7 @@ def test_text_behind_a_call_streams_once_the_calls_own_transaction_is_over() -> 
     assert [event.text for event in told if isinstance(event, Delta)] == ["{}", "a", "b"]
     nested = (story.begin(), story.begin(), story.add(story.called(8, "c", "f", {})), story.commit())
     taken_back = stream_of(*nested, *story.spoken("a"), story.rollback(), *story.spoken("b"), story.finished())
-    assert heard(taken_back) == whole(taken_back) == ("b", [])
+    assert decode_streamed(taken_back) == decode_whole(taken_back) == ("b", [])
 
 
 EMPTY = {
@@ -138,9 +138,9 @@ EMPTY = {
 @pytest.mark.parametrize("name", EMPTY)
 def test_an_empty_text_is_nothing_that_was_passed_on(name: str) -> None:
     body = stream_of(*EMPTY[name], *story.spoken("Hi"), story.finished())
-    assert heard(body) == whole(body) == ("Hi", [])
-    assert len(folded(events_of(body)).content) == 1
-    assert comes_through(body)
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [])
+    assert len(fold_events(events_of(body)).content) == 1
+    assert is_lossless(body)
 
 
 BECOMES: dict[str, tuple[Any, Any, Said]] = {
@@ -154,8 +154,8 @@ BECOMES: dict[str, tuple[Any, Any, Said]] = {
 def test_an_empty_text_may_become_anything(name: str) -> None:
     first, late, expected = BECOMES[name]
     body = stream_of(story.add(first), late, story.finished())
-    assert heard(body) == whole(body) == expected
-    assert comes_through(body)
+    assert decode_streamed(body) == decode_whole(body) == expected
+    assert is_lossless(body)
 
 
 def test_what_only_warps_clients_can_show_may_become_a_call_after_it_was_passed_on() -> None:
@@ -167,8 +167,8 @@ def test_what_only_warps_clients_can_show_may_become_a_call_after_it_was_passed_
         story.update(change, "tool_call", "server_message_data"),
         story.finished(),
     )
-    assert heard(body) == whole(body) == ("Hi", [("c", "f", {"a": 1})])
-    assert comes_through(body)
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [("c", "f", {"a": 1})])
+    assert is_lossless(body)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_content_that_comes_after_the_transaction_is_not_lost(late: Any) -> None
     body = stream_of(
         story.begin(), story.add({"id": "m-8"}), story.commit(), *story.spoken("one"), late, story.finished()
     )
-    assert heard(body) == ("onetwo", [])
+    assert decode_streamed(body) == ("onetwo", [])
 
 
 def test_a_call_that_changes_after_it_was_passed_on_ends_the_stream() -> None:
@@ -190,7 +190,7 @@ def test_a_call_that_changes_after_it_was_passed_on_ends_the_stream() -> None:
     body = stream_of(*first, story.update(story.called(8, "c", "f", {"a": 1}), "tool_call"), story.finished())
     assert fault_of(events_of(body)).code == "upstream_rolled_back"
     data = story.update({"id": "m-8", "server_message_data": "x"}, "server_message_data")
-    assert heard(stream_of(*first, data, story.finished())) == ("Hi", [("c", "f", {})])
+    assert decode_streamed(stream_of(*first, data, story.finished())) == ("Hi", [("c", "f", {})])
 
 
 @pytest.mark.parametrize("mask", [TEXT, "agent_output"])
@@ -204,9 +204,9 @@ def test_text_that_an_update_continues_behind_others_is_passed_on(mask: str) -> 
         story.finished(),
     )
     receipt = Receipt()
-    assert heard(body, receipt) == ("AB, more!?", [])
+    assert decode_streamed(body, receipt) == ("AB, more!?", [])
     assert not receipt
-    assert written_again(body) == added_up(frames.events_of(body)).tasks
+    assert encode_again(body) == added_up(frames.events_of(body)).tasks
 
 
 def test_text_behind_others_that_is_written_anew_is_told() -> None:
@@ -217,10 +217,10 @@ def test_text_behind_others_that_is_written_anew_is_told() -> None:
         story.finished(),
     )
     receipt = Receipt()
-    assert heard(body, receipt) == ("AB", [])
+    assert decode_streamed(body, receipt) == ("AB", [])
     assert len(receipt.losses) == 1
-    assert whole(body) == ("CB", [])
-    assert written_again(body) == added_up(frames.events_of(body)).tasks
+    assert decode_whole(body) == ("CB", [])
+    assert encode_again(body) == added_up(frames.events_of(body)).tasks
 
 
 def test_opaque_data_for_more_text_that_waits_behind_a_call_is_not_lost() -> None:
@@ -232,23 +232,23 @@ def test_opaque_data_for_more_text_that_waits_behind_a_call_is_not_lost() -> Non
         story.update({"id": "m-3", "server_message_data": "x"}, "server_message_data"),
         story.finished(),
     )
-    assert written_again(body) == added_up(frames.events_of(body)).tasks
+    assert encode_again(body) == added_up(frames.events_of(body)).tasks
 
 
 def test_an_action_that_adds_nothing_is_not_lost() -> None:
     body = stream_of(story.add(task="task-other"), *story.spoken("Hi"), story.finished())
-    assert written_again(body) == added_up(frames.events_of(body)).tasks
+    assert encode_again(body) == added_up(frames.events_of(body)).tasks
 
 
 def test_an_update_of_a_message_that_is_not_there_adds_it_whatever_the_mask_names() -> None:
     body = stream_of(story.update(story.said(8, "Hi"), "server_message_data"), story.finished())
-    assert heard(body) == whole(body) == ("Hi", [])
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [])
 
 
 def test_a_message_that_was_taken_back_may_come_again() -> None:
     again = story.update(story.called(8, "c", "f", {}), "tool_call")
     body = stream_of(story.begin(), story.add(story.called(8, "c", "f", {})), story.rollback(), again, story.finished())
-    assert heard(body) == whole(body) == ("", [("c", "f", {})])
+    assert decode_streamed(body) == decode_whole(body) == ("", [("c", "f", {})])
 
 
 GROWN = (
@@ -297,17 +297,17 @@ def test_what_is_no_part_of_the_answer_may_become_one(name: str) -> None:
     first, then, path, expected = ECHOES[name]
     data = story.update({"id": "m-8", "server_message_data": "x"}, "server_message_data")
     body = stream_of(story.add(first), data, story.update(then, path), story.finished())
-    assert heard(body) == whole(body) == expected
-    assert written_again(body) == added_up(frames.events_of(body)).tasks
+    assert decode_streamed(body) == decode_whole(body) == expected
+    assert encode_again(body) == added_up(frames.events_of(body)).tasks
     undone = stream_of(story.add(first), story.begin(), story.update(then, path), story.rollback(), story.finished())
-    assert whole(undone) == ("", [])
+    assert decode_whole(undone) == ("", [])
 
 
 def test_text_that_an_update_makes_a_call_is_the_call() -> None:
     body = stream_of(
         *story.spoken("one", " two"), story.update(story.called(3, "c", "f", {}), "tool_call"), story.finished()
     )
-    assert whole(body) == ("", [("c", "f", {})])
+    assert decode_whole(body) == ("", [("c", "f", {})])
 
 
 def test_an_append_does_not_make_a_call_another() -> None:
@@ -325,7 +325,7 @@ def test_text_that_is_appended_in_a_transaction_may_be_taken_back_in_the_whole()
     more = story.append({"id": "m-3", "agent_output": {"text": " two"}}, TEXT)
     data = story.update({"id": "m-3", "server_message_data": "x"}, "server_message_data")
     body = stream_of(*story.spoken("one"), story.begin(), more, data, more, story.rollback(), more, story.finished())
-    assert whole(body) == ("one two", [])
+    assert decode_whole(body) == ("one two", [])
 
 
 # Time and memory
@@ -348,7 +348,7 @@ def test_what_is_kept_for_rollbacks_is_bounded() -> None:
     nested = [event for _ in range(20) for event in (story.begin(), change)]
     assert fault_of(events_of(stream_of(CALL, *nested, story.finished()))).code == "upstream_unreadable"
     body = stream_of(CALL, story.begin(), *[change] * 10, story.commit(), story.finished())
-    assert len(heard(body)[1]) == 1
+    assert len(decode_streamed(body)[1]) == 1
 
 
 def test_only_what_changes_is_kept_for_a_rollback() -> None:
@@ -358,7 +358,7 @@ def test_only_what_changes_is_kept_for_a_rollback() -> None:
     again = [story.begin(), change, story.rollback()] * 1_000
     body = stream_of(CALL, *again, *nested, story.finished())
     started = time.process_time()
-    assert heard(body) == ("", [("c", "f", BIG)])
+    assert decode_streamed(body) == ("", [("c", "f", BIG)])
     assert time.process_time() - started < 3
 
 
@@ -367,7 +367,7 @@ def test_what_is_taken_back_again_and_again_is_bounded() -> None:
     body = stream_of(CALL, *[story.begin(), change, story.rollback()] * 1_000, story.finished())
     assert fault_of(events_of(body)).code == "upstream_unreadable"
     body = stream_of(CALL, *[story.begin(), change, story.rollback()] * 10, story.finished())
-    assert heard(body) == whole(body) == ("", [("c", "f", BIG)])
+    assert decode_streamed(body) == decode_whole(body) == ("", [("c", "f", BIG)])
 
 
 def test_late_updates_take_time_in_proportion() -> None:

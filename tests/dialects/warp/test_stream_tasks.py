@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.warp.conversations import WARP, asked, assistant, events_of, fault_of, user
-from tests.dialects.warp.test_stream import said, stream_of
-from tests.dialects.warp.test_stream_changes import TEXT, heard, whole
+from tests.dialects.warp.conversations import WARP, assistant, events_of, fault_of, make_request, user
+from tests.dialects.warp.test_stream import stream_of, summarize_response
+from tests.dialects.warp.test_stream_changes import TEXT, decode_streamed, decode_whole
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode, encode
 from tests.warp_server.state import added_up
@@ -24,7 +24,7 @@ from toolglot.translate import Exchange
 SUB = "task-sub"
 
 
-def inside(text: str = "inside", number: int = 50) -> Any:
+def add_in_subtask(text: str = "inside", number: int = 50) -> Any:
     return story.add(story.said(number, text, task=SUB), task=SUB)
 
 
@@ -37,10 +37,10 @@ SUBTASK = {
 ASKED = {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}}
 
 
-def replayed() -> Request:
+def replay_request() -> Request:
     """A request that told the server of a conversation with a task inside."""
     tasks = [to_base64(encode("Task", task)) for task in (ROOT_TASK, SUBTASK)]
-    return with_native(asked(user("Hi")), "warp", tasks=tasks, history="replay", covered=0)
+    return with_native(make_request(user("Hi")), "warp", tasks=tasks, history="replay", covered=0)
 
 
 def answer_of(*events: Any, client: str = "openai_chat", whole: bool = False) -> tuple[bytes, Receipt]:
@@ -51,7 +51,7 @@ def answer_of(*events: Any, client: str = "openai_chat", whole: bool = False) ->
         wire = {"task_context": {"tasks": [ROOT_TASK, SUBTASK]}, "input": ASKED, "settings": settings}
         exchange.request(encode("Request", wire))
     else:
-        request = replayed()
+        request = replay_request()
         exchange.asked = request
         exchange.resend(request)
     body = frames.stream([story.init(), *events, *story.spoken("Hi"), story.finished()])
@@ -62,7 +62,7 @@ def answer_of(*events: Any, client: str = "openai_chat", whole: bool = False) ->
 
 
 EARLIER = {
-    "text in a task of an earlier turn": (inside(), False),
+    "text in a task of an earlier turn": (add_in_subtask(), False),
     "a call in it": (story.add(story.called(51, "c", "f", {}, task=SUB), task=SUB), False),
     "a list of things to do in it": (
         story.add(story.message(52, "update_todos", {"mark_todos_completed": {"todo_ids": ["1"]}}, task=SUB), task=SUB),
@@ -113,7 +113,7 @@ def test_more_for_a_message_that_nobody_knows_is_an_error() -> None:
 
 
 def test_a_message_of_a_history_that_was_made_for_the_server_is_known() -> None:
-    request = asked(user("Hi"), assistant(Text(text="Before")), user("More"))
+    request = make_request(user("Hi"), assistant(Text(text="Before")), user("More"))
     sent = decode("Request", WARP.encode_request(request, Receipt()))
     (task,) = sent["task_context"]["tasks"]
     number = next(message["id"] for message in task["messages"] if "agent_output" in message)
@@ -122,10 +122,10 @@ def test_a_message_of_a_history_that_was_made_for_the_server_is_known() -> None:
     exchange.resend(request)
     more = story.append({"id": number, "agent_output": {"text": "!"}}, TEXT, task["id"])
     response = exchange.upstream.decode_response(frames.stream([more, *story.spoken("Hi"), story.finished()]))
-    assert said(response)[0] == "Hi"
+    assert summarize_response(response)[0] == "Hi"
 
 
-def moved(first: str, last: str, **more: Any) -> Any:
+def move_action(first: str, last: str, **more: Any) -> Any:
     task = {"id": SUB, "dependencies": {"parent_task_id": story.ROOT}}
     ends = {"first_message_id": first, "last_message_id": last}
     return story.actions(
@@ -140,33 +140,37 @@ def test_messages_that_wait_are_dropped_when_they_are_moved() -> None:
         *story.spoken("inside", number=9),
         story.add(story.called(10, "c10", "f", {})),
     )
-    body = stream_of(*events, moved("m-8", "m-9"), story.finished())
-    assert whole(body) == ("", [("c7", "f", {}), ("c10", "f", {})])
-    at_once = story.actions(*(action for event in (*events, moved("m-8", "m-9")) for action in actions_of(event)))
-    assert heard(stream_of(at_once, story.finished())) == ("", [("c7", "f", {}), ("c10", "f", {})])
-    undone = stream_of(*events, story.begin(), moved("m-8", "m-9"), story.rollback(), story.finished())
-    assert heard(undone) == whole(undone) == ("inside", [("c7", "f", {}), ("c8", "f", {}), ("c10", "f", {})])
+    body = stream_of(*events, move_action("m-8", "m-9"), story.finished())
+    assert decode_whole(body) == ("", [("c7", "f", {}), ("c10", "f", {})])
+    at_once = story.actions(*(action for event in (*events, move_action("m-8", "m-9")) for action in actions_of(event)))
+    assert decode_streamed(stream_of(at_once, story.finished())) == ("", [("c7", "f", {}), ("c10", "f", {})])
+    undone = stream_of(*events, story.begin(), move_action("m-8", "m-9"), story.rollback(), story.finished())
+    assert (
+        decode_streamed(undone)
+        == decode_whole(undone)
+        == ("inside", [("c7", "f", {}), ("c8", "f", {}), ("c10", "f", {})])
+    )
 
 
 def test_a_message_that_was_moved_is_not_in_the_conversation_any_more() -> None:
     """An update adds it there once more, and there is nothing to append to, as in Warp's client."""
-    gone = (story.add(story.called(8, "c", "f", {})), moved("m-8", "m-8"))
+    gone = (story.add(story.called(8, "c", "f", {})), move_action("m-8", "m-8"))
     again = story.update(story.said(8, "Hi"), TEXT)
-    assert heard(stream_of(*gone, again, story.finished())) == ("Hi", [])
+    assert decode_streamed(stream_of(*gone, again, story.finished())) == ("Hi", [])
     more = story.append(story.said(8, "Hi"), TEXT)
     assert fault_of(events_of(stream_of(*gone, more, story.finished()))).code == "upstream_unreadable"
     there = story.append(story.said(8, "Hi", task=SUB), "server_message_data", SUB)
-    assert heard(stream_of(*gone, there, story.finished())) == ("", [])
+    assert decode_streamed(stream_of(*gone, there, story.finished())) == ("", [])
 
 
 def test_messages_are_moved_from_earlier_turns_on() -> None:
-    body, _ = answer_of(story.add(story.called(8, "c", "f", {})), moved("m-1", "m-8"), whole=True)
+    body, _ = answer_of(story.add(story.called(8, "c", "f", {})), move_action("m-1", "m-8"), whole=True)
     assert texts_of(body) == "Hi"
     assert b'"c"' not in body
 
 
 def test_text_that_is_moved_after_it_was_passed_on_is_told() -> None:
-    events = (*story.spoken("Well. ", number=8), moved("m-8", "m-8"))
+    events = (*story.spoken("Well. ", number=8), move_action("m-8", "m-8"))
     body, receipt = answer_of(*events)
     assert texts_of(body) == "Well. Hi"
     assert [line.what for line in receipt.losses] == ["text_moved_to_another_task"]
@@ -177,23 +181,23 @@ def test_text_that_is_moved_after_it_was_passed_on_is_told() -> None:
 
 def test_a_call_that_is_moved_after_it_was_passed_on_ends_the_stream() -> None:
     first = (story.begin(), story.add(story.called(8, "c", "f", {})), story.commit(), *story.spoken("Hi"))
-    body = stream_of(*first, moved("m-8", "m-8"), story.finished())
+    body = stream_of(*first, move_action("m-8", "m-8"), story.finished())
     assert fault_of(events_of(body)).code == "upstream_rolled_back"
 
 
 def test_what_takes_the_place_of_moved_messages_is_told() -> None:
-    replaced = moved("m-8", "m-8", replacement_messages=[story.said(60, "In short.")])
+    replaced = move_action("m-8", "m-8", replacement_messages=[story.said(60, "In short.")])
     _, receipt = answer_of(story.add(story.called(8, "c", "f", {})), replaced, whole=True)
     assert [line.what for line in receipt.losses] == ["replacement_messages"]
 
 
 def test_a_call_that_takes_the_place_of_moved_messages_is_to_be_run() -> None:
     call = story.called(60, "c60", "f", {"a": 1})
-    later = (moved("m-2", "m-2", replacement_messages=[{"id": "m-60"}]), story.update(call, "tool_call"))
-    for events in ([moved("m-2", "m-2", replacement_messages=[call])], later):
+    later = (move_action("m-2", "m-2", replacement_messages=[{"id": "m-60"}]), story.update(call, "tool_call"))
+    for events in ([move_action("m-2", "m-2", replacement_messages=[call])], later):
         body = stream_of(*events, story.finished())
-        assert heard(body) == whole(body) == ("", [("c60", "f", {"a": 1})])
-    other = moved("m-40", "m-40", source_task_id=SUB, replacement_messages=[call])
+        assert decode_streamed(body) == decode_whole(body) == ("", [("c60", "f", {"a": 1})])
+    other = move_action("m-40", "m-40", source_task_id=SUB, replacement_messages=[call])
     assert b"c60" not in answer_of(other)[0]
 
 
@@ -238,7 +242,7 @@ def test_messages_of_earlier_turns_that_come_back_changed_are_told() -> None:
 
 def test_text_in_the_conversation_that_was_sent_streams_beside_a_new_one() -> None:
     exchange = Exchange("openai_chat", "warp")
-    exchange.asked = request = replayed()
+    exchange.asked = request = replay_request()
     exchange.resend(request)
     stream = exchange.stream()
     events = [story.init(), story.create_task("task-anew"), *story.spoken("Hi")]
@@ -287,7 +291,7 @@ def test_a_client_of_warps_follows_transactions_itself(name: str) -> None:
 
 def many_moves(count: int) -> list[Any]:
     first = [story.add(story.said(number + 8, "x")) for number in range(count)]
-    return [*first, *(moved(f"m-{number + 8}", f"m-{number + 8}") for number in range(count))]
+    return [*first, *(move_action(f"m-{number + 8}", f"m-{number + 8}") for number in range(count))]
 
 
 def many_tasks(count: int) -> list[Any]:
@@ -305,17 +309,17 @@ def test_keeping_many_tasks_takes_time_in_proportion(many: Callable[[int], list[
 
 
 def test_moves_are_undone() -> None:
-    said = [story.add(story.said(number, "x")) for number in range(3, 8)]
+    summarize_response = [story.add(story.said(number, "x")) for number in range(3, 8)]
     change = [
-        moved("m-4", "m-5", replacement_messages=[story.said(60, "y"), story.said(61, "z")]),
-        moved("m-3", "m-60"),
-        moved("m-7", "m-7"),
-        moved("m-61", "m-3"),
+        move_action("m-4", "m-5", replacement_messages=[story.said(60, "y"), story.said(61, "z")]),
+        move_action("m-3", "m-60"),
+        move_action("m-7", "m-7"),
+        move_action("m-61", "m-3"),
     ]
     there, undone, done = Tasks(b""), Tasks(b""), Tasks(b"")
-    there.feed(stream_of(*said, story.finished()))
-    undone.feed(stream_of(*said, story.begin(), *change, story.rollback(), story.finished()))
-    done.feed(stream_of(*said, *change, story.finished()))
+    there.feed(stream_of(*summarize_response, story.finished()))
+    undone.feed(stream_of(*summarize_response, story.begin(), *change, story.rollback(), story.finished()))
+    done.feed(stream_of(*summarize_response, *change, story.finished()))
     assert undone.tasks() == there.tasks()
     root, inner = (decode("Task", from_base64(task, "task"))["messages"] for task in done.tasks())
     assert [message["id"] for message in root][-2:] == ["m-61", "m-6"]
@@ -332,20 +336,23 @@ def texts_of(body: bytes) -> str:
 
 def test_a_task_to_which_messages_are_moved_does_not_speak_in_the_answer() -> None:
     task = {"id": SUB, "dependencies": {"parent_task_id": story.ROOT}}
-    moved = {"source_task_id": story.ROOT, "new_task": task, "first_message_id": "m-1", "last_message_id": "m-1"}
+    move_action = {"source_task_id": story.ROOT, "new_task": task, "first_message_id": "m-1", "last_message_id": "m-1"}
     body = stream_of(
-        story.actions({"move_messages_to_new_task": moved}), inside(), *story.spoken("Hi"), story.finished()
+        story.actions({"move_messages_to_new_task": move_action}),
+        add_in_subtask(),
+        *story.spoken("Hi"),
+        story.finished(),
     )
-    assert heard(body) == whole(body) == ("Hi", [])
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [])
 
 
 def test_a_task_may_be_added_to_before_it_is_created() -> None:
-    body = stream_of(inside(), story.create_task(SUB, story.ROOT), *story.spoken("Hi"), story.finished())
-    assert heard(body) == whole(body) == ("Hi", [])
+    body = stream_of(add_in_subtask(), story.create_task(SUB, story.ROOT), *story.spoken("Hi"), story.finished())
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [])
 
 
 def test_a_task_whose_creation_was_taken_back_is_not_remembered() -> None:
     body = stream_of(
-        story.begin(), story.create_task(SUB, story.ROOT), story.rollback(), inside("Hi"), story.finished()
+        story.begin(), story.create_task(SUB, story.ROOT), story.rollback(), add_in_subtask("Hi"), story.finished()
     )
-    assert heard(body) == whole(body) == ("Hi", [])
+    assert decode_streamed(body) == decode_whole(body) == ("Hi", [])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.warp.unknown_places import NEEDLE, NUMBER, UNKNOWN, Path, named, paths, written
+from tests.dialects.warp.unknown_places import NEEDLE, NUMBER, UNKNOWN, Path, describe_path, paths, write_message
 from tests.exchanges import NAMES, calls_of, folded, read_events, through
 from tests.warp_server import frames, story
 from tests.warp_server.messages import encode
@@ -40,7 +40,7 @@ def one_of_each_type(root: str) -> list[Path]:
     return list({type_of(path): path for path in reversed(paths(root))}.values())
 
 
-def is_told(exchange: Exchange) -> bool:
+def is_reported(exchange: Exchange) -> bool:
     return any(str(NUMBER) in line.what for line in exchange.receipt)
 
 
@@ -50,30 +50,30 @@ def is_told(exchange: Exchange) -> bool:
 def test_a_request_keeps_an_unknown_field_in_any_message_for_warp() -> None:
     for path in paths("Request"):
         exchange = Exchange("warp", "warp")
-        assert NEEDLE in exchange.request(BASE + written("Request", path)), named(path)
-        assert not exchange.receipt, named(path)
+        assert NEEDLE in exchange.request(BASE + write_message("Request", path)), describe_path(path)
+        assert not exchange.receipt, describe_path(path)
 
 
 def test_an_unknown_field_in_any_message_of_a_request_is_told_to_others() -> None:
     for path in paths("Request"):
         exchange = Exchange("warp", "openai_chat")
-        exchange.request(BASE + written("Request", path))
-        assert is_told(exchange), named(path)
+        exchange.request(BASE + write_message("Request", path))
+        assert is_reported(exchange), describe_path(path)
 
 
 @pytest.mark.parametrize("upstream", OTHERS)
 def test_an_unknown_field_in_any_type_of_message_of_a_request_is_told_to_each_dialect(upstream: str) -> None:
     for path in one_of_each_type("Request"):
         exchange = Exchange("warp", upstream)
-        exchange.request(BASE + written("Request", path))
-        assert is_told(exchange), named(path)
+        exchange.request(BASE + write_message("Request", path))
+        assert is_reported(exchange), describe_path(path)
 
 
 # Answers
 
 
 def stream_with(path: Path) -> bytes:
-    event = frames.frame_of(written("ResponseEvent", path))
+    event = frames.frame_of(write_message("ResponseEvent", path))
     events = [*story.opening(), *story.spoken("Hel", "lo")]
     kind = path[0].name if path else ""
     if kind == "init":
@@ -85,7 +85,7 @@ def stream_with(path: Path) -> bytes:
     return frames.stream(events) + event + frames.stream([story.finished()])
 
 
-def asked(client: str) -> Exchange:
+def make_exchange(client: str) -> Exchange:
     exchange = Exchange(client, "warp")
     if client == "warp":
         exchange.request(BASE)
@@ -98,43 +98,43 @@ def has_needle(stream: bytes) -> bool:
 
 def test_a_stream_keeps_an_unknown_field_in_any_message_for_warp() -> None:
     for path in paths("ResponseEvent"):
-        exchange = asked("warp")
-        assert has_needle(through(exchange, [stream_with(path)])), named(path)
-        assert not exchange.receipt, named(path)
+        exchange = make_exchange("warp")
+        assert has_needle(through(exchange, [stream_with(path)])), describe_path(path)
+        assert not exchange.receipt, describe_path(path)
 
 
 def test_a_whole_answer_keeps_an_unknown_field_in_any_message_for_warp() -> None:
     for path in paths("ResponseEvent"):
-        exchange = asked("warp")
+        exchange = make_exchange("warp")
         try:
             answer = exchange.response(stream_with(path))
         except UpstreamError:
-            assert path[0].name == "finished", named(path)  # it tells that the answer failed
+            assert path[0].name == "finished", describe_path(path)  # it tells that the answer failed
             continue
-        assert has_needle(answer) or path[-1].name in TRANSACTIONS, named(path)
-        assert not exchange.receipt, named(path)
+        assert has_needle(answer) or path[-1].name in TRANSACTIONS, describe_path(path)
+        assert not exchange.receipt, describe_path(path)
 
 
 FAILING = ("finished.", ".args", ".rollback_transaction")
 """What may end an answer with an error, which tells the client enough."""
 
 
-def assert_told(client: str, path: Path) -> None:
-    exchange = asked(client)
+def assert_reported(client: str, path: Path) -> None:
+    exchange = make_exchange(client)
     stream = through(exchange, [stream_with(path)])
-    failed = b"error" in stream and any(name in named(path) for name in FAILING)
-    assert failed or is_told(exchange), named(path)
+    failed = b"error" in stream and any(name in describe_path(path) for name in FAILING)
+    assert failed or is_reported(exchange), describe_path(path)
 
 
 def test_an_unknown_field_in_any_message_of_an_answer_is_told_to_others() -> None:
     for path in paths("ResponseEvent"):
-        assert_told("openai_chat", path)
+        assert_reported("openai_chat", path)
 
 
 @pytest.mark.parametrize("client", OTHERS)
 def test_an_unknown_field_in_any_type_of_message_of_an_answer_is_told_to_each_dialect(client: str) -> None:
     for path in one_of_each_type("ResponseEvent"):
-        assert_told(client, path)
+        assert_reported(client, path)
 
 
 # What the lines say
@@ -244,7 +244,7 @@ def runnable(dialect: str, stream: bytes) -> list[Any]:
 @each_args
 @pytest.mark.parametrize("client", OTHERS)
 def test_a_call_with_arguments_that_json_cannot_say_is_not_run(client: str, args: bytes) -> None:
-    exchange = asked(client)
+    exchange = make_exchange(client)
     stream = through(exchange, [answer(args)])
     assert runnable(client, stream) == [], stream
     assert any("call of f" in line.what for line in exchange.receipt.losses), str(exchange.receipt)
@@ -253,7 +253,7 @@ def test_a_call_with_arguments_that_json_cannot_say_is_not_run(client: str, args
 @each_args
 @pytest.mark.parametrize("client", OTHERS)
 def test_the_same_in_a_whole_answer(client: str, args: bytes) -> None:
-    exchange = asked(client)
+    exchange = make_exchange(client)
     exchange.response(answer(args))
     assert exchange.answered is not None
     assert [each.complete for each in calls_of(exchange.answered.content)] == [False]
@@ -262,9 +262,9 @@ def test_the_same_in_a_whole_answer(client: str, args: bytes) -> None:
 
 @each_args
 def test_warps_client_gets_the_arguments_as_they_came(args: bytes) -> None:
-    exchange = asked("warp")
+    exchange = make_exchange("warp")
     assert any(bytes_field(2, args) in payload for payload in frames.payloads(through(exchange, [answer(args)])))
-    whole = asked("warp")
+    whole = make_exchange("warp")
     assert any(bytes_field(2, args) in payload for payload in frames.payloads(whole.response(answer(args))))
     assert not exchange.receipt
     assert not whole.receipt

@@ -33,14 +33,14 @@ def _paths(descriptor: Any, path: Path, seen: frozenset[str]) -> Iterator[Path]:
             yield from _paths(field.message_type, (*path, field), seen)
 
 
-def named(path: Path) -> str:
+def describe_path(path: Path) -> str:
     return ".".join(field.name for field in path)
 
 
-def written(root: str, path: Path, inner: bytes = UNKNOWN) -> bytes:
+def write_message(root: str, path: Path, inner: bytes = UNKNOWN) -> bytes:
     """A message that has these bytes at the end of the path, and texts wherever they may be."""
     outer = [new(root).DESCRIPTOR, *(field.message_type for field in path)]
-    changes = "append_to_message_content" in named(path) or "update_task_message" in named(path)
+    changes = "append_to_message_content" in describe_path(path) or "update_task_message" in describe_path(path)
     data = _texts(outer[-1], None, changes) + inner
     for descriptor, field in reversed(list(zip(outer, path, strict=False))):
         data = _texts(descriptor, field, changes) + bytes_field(field.number, data)
