@@ -1,4 +1,5 @@
-"""The law of known settings: a request is read as if it were the first one with these bytes around its conversation."""
+"""The law of cached settings: a request decodes as if it were the first one with these bytes around its
+conversation."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def parts(client: str, document: dict[str, Any], *, history_first: bool) -> tupl
 @pytest.mark.parametrize("history_first", [True, False])
 @pytest.mark.parametrize("client", CLIENTS)
 @given(data=st.data())
-def test_whatever_the_conversation_is_it_is_read_as_in_a_first_request(
+def test_any_conversation_is_decoded_as_in_a_first_request(
     client: str, history_first: bool, data: st.DataObject
 ) -> None:
     requests = DOCUMENTS[client].requests
@@ -118,7 +119,7 @@ def test_the_second_request_is_read_by_its_conversation_alone(client: str) -> No
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_conversation_that_stands_in_another_place_too_is_not_mistaken(client: str) -> None:
+def test_a_conversation_that_also_occurs_elsewhere_is_not_mistaken(client: str) -> None:
     known: Known = SettingsCache(HISTORY[client])
     member = HISTORY[client]
     history = json.loads(plain(client, "Hello"))[member]
@@ -127,7 +128,7 @@ def test_a_conversation_that_stands_in_another_place_too_is_not_mistaken(client:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_key_that_stands_twice_in_the_conversation_is_refused(client: str) -> None:
+def test_a_repeated_key_in_the_conversation_is_refused(client: str) -> None:
     known: Known = SettingsCache(HISTORY[client])
     data = plain(client, "Hello")
     read_again(client, data, known)
@@ -145,7 +146,7 @@ def test_what_only_begins_or_ends_like_a_known_request_is_read_as_a_whole(client
         read_again(client, data[:FINGERPRINT_BYTES] + data[-length:], known)
 
 
-def test_what_is_known_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     known: Known = SettingsCache("messages")
     for number in range(3 * MAX_MISSES):
         read_again("openai_chat", plain("openai_chat", "x", user=f"{number}" * (MAX_ENTRY_BYTES // 4)), known)

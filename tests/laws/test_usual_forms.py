@@ -23,8 +23,8 @@ ENCODERS = {
     "anthropic": ("request", "encode_usual_content"),
     "gemini": ("request", "GeminiContentWriter._encode_usual_part"),
     "ollama": ("request", "_encode_usual_message"),
-    "openai_chat": ("request", "encode_usual"),
-    "openai_responses": ("request", "plain_items"),
+    "openai_chat": ("request", "encode_simple_message"),
+    "openai_responses": ("request", "encode_simple_items"),
 }
 DECODERS = {"gemini": ("blocks", "_decode_usual_part"), "ollama": ("request", "_decode_usual_message")}
 

@@ -1,4 +1,4 @@
-"""What receipts and readers are told of arguments that are not a JSON object."""
+"""What receipts and readers see of arguments that are not a JSON object."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_each_problem_has_its_own_words(arguments: str, why: str) -> None:
     assert describe_bad_arguments(arguments) == why
 
 
-def test_a_reader_sees_what_is_wrong() -> None:
+def test_a_reader_sees_why_the_arguments_are_bad() -> None:
     assert show_bad_call("f", '{"a": NaN}') == '[tool call f has NaN or Infinity in its arguments: {"a": NaN}]'
     assert show_bad_call("f", '{"a":') == '[tool call f was cut off: {"a":]'
 
 
 @pytest.mark.parametrize("client", ["gemini", "anthropic"])
-def test_an_answer_with_nan_is_not_told_as_cut_off(client: str) -> None:
+def test_an_answer_with_nan_is_not_reported_as_cut_off(client: str) -> None:
     exchange = Exchange(client, "openai_chat")
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": NaN}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}

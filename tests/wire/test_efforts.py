@@ -32,7 +32,7 @@ def test_a_budget_is_the_first_effort_that_is_not_below_it(budget: int, effort: 
     assert budget_to_effort(budget) == effort
 
 
-def test_half_of_the_limit_is_kept_for_the_answer_unless_told_otherwise() -> None:
+def test_half_of_the_limit_is_reserved_for_the_answer_by_default() -> None:
     assert effort_to_budget("high", 20_001) == 10_001
     assert effort_to_budget("high", 20_001, kept=1) == 20_000
     assert effort_to_budget("high", 20_001, kept=0) == 20_001

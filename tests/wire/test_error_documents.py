@@ -85,7 +85,7 @@ def test_an_error_document_in_the_place_of_a_stream_is_that_error(document: Any,
 
 @pytest.mark.parametrize("client", JSON_NAMES)
 @pytest.mark.parametrize("body", ['{"code":1305,"info":"It broke"}', "It broke"])
-def test_an_event_named_error_is_an_error_whatever_its_form(client: str, body: str) -> None:
+def test_an_event_named_error_is_an_error_in_any_form(client: str, body: str) -> None:
     begun = chat({"content": "Hi"}, finish=None, done=False)
     stream = translate_stream(begun + f"event: error\ndata: {body}\n\n".encode(), "openai_chat", client)
     written = b"".join(stream).decode()

@@ -48,7 +48,7 @@ def outcome(raw: bytes) -> Any:
 
 
 @given(VALUES, st.sampled_from(SPELLINGS), st.integers(8, 60))
-def test_a_document_says_the_same_in_slices(value: Any, spelled: Callable[[Any], str], size: int) -> None:
+def test_slices_decode_to_the_same_document(value: Any, spelled: Callable[[Any], str], size: int) -> None:
     raw = spelled(value).encode()
     whole = outcome(raw)
     with sliced(size):
@@ -90,7 +90,7 @@ def test_a_value_is_written_the_same_in_slices(value: Any, size: int) -> None:
 
 
 @given(st.binary(max_size=60), st.binary(max_size=4), st.integers(1, 9))
-def test_what_is_joined_and_looked_for_in_pieces_is_the_same(raw: bytes, part: bytes, size: int) -> None:
+def test_joining_and_searching_in_pieces_gives_the_same_result(raw: bytes, part: bytes, size: int) -> None:
     with sliced(size):
         assert incremental_json.join_bytes(raw, part, raw) == raw + part + raw
         assert incremental_json.contains(raw, part) == (part in raw) or not raw
@@ -110,14 +110,14 @@ def test_the_elements_of_one_member_are_read_in_slices(others: dict[str, Any], i
 
 
 @given(TEXTS, TEXTS, st.integers(0, 50), st.integers(1, 9))
-def test_what_is_copied_in_pieces_is_the_same(text: str, more: str, start: int, size: int) -> None:
+def test_copying_in_pieces_gives_the_same_result(text: str, more: str, start: int, size: int) -> None:
     with sliced(size):
         assert incremental_json.append_text(text, more, start) == text + more[start:]
         assert incremental_json.decode_utf8(more.encode()) == more
 
 
 @given(st.binary(max_size=40), st.integers(1, 9))
-def test_what_is_no_text_in_one_piece_is_none_in_many(raw: bytes, size: int) -> None:
+def test_decoding_utf8_in_pieces_gives_the_same_result(raw: bytes, size: int) -> None:
     def said() -> str | None:
         try:
             return incremental_json.decode_utf8(raw)
@@ -146,7 +146,7 @@ def test_the_array_that_is_used_up_is_empty_afterwards_and_others_are_not() -> N
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=3), st.lists(VALUES, max_size=6), st.integers(32, 60))
-def test_members_are_told_as_they_stand_there(others: dict[str, Any], items: list[Any], size: int) -> None:
+def test_members_keep_their_spelling(others: dict[str, Any], items: list[Any], size: int) -> None:
     others.pop("items", None)
     raw = standard.dumps({**others, "items": items}).encode()
     read: list[msgspec.Raw] = []
@@ -169,9 +169,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_what_is_wrong_with_a_large_document_is_said_without_a_long_call(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_a_large_document_is_found_without_a_long_call(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = BROKEN[how](images(8))
     monkeypatch.setattr(incremental_json, "is_large", lambda raw: False)
     whole = outcome(raw)

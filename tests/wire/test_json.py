@@ -135,7 +135,7 @@ def test_a_whole_object_is_known_exactly_when_its_last_brace_has_come(value: Any
 
 
 @pytest.mark.parametrize("text", ["", "  ", "5", '"{}"', "[{}]", "{", '{"a":"}"'])
-def test_what_is_no_whole_object_is_not_taken_for_one(text: str) -> None:
+def test_an_incomplete_object_is_not_whole(text: str) -> None:
     scanner = ObjectScanner()
     scanner.feed(text)
     assert not scanner.whole

@@ -48,7 +48,7 @@ LARGE: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("case", LARGE)
-def test_what_is_wrong_with_a_large_document_is_told_without_much_work(case: str) -> None:
+def test_an_error_in_a_large_document_is_found_without_much_work(case: str) -> None:
     raw, where, what = LARGE[case]
     before = process_time()
     with pytest.raises(DecodeError) as refused:
@@ -80,7 +80,7 @@ def test_marks_in_texts_are_no_values() -> None:
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_values_are_counted_wherever_a_document_is_cut_into_slices(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_counted_in_slices_cut_anywhere(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Escapes and quotes stand on both sides of a cut."""
     monkeypatch.setattr(incremental_json, "SLICE", 1000)
     text = standard.dumps(["a" * cut, *['{[:,"\\' * (number % 7) for number in range(2000)]])
@@ -127,7 +127,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @given(documents())
-def test_a_key_that_stands_twice_is_found_however_it_is_written(document: str) -> None:
+def test_a_repeated_key_is_found_in_any_spelling(document: str) -> None:
     try:
         expected = standard.loads(document, object_pairs_hook=_once)
     except _TwiceError:

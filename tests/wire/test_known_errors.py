@@ -1,4 +1,4 @@
-"""Errors whose words say more than their code: what they are taken for, and what each client is told."""
+"""Errors whose message says more than their code: the kind that they get, and the error that each client gets."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ RAW: list[Any] = [
 
 @pytest.mark.parametrize("upstream", JSON_NAMES)
 @pytest.mark.parametrize("raw", RAW)
-def test_an_overflow_of_a_provider_behind_openrouter_is_told_in_each_clients_words(upstream: str, raw: Any) -> None:
+def test_an_overflow_of_openrouters_provider_has_each_clients_wording(upstream: str, raw: Any) -> None:
     metadata = {"raw": raw, "provider_name": "P"}
     error = decoded(upstream, 400, {"error": {"message": "Provider returned error", "code": 400, "metadata": metadata}})
     assert error.code == CONTEXT_OVERFLOW
@@ -152,7 +152,7 @@ def test_an_overflow_of_a_provider_behind_openrouter_is_told_in_each_clients_wor
         assert "maximum context length is 200 tokens" in told[client][1]["message"]
 
 
-def test_a_code_of_the_provider_alone_tells_an_overflow() -> None:
+def test_a_code_of_the_provider_alone_means_an_overflow() -> None:
     raw = '{"error":{"message":"too long","code":"context_length_exceeded"}}'
     body = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}
     _, fields = written("anthropic", decoded("openai_chat", 400, body))

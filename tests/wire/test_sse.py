@@ -52,7 +52,7 @@ def test_any_bytes_are_read_the_same_however_they_are_cut(data: bytes, cuts: lis
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\r\n", codec="utf-8")))
-def test_what_is_framed_is_read_back(text: str) -> None:
+def test_an_encoded_frame_is_read_back(text: str) -> None:
     assert read(frame(text.encode(), b"e")) == [(b"e", text.encode())]
 
 

@@ -155,7 +155,7 @@ def test_what_the_types_know_is_read_as_them() -> None:
     assert body.rest is UNSET
 
 
-def test_an_unknown_member_is_kept_where_it_stood_and_spellings_survive() -> None:
+def test_an_unknown_member_keeps_its_place_and_its_spelling() -> None:
     data = (
         b'{"messages":[{"role":"u","new":1,"content":[{"type":"call","name":"a","arguments":{"x": 1.0e0}}]}],"$n":[]}'
     )
@@ -181,7 +181,7 @@ def test_an_object_of_no_known_type_is_kept_with_its_path() -> None:
     assert untyped.verbatim.value == {"b": 2}
 
 
-def test_a_member_can_tell_the_type_that_is_missing() -> None:
+def test_a_member_can_imply_a_missing_type() -> None:
     body = read({"messages": [{"role": "u", "content": [{"name": "a", "arguments": {}}]}]})
     assert isinstance(blocks(body)[0], Call)
 
@@ -289,7 +289,7 @@ def test_a_blank_tag_counts_as_missing_where_the_type_says_so(tag: str | None) -
     assert isinstance(read_part({"type": tag, "sound": "a"}), Unknown)
 
 
-def test_two_members_that_each_tell_a_type_tell_none() -> None:
+def test_two_members_that_imply_different_types_imply_none() -> None:
     assert isinstance(read_part({"image": "a", "sound": "b"}), Unknown)
     assert isinstance(read_part({"image": "a", "sound": None}), Image)
 
@@ -387,7 +387,7 @@ def test_a_large_document_is_read_as_a_small_one_is(odd: dict[str, Any]) -> None
     assert (body.limit, body.anything) == (1, [1])
 
 
-def test_a_large_document_tells_where_it_is_wrong() -> None:
+def test_an_error_in_a_large_document_has_its_path() -> None:
     turns: list[Any] = [{"role": "user", "content": "x"}] * 20_000
     with pytest.raises(DecodeError) as refused:
         read({"messages": [*turns, {"role": 1}]})
@@ -395,7 +395,7 @@ def test_a_large_document_tells_where_it_is_wrong() -> None:
 
 
 @given(document=spoilt(WHOLE))
-def test_what_is_read_has_everything_that_the_document_had(document: Any) -> None:
+def test_a_decoded_document_has_everything_of_the_original(document: Any) -> None:
     try:
         body = read(document)
     except DecodeError:
@@ -404,7 +404,7 @@ def test_what_is_read_has_everything_that_the_document_had(document: Any) -> Non
 
 
 @pytest.mark.parametrize("raw", [b'{"a":1,"a":2}', b'"\xff"', b'{"a":1e400}', b'"\\ud800"'])
-def test_raw_text_that_is_not_sound_is_told(raw: bytes) -> None:
+def test_unsound_raw_text_is_reported(raw: bytes) -> None:
     with pytest.raises(UnsoundError):
         sound_text(Raw(raw))
 
@@ -450,7 +450,7 @@ def test_an_object_whose_required_member_is_not_known_is_unknown(source: Any) ->
     assert isinstance(read_picture, Unknown)
 
 
-def test_a_missing_member_is_told_before_a_wrong_one() -> None:
+def test_a_missing_member_is_reported_before_a_wrong_one() -> None:
     (picture,) = read_album(b'{"pictures":[{"type":"picture","name":5}]}', "$").pictures
     assert isinstance(picture, Unknown)
 

@@ -1,4 +1,4 @@
-"""Wishes for reasoning in the words of servers that imitate Chat Completions."""
+"""Reasoning settings in the members of servers that imitate Chat Completions."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_a_budget_is_a_budget(members: Members) -> None:
 @pytest.mark.parametrize(
     "members", [{"thinking": {"type": "enabled"}}, {"chat_template_kwargs": {"enable_thinking": True}}], ids=str
 )
-def test_a_switch_is_told_where_there_is_none(members: Members) -> None:
+def test_a_reasoning_switch_without_an_equivalent_is_reported(members: Members) -> None:
     body, exchange = sent(members, "openai_responses")
     assert "reasoning" not in body
     assert [line.where for line in exchange.receipt.notes] == ["reasoning"]
     assert sent(members, "gemini")[0]["generationConfig"]["thinkingConfig"] == {"thinkingBudget": -1}
 
 
-def test_what_else_such_a_member_holds_is_told_by_its_name() -> None:
+def test_other_members_of_reasoning_settings_are_reported_by_name() -> None:
     members = {"chat_template_kwargs": {"enable_thinking": False, "custom": 1}, "min_p": 0.1}
     _, exchange = sent(members, "openai_responses")
     assert [line.where for line in exchange.receipt.losses] == ["min_p", "chat_template_kwargs.custom"]

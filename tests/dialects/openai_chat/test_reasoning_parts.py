@@ -114,7 +114,7 @@ def test_reasoning_of_any_other_form_is_a_loss_and_no_end(reasoning: object) -> 
     assert len(streamed.receipt.losses) == 1
 
 
-def test_a_stream_that_is_written_anew_tells_that_the_signature_is_lost() -> None:
+def test_an_encoded_stream_reports_that_the_signature_is_lost() -> None:
     receipt = Receipt()
     encoder = DIALECTS["openai_chat"].stream_encoder(None, receipt)
     data = b"".join(encoder.feed(event) for event in read_stream([STREAM], "openai_chat"))

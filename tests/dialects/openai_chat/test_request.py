@@ -384,7 +384,7 @@ def test_a_schema_that_others_enforce_is_enforced_where_strict_mode_takes_it() -
     assert [line.where for line in receipt.losses] == ["response_format.schema"]
 
 
-def test_what_is_not_said_to_be_strict_is_not_strict() -> None:
+def test_a_schema_is_not_strict_by_default() -> None:
     inner = {"name": "n", "schema": {"type": "object"}}
     body = {"model": "m", "messages": [USER], "response_format": {"type": "json_schema", "json_schema": inner}}
     request = decode(body)
@@ -422,7 +422,7 @@ def test_the_root_of_parameters_from_elsewhere_is_an_object_with_properties(para
     assert (written["type"], written["properties"]) == ("object", {})
 
 
-def test_foreign_blocks_are_told_in_the_receipt() -> None:
+def test_foreign_blocks_are_reported() -> None:
     receipt = Receipt()
     request = Request(model="m", messages=(Message(role="user", content=(Opaque("gemini", {"x": 1}),)),))
     OPENAI_CHAT.encode_request(request, receipt)
@@ -454,7 +454,7 @@ def test_unknown_fields_ride_along_on_every_level() -> None:
     assert native_of(request.messages[0], "openai_chat")["mood"] == "good"
 
 
-def test_a_tool_of_another_api_is_told_in_the_receipt() -> None:
+def test_a_tool_of_another_api_is_reported() -> None:
     receipt = Receipt()
     OPENAI_CHAT.encode_request(Request(model="m", tools=(Opaque("gemini", {"googleSearch": {}}),)), receipt)
     assert [line.where for line in receipt.losses] == ["tools[0]"]

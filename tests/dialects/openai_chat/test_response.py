@@ -113,7 +113,7 @@ def test_an_answer_that_its_server_broke_off_is_an_error(word: str, kind: str) -
     assert (refused.value.error.kind, refused.value.error.code) == (kind, word)
 
 
-def test_reasoning_that_stands_in_both_fields_is_said_once() -> None:
+def test_reasoning_in_both_fields_is_read_once() -> None:
     message = {"role": "assistant", "content": "a", "reasoning_content": "Hm.", "reasoning": "Hm."}
     body = {**FULL, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     response = OPENAI_CHAT.decode_response(json.dumps(body).encode())
@@ -187,7 +187,7 @@ def test_a_client_that_asked_with_functions_is_answered_with_a_function_call() -
     assert choice["finish_reason"] == "function_call"
 
 
-def test_a_second_call_for_a_client_of_functions_is_told_as_lost() -> None:
+def test_a_second_call_for_a_client_of_functions_is_reported_as_lost() -> None:
     asked = OPENAI_CHAT.decode_request(b'{"model":"m","messages":[],"functions":[{"name":"f"}]}')
     response = Response(content=(ToolCall(id="1", name="f"), ToolCall(id="2", name="g")), stop=Stop("tool_calls"))
     receipt = Receipt()

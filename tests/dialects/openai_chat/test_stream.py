@@ -1,4 +1,4 @@
-"""Chat Completions streams: every untidy way in which servers send them, and the one tidy way in which we do."""
+"""Chat Completions streams: the many forms in which servers send them, and the one form in which we write them."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_call_whose_id_never_comes_keeps_its_place() -> None:
     assert called(fold(events)) == [("", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
 
 
-def test_text_after_a_call_whose_id_never_comes_stays_behind_it() -> None:
+def test_text_after_a_call_without_an_id_stays_after_it() -> None:
     response = fold(decode(calls(call(0, "{}", "f")), chunk({"content": "so"}), *END))
     assert [type(block) for block in response.content] == [ToolCall, Text]
 
@@ -255,7 +255,7 @@ def test_a_stream_that_its_server_broke_off_ends_in_a_fault() -> None:
     assert (broken.error.kind, broken.error.code) == ("server", "network_error")
 
 
-def test_other_candidates_are_told_in_the_receipt() -> None:
+def test_other_candidates_are_reported() -> None:
     receipt = Receipt()
     other = {"index": 1, "delta": {"content": "y"}, "finish_reason": None}
     decode(chunk({"content": "x"}), chunk(choices=[other]), chunk(finish="stop"), DONE, receipt=receipt)
@@ -286,11 +286,11 @@ def strange(*chunks: bytes) -> list[str]:
         (chunk({"function_call": {"name": "f", "x": 1}}), "choices[0].delta.function_call.x"),
     ],
 )
-def test_what_is_not_known_of_a_chunk_is_told_once(odd: bytes, where: str) -> None:
+def test_an_unknown_member_of_chunks_is_reported_once(odd: bytes, where: str) -> None:
     assert strange(chunk({"content": "x"}), odd, odd) == [where]
 
 
-def test_fields_that_say_nothing_are_not_told() -> None:
+def test_empty_fields_are_not_reported() -> None:
     quiet: dict[str, Any] = {
         "obfuscation": "x",
         "system_fingerprint": "fp",
@@ -372,7 +372,7 @@ def test_a_character_that_was_cut_in_two_is_put_together() -> None:
     ]
 
 
-def test_half_a_character_without_the_other_is_told_or_refused() -> None:
+def test_half_a_character_without_the_other_is_reported_or_refused() -> None:
     receipt = Receipt()
     events = decode(chunk({"content": "a\ud83d"}), chunk({"content": "b"}), DONE, receipt=receipt)
     assert fold(events).content == (Text(text="ab"),)
@@ -400,7 +400,7 @@ def test_annotations_are_on_a_text_or_in_the_receipt(before: list[bytes], told: 
     assert [line.where for line in receipt.losses] == told
 
 
-def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_text_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 100)
     monkeypatch.setattr(stream_budget, "MAX_BLOCKS", 10)
     nameless = decode(calls(call(0, None, None, "a")), *[calls(call(0, "x" * 10))] * 11, *END)[-1]
@@ -542,7 +542,7 @@ def test_texts_that_another_block_kept_apart_do_not_grow_together(blocks: tuple[
         assert bool(receipt.notes) is ("\n\n" in expected)
 
 
-def test_that_no_official_accumulator_reads_custom_calls_is_told() -> None:
+def test_custom_calls_in_a_stream_are_noted() -> None:
     receipt = Receipt()
     said(receipt, ToolCall(id="a", name="exec", kind="custom", arguments="x"))
     assert [line.what for line in receipt.notes] == ["custom call exec"]
@@ -553,7 +553,7 @@ def test_a_fault_ends_the_stream_with_an_error_and_without_done() -> None:
     assert frames[-1] == {"error": {"message": "busy", "type": "server_error", "param": None, "code": "overloaded"}}
 
 
-def test_what_is_written_is_read_as_the_same_events() -> None:
+def test_an_encoded_stream_decodes_to_the_same_events() -> None:
     encoder = OPENAI_CHAT.stream_encoder(None, Receipt())
     response = fold(decode(*(encoder.feed(event) for event in EVENTS)))
     original = fold(EVENTS)

@@ -238,7 +238,7 @@ def test_a_tool_choice_is_read_and_comes_back(wire: Any, choice: ToolChoice) -> 
     ],
     ids=str,
 )
-def test_a_part_comes_back_with_what_nobody_knows_in_it(part: Any) -> None:
+def test_unknown_members_of_a_part_are_written_back(part: Any) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
     assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body
 
@@ -255,7 +255,7 @@ def test_a_part_comes_back_with_what_nobody_knows_in_it(part: Any) -> None:
     ],
     ids=str,
 )
-def test_a_call_comes_back_with_what_nobody_knows_in_it(call: Any) -> None:
+def test_unknown_members_of_a_call_are_written_back(call: Any) -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [call], "novel": 1}
     body = {"model": "m", "messages": [message]}
     assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body
@@ -277,12 +277,12 @@ def test_a_call_comes_back_with_what_nobody_knows_in_it(call: Any) -> None:
     ],
     ids=str,
 )
-def test_a_tool_comes_back_with_what_nobody_knows_in_it(tool: Any) -> None:
+def test_unknown_members_of_a_tool_are_written_back(tool: Any) -> None:
     body = {"model": "m", "messages": [], "tools": [tool]}
     assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body
 
 
-def test_an_entry_of_tool_calls_that_nobody_knows_is_told_by_its_type() -> None:
+def test_an_unknown_entry_of_tool_calls_is_reported_by_its_type() -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "novel", "novel": {}}]}
     exchange = Exchange("openai_chat", "anthropic")
     exchange.request({"model": "m", "messages": [{"role": "user", "content": "x"}, message]})
@@ -354,19 +354,19 @@ NOTHING: list[Any] = [None, False, "", [], {}]
         ([function(id="a", function={"name": "f", "arguments": "{}"}, extra_content={"a": 1})], []),
     ],
 )
-def test_what_a_stream_cannot_carry_is_told_with_its_place(choices: list[Any], lines: list[str]) -> None:
+def test_content_that_a_stream_cannot_carry_is_reported_with_its_path(choices: list[Any], lines: list[str]) -> None:
     receipt = Receipt()
     stream(*choices, {"delta": {}, "finish_reason": "stop"}, receipt=receipt)
     assert [f"{line.severity} {line.where}" for line in receipt] == lines
 
 
-def test_a_member_of_a_chunk_that_nobody_knows_is_told() -> None:
+def test_an_unknown_member_of_a_chunk_is_reported() -> None:
     receipt = Receipt()
     stream({"delta": {"content": "x"}}, receipt=receipt, novel=1, service_tier="default", system_fingerprint="f")
     assert [line.where for line in receipt.losses] == ["novel"]
 
 
-def test_what_is_held_back_of_a_call_without_a_name_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_buffer_of_a_call_without_a_name_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 10)
     for length, fails in ((10, False), (11, True)):
         decoder = CHAT.stream_decoder(Receipt())
@@ -385,7 +385,7 @@ def test_thinking_in_parts_is_put_together() -> None:
     assert fold(events).content == (thought, Text(text="c"))
 
 
-def test_what_was_held_back_and_then_said_counts_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_text_that_was_written_no_longer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 10)
     frames = [
         {"delta": {"tool_calls": [{"index": place, **fields}]}}

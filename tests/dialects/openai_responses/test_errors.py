@@ -74,7 +74,7 @@ def test_headers_are_read_and_written() -> None:
         (ApiError(kind="bad_request", code="context_length_exceeded", message="no"), 400, "context_length_exceeded"),
     ],
 )
-def test_errors_of_others_are_told_in_the_words_of_openai(foreign: ApiError, status: int, code: str | None) -> None:
+def test_errors_of_other_vendors_use_openais_types_and_codes(foreign: ApiError, status: int, code: str | None) -> None:
     written = OPENAI_RESPONSES.encode_error(foreign)
     assert (written.status, json.loads(written.body)["error"]["code"]) == (status, code)
 
@@ -99,7 +99,7 @@ def test_an_imitator_keeps_its_own_status_and_words() -> None:
         ({"x-ratelimit-limit-tokens": "1\n2"}, {}),
     ],
 )
-def test_only_what_may_stand_in_a_header_is_written(headers: dict[str, str], expected: dict[str, str]) -> None:
+def test_only_valid_header_values_are_written(headers: dict[str, str], expected: dict[str, str]) -> None:
     written = OPENAI_RESPONSES.encode_error(OPENAI_RESPONSES.decode_error(429, headers, envelope()))
     assert written.headers == {"content-type": "application/json", **expected}
 
@@ -152,7 +152,7 @@ FAILED_AS: dict[ErrorKind, str] = {
 
 
 @pytest.mark.parametrize(("kind", "code"), FAILED_AS.items())
-def test_a_failed_response_tells_its_kind_in_words_that_come_back_as_the_same_kind(kind: ErrorKind, code: str) -> None:
+def test_the_code_of_a_failed_response_decodes_to_the_same_kind(kind: ErrorKind, code: str) -> None:
     encoder = OPENAI_RESPONSES.stream_encoder(None, Receipt())
     written = encoder.feed(Start(id="r", model="m")) + encoder.feed(Fault(ApiError(kind=kind, message="m")))
     assert f'"code":"{code}"'.encode() in written

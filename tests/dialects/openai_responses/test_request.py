@@ -359,7 +359,7 @@ def test_calls_and_results_keep_ids_kinds_and_namespaces() -> None:
     assert (other.call_id, other.kind, other.content) == ("b", "custom", (Text(text="y"),))
 
 
-def test_unknown_items_are_opaque_and_stand_with_whoever_made_them() -> None:
+def test_unknown_items_are_opaque_and_have_the_role_of_their_author() -> None:
     kinds = ["web_search_call", "item_reference", "computer_call_output", "mcp_approval_response", "additional_tools"]
     request = decode(input=[{"type": kind} | ({"role": "developer"} if "tools" in kind else {}) for kind in kinds])
     assert [message.role for message in request.messages] == ["assistant", "assistant", "user", "user", "developer"]
@@ -509,7 +509,7 @@ def test_no_item_ids_are_invented() -> None:
     assert "id" not in item
 
 
-def test_media_results_keep_their_images_and_the_breakpoint_behind_them() -> None:
+def test_media_results_keep_their_images_and_the_breakpoint_after_them() -> None:
     content = (Text(text="look"), Media(kind="image", source=Source("file", "file_1"), detail="low"))
     (item,) = items(Message(role="tool", content=(ToolResult(call_id="a", content=content, cache=Cache(3600)),)))
     assert item["output"] == [
@@ -557,7 +557,7 @@ def test_citations_of_other_apis_become_annotations() -> None:
     ]
 
 
-def test_strict_and_store_are_said_out_loud_because_their_defaults_differ_here() -> None:
+def test_strict_and_store_are_explicit_because_their_defaults_differ_here() -> None:
     body = write(tools=(Tool(name="f", parameters={"type": "object"}), Tool(name="g", strict=True)))
     assert body["store"] is False
     assert body["tools"] == [
@@ -637,7 +637,7 @@ def test_settings_are_written() -> None:
     assert (body["safety_identifier"], body["metadata"], body["stream"]) == ("u", {"a": "b"}, True)
 
 
-def test_a_switch_for_reasoning_is_not_written_and_told() -> None:
+def test_a_switch_for_reasoning_is_not_written_but_noted() -> None:
     receipt = Receipt()
     request = Request(model="m", reasoning=Reasoning(mode="on"))
     assert "reasoning" not in json.loads(OPENAI_RESPONSES.encode_request(request, receipt))
@@ -759,7 +759,7 @@ def test_a_schema_that_others_enforce_is_enforced_where_strict_mode_takes_it(sch
     assert losses == ([] if strict else ["response_format.schema"])
 
 
-def test_an_allowed_subset_keeps_its_functions_when_hosted_tools_stand_among_them() -> None:
+def test_an_allowed_subset_with_hosted_tools_keeps_its_functions() -> None:
     hosted = {"type": "web_search"}
     wire = {"type": "allowed_tools", "mode": "auto", "tools": [hosted, {"type": "function", "name": "f"}]}
     tools = [{"type": "function", "name": "f", "parameters": {}, "strict": False}, hosted]

@@ -144,7 +144,7 @@ def test_a_response_comes_back_as_it_came(wire: dict[str, Any]) -> None:
 # What is read
 
 
-def test_the_blocks_of_all_items_stand_in_one_row() -> None:
+def test_the_blocks_of_all_items_form_one_list() -> None:
     response = decode(REASONING, MESSAGE, SEARCH, CALL, CUSTOM)
     thinking, one, two, part, refusal, search, call, custom = response.content
     assert isinstance(thinking, Thinking)
@@ -227,7 +227,7 @@ def test_a_response_that_is_no_answer_is_an_error(status: str) -> None:
     assert (caught.value.error.kind, caught.value.error.message) == ("server", f"The response is {status}")
 
 
-def test_a_reason_that_no_other_api_has_is_told() -> None:
+def test_a_stop_reason_that_no_other_api_has_is_reported() -> None:
     exchange = Exchange("openai_chat", "openai_responses")
     steered = body(status="incomplete", incomplete_details={"reason": "steered"})
     exchange.response(json.dumps(steered).encode())
@@ -274,7 +274,7 @@ def test_an_error_envelope_is_an_error() -> None:
         (b'{"output": [], "usage": {"input_tokens": "many"}}', "$.usage.input_tokens"),
     ],
 )
-def test_what_is_no_response_is_refused_with_its_path(data: bytes, where: str) -> None:
+def test_a_document_that_is_no_response_is_refused_with_its_path(data: bytes, where: str) -> None:
     with pytest.raises(DecodeError) as caught:
         OPENAI_RESPONSES.decode_response(data)
     assert caught.value.where == where
@@ -354,7 +354,7 @@ def test_blocks_become_items_with_derived_ids() -> None:
 
 
 @pytest.mark.parametrize("response_id", ["", "chatcmpl-é/1", "x" * 200])
-def test_derived_ids_are_legal_whatever_the_response_is_called(response_id: str) -> None:
+def test_derived_ids_are_legal_for_any_response_id(response_id: str) -> None:
     (item,) = encode(Response(id=response_id, content=(Text(text="hi"),)))["output"]
     assert item["id"].startswith("msg_")
     assert len(item["id"]) <= 64
@@ -473,7 +473,7 @@ def test_the_object_is_whole_and_repeats_the_request() -> None:
     }
 
 
-def test_what_a_response_cannot_hold_is_told() -> None:
+def test_content_that_a_response_cannot_carry_is_reported() -> None:
     receipt = Receipt()
     response = Response(
         content=(
@@ -557,7 +557,7 @@ def test_an_image_item_comes_back_as_it_was() -> None:
     assert json.loads(OPENAI_RESPONSES.encode_request(asked, Receipt()))["input"] == request["input"]
 
 
-def test_the_prompt_that_the_model_wrote_for_an_image_is_told() -> None:
+def test_the_prompt_that_the_model_wrote_for_an_image_is_reported() -> None:
     told = translate_response(json.dumps(image_answer(revised_prompt="A cat")), "openai_responses", "gemini").receipt
     assert [(line.severity, line.where) for line in told] == [("loss", "content[1].revised_prompt")]
 

@@ -1,4 +1,4 @@
-"""MCP tools that are run on the way, as clients of the Responses API ask for them, see them, and send them back."""
+"""MCP tools that the gateway runs: how clients of the Responses API request them, see them, and send them back."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_a_request_for_a_yes_is_an_item() -> None:
     }
 
 
-def test_what_is_no_text_is_told_as_text() -> None:
+def test_output_that_is_no_text_becomes_text() -> None:
     content = (
         Text(text=""),
         Media(kind="image", source=Source("base64", "AAAA", "image/png")),
@@ -549,7 +549,7 @@ def test_a_history_is_calls_and_results_again(items: list[dict[str, Any]], expec
     assert shown(restored(*items).request.messages) == expected
 
 
-def test_an_approved_call_is_told_with_all_that_running_it_takes() -> None:
+def test_an_approved_call_has_everything_needed_to_run_it() -> None:
     found = restored(USER, wanted(1), says(1, True))
     assert found.approved == (ServedCall(id="c1", server="files", name="t1", arguments="{}", approval="mcpr_c1"),)
     (piece,) = SERVED.teller().begin(found.approved)
@@ -564,7 +564,7 @@ def test_what_was_approved_earlier_is_not_run_again() -> None:
     assert restored(wanted(1), says(1, True), spoken("so"), USER).approved == ()
 
 
-def test_servers_whose_tools_were_listed_are_told() -> None:
+def test_servers_with_listed_tools_are_returned() -> None:
     listing = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "files", "tools": []}
     assert restored(listing, USER, listing, {**listing, "server_label": "web"}).listed == ("files", "web")
 
@@ -616,7 +616,7 @@ def test_what_a_client_sends_back_of_a_stream_is_what_happened(happened: list[Ro
 
 
 @given(rounds())
-def test_a_stream_says_the_same_as_an_answer_in_one_piece(happened: list[Round]) -> None:
+def test_a_stream_equals_a_whole_answer(happened: list[Round]) -> None:
     events = answer(SERVED, happened)
     streamed = stream_frames(OPENAI_RESPONSES, events)[-1]["response"]["output"]
     assert streamed == written(OPENAI_RESPONSES, events)["output"]

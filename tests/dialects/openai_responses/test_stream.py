@@ -270,7 +270,7 @@ def test_an_event_without_a_type_has_the_name_of_its_frame() -> None:
         "everything told twice",
     ],
 )
-def test_arguments_are_said_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
+def test_arguments_are_written_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
     result = read(created(), *events, completed(call('{"a":1}')))
     assert "".join(text for _, text in said(result)) == '{"a":1}'
     (block,) = fold(result).content
@@ -286,7 +286,7 @@ def test_arguments_are_said_exactly_once(events: tuple[dict[str, Any], ...]) -> 
         (),
     ],
 )
-def test_the_input_of_a_custom_tool_is_said_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
+def test_the_input_of_a_custom_tool_is_written_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
     result = read(created(), added(0, custom("")), *events, done(0, custom("x = 1")), completed(custom("x = 1")))
     assert "".join(text for _, text in said(result)) == "x = 1"
 
@@ -300,7 +300,7 @@ def test_the_input_of_a_custom_tool_is_said_exactly_once(events: tuple[dict[str,
         (),
     ],
 )
-def test_text_is_said_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
+def test_text_is_written_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
     for last in ((done(0, message(text_part("hello"))),), ()):
         result = read(created(), added(0, message()), *events, *last, completed(message(text_part("hello"))))
         assert "".join(text for _, text in said(result)) == "hello"
@@ -327,7 +327,7 @@ def test_arguments_that_a_server_writes_anew_at_the_end_are_not_mixed() -> None:
 
 
 @pytest.mark.parametrize("end", ['{"a":2}', '{"a":', "junk"])
-def test_a_call_whose_end_says_something_else_is_not_to_be_run(end: str) -> None:
+def test_a_call_whose_end_contradicts_its_deltas_is_incomplete(end: str) -> None:
     receipt = Receipt()
     delta = event("function_call_arguments.delta", output_index=0, delta='{"a":1}')
     stream = on_the_wire(created(), added(0, call("")), delta, done(0, call(end)), completed(call(end)))
@@ -357,7 +357,7 @@ def test_a_character_that_was_cut_in_two_is_put_together() -> None:
     assert [line.what for line in receipt.losses] == ["half a character"]
 
 
-def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffered_text_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_budget, "MAX_HELD_CHARACTERS", 100)
     monkeypatch.setattr(stream_budget, "MAX_BLOCKS", 10)
     nameless = added(0, {"type": "function_call", "id": "fc_1"})
@@ -412,7 +412,7 @@ def test_interleaved_items_keep_their_arguments_apart() -> None:
     ]
 
 
-def test_items_without_an_index_are_told_apart_by_their_ids() -> None:
+def test_items_without_an_index_are_distinguished_by_their_ids() -> None:
     content = blocks(
         event("output_item.added", item=call("", number=1)),
         event("output_item.added", item=call("", number=2)),
@@ -425,13 +425,13 @@ def test_items_without_an_index_are_told_apart_by_their_ids() -> None:
     assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}', '{"b":2}']
 
 
-def test_a_server_that_always_says_index_0_does_not_lose_items() -> None:
+def test_a_server_that_always_sends_index_0_does_not_lose_items() -> None:
     first, second = call('{"a":1}', number=1), call('{"b":2}', number=2)
     content = blocks(added(0, first), done(0, first), added(0, second), done(0, second), completed(first, second))
     assert [block.id for block in content if isinstance(block, ToolCall)] == ["call_1", "call_2"]
 
 
-def test_items_that_are_all_at_index_0_are_told_apart_by_their_ids() -> None:
+def test_items_that_are_all_at_index_0_are_distinguished_by_their_ids() -> None:
     first, second, said = call('{"a":1}', number=1), call('{"b":2}', number=2), message(text_part("hi"))
     content = blocks(
         added(0, message()),
@@ -519,7 +519,7 @@ def test_an_output_with_other_ids_at_other_places_is_what_was_streamed() -> None
     ]
 
 
-def test_an_equal_call_that_only_the_output_tells_is_another_call() -> None:
+def test_an_equal_call_that_is_only_in_the_output_is_another_call() -> None:
     first, second = call('{"a":1}', number=1), call('{"a":1}', number=2)
     content = blocks(added(0, first), done(0, first), completed(first, second))
     assert [block.id for block in content if isinstance(block, ToolCall)] == ["call_1", "call_2"]
@@ -562,13 +562,13 @@ NAMELESS = [{key: value for key, value in call(text).items() if key != "id"} for
     ],
     ids=["the same id", "another id", "no id", "no id, but the first is done"],
 )
-def test_an_item_is_told_twice_when_it_is_not_done_and_has_the_same_id(
+def test_an_item_is_a_repetition_only_if_it_is_not_done_and_has_the_same_id(
     events: tuple[dict[str, Any], ...], arguments: list[str]
 ) -> None:
     assert [block.arguments for block in blocks(*events, completed()) if isinstance(block, ToolCall)] == arguments
 
 
-def test_an_item_without_an_index_is_told_twice_when_its_id_is() -> None:
+def test_an_item_without_an_index_may_be_announced_twice() -> None:
     announced = event("output_item.added", item=call(""))
     content = blocks(announced, announced, event("output_item.done", item=call('{"a":1}')), completed())
     assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}']
@@ -613,7 +613,7 @@ def test_a_delta_with_the_index_of_another_item_is_known_by_its_id() -> None:
     assert [block.text for block in content if isinstance(block, Text)] == ["hi"]
 
 
-def test_an_item_that_only_the_final_output_tells_takes_the_place_of_no_other() -> None:
+def test_an_item_that_is_only_in_the_final_output_replaces_no_other() -> None:
     def plain(item: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in item.items() if key != "id"}
 
@@ -635,7 +635,7 @@ def test_a_message_that_contradicts_its_stream_is_a_message_of_its_own() -> None
     assert places == [0, 2]
 
 
-def test_arguments_that_came_before_the_name_of_their_call_are_said() -> None:
+def test_arguments_that_came_before_the_name_of_their_call_are_written() -> None:
     nameless = {key: value for key, value in call("").items() if key != "name"}
     content = blocks(
         added(0, nameless),
@@ -683,7 +683,7 @@ def test_unknown_items_come_whole_when_they_are_done() -> None:
     assert result[1:3] == [Open(0, Opaque(NAME, SEARCH)), Close(index=0)]
 
 
-def test_annotations_stand_at_the_end_of_their_text() -> None:
+def test_annotations_come_at_the_end_of_their_text() -> None:
     answer = message(text_part("ab", ANNOTATION))
     result = read(created(), added(0, message()), done(0, answer), completed(answer))
     (close,) = [one for one in result if isinstance(one, Close)]
@@ -724,7 +724,7 @@ def test_parts_of_a_summary_are_one_block_with_a_blank_line_between() -> None:
         (),
     ],
 )
-def test_reasoning_is_said_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
+def test_reasoning_is_written_exactly_once(events: tuple[dict[str, Any], ...]) -> None:
     begun = {"type": "reasoning", "id": "rs_1", "summary": []}
     result = read(created(), added(0, begun), *events, done(0, REASONING), completed(REASONING))
     assert "".join(text for _, text in said(result)) == "one\n\ntwo"
@@ -793,7 +793,7 @@ def test_a_call_that_the_limit_cut_is_not_complete() -> None:
         assert (block.arguments, block.complete) == ('{"a', False)
 
 
-def test_usage_stands_at_the_end() -> None:
+def test_usage_comes_at_the_end() -> None:
     finish = read(*FULL)[-1]
     assert isinstance(finish, Finish)
     assert finish.usage is not None
@@ -862,14 +862,14 @@ def test_what_cannot_be_read_is_a_fault_and_not_an_exception(data: bytes) -> Non
     assert fault(read_bytes([data, on_the_wire(*FULL)])).code == "upstream_unreadable"
 
 
-def test_unknown_events_are_told_once() -> None:
+def test_unknown_events_are_reported_once() -> None:
     receipt = Receipt()
     novel = event("novelty", output_index=0)
     read_bytes([on_the_wire(FULL[0], novel, novel, *FULL[1:])], receipt)
     assert [line.what for line in receipt.losses] == ["event response.novelty"]
 
 
-def test_a_delta_in_an_item_of_another_type_is_told() -> None:
+def test_a_delta_in_an_item_of_another_type_is_reported() -> None:
     receipt = Receipt()
     stray = event("output_text.delta", output_index=0, content_index=0, delta="x")
     events = read_bytes([on_the_wire(created(), added(0, call("")), stray, completed(call("{}")))], receipt)
@@ -877,7 +877,7 @@ def test_a_delta_in_an_item_of_another_type_is_told() -> None:
     assert len(receipt.losses) == 1
 
 
-def test_a_call_that_never_gets_a_name_is_told() -> None:
+def test_a_call_that_never_gets_a_name_is_reported() -> None:
     receipt = Receipt()
     nameless = added(0, {"type": "function_call", "id": "fc_1"})
     assert fold(read_bytes([on_the_wire(created(), nameless, completed())], receipt)).content == ()
@@ -1052,7 +1052,7 @@ def test_a_call_without_arguments_is_given_the_empty_object_in_a_delta_too() -> 
         (Stop("malformed_call"), "completed"),
     ],
 )
-def test_the_last_event_says_how_it_ended(stop: Stop, kind: str) -> None:
+def test_the_last_event_has_the_outcome(stop: Stop, kind: str) -> None:
     last = write(START, Finish(stop=stop))[-1]
     assert (last["type"], last["response"]["status"]) == (f"response.{kind}", kind)
 
@@ -1178,7 +1178,7 @@ written_blocks: st.SearchStrategy[Block] = st.one_of(
 
 
 @given(st.lists(written_blocks, max_size=5, unique_by=lambda block: getattr(block, "id", id(block))))
-def test_what_is_written_is_read_again(content: list[Block]) -> None:
+def test_an_encoded_stream_is_read_back(content: list[Block]) -> None:
     response = Response(id="resp_1", content=tuple(content))
     encoder = OPENAI_RESPONSES.stream_encoder(None, Receipt())
     again = fold(read_bytes([encoder.feed(one) for one in unfold(response)]))
@@ -1200,7 +1200,7 @@ def test_a_call_that_was_only_announced_before_the_limit_is_an_incomplete_call()
     assert (block.id, block.name, block.arguments, block.complete) == ("call_1", "f", "", False)
 
 
-def test_a_stream_of_nothing_but_its_end_still_starts_and_tells_everything() -> None:
+def test_a_stream_with_only_an_end_still_starts_and_has_all_content() -> None:
     events = read_bytes([on_the_wire(completed(message(text_part("Hi")), call('{"x":1}')))])
     response = fold(events)
     assert (response.id, response.model, response.created) == ("resp_1", "gpt-5", 7)

@@ -74,7 +74,7 @@ def test_a_response_from_elsewhere_has_every_member_that_clients_demand() -> Non
     }
 
 
-def test_a_response_repeats_what_its_request_said() -> None:
+def test_a_response_repeats_the_settings_of_its_request() -> None:
     said: dict[str, Any] = {
         "background": True,
         "instructions": "Be brief.",
@@ -203,7 +203,7 @@ CODES: dict[str, ErrorKind] = {
 
 
 @pytest.mark.parametrize(("code", "kind"), CODES.items())
-def test_the_code_of_a_failed_response_tells_the_kind_and_comes_back(code: str, kind: ErrorKind) -> None:
+def test_the_code_of_a_failed_response_means_a_kind_and_is_written_back(code: str, kind: ErrorKind) -> None:
     failed = {"object": "response", "status": "failed", "error": {"code": code, "message": "m"}, "output": []}
     with pytest.raises(UpstreamError) as caught:
         RESPONSES.decode_response(json.dumps(failed).encode())
@@ -415,7 +415,7 @@ COMPLETED = {"type": "response.completed", "response": {"id": "r", "status": "co
         ),
     ],
 )
-def test_what_a_stream_cannot_carry_is_told(frames: list[Any], line: tuple[str, str, str]) -> None:
+def test_content_that_a_stream_cannot_carry_is_reported(frames: list[Any], line: tuple[str, str, str]) -> None:
     receipt = Receipt()
     decoder = RESPONSES.stream_decoder(receipt)
     for frame in frames:
@@ -430,7 +430,7 @@ def test_an_end_mark_of_another_api_ends_nothing(noise: str) -> None:
     assert isinstance(decoder.feed("".join(lines).encode())[-1], Finish)
 
 
-def test_what_an_encoder_cannot_write_is_told_with_its_place_in_a_stream_too() -> None:
+def test_an_unsupported_block_is_reported_with_its_path_in_a_stream_too() -> None:
     foreign = Citation(title="T")
     response = Response(content=(Text(text="a"), Text(text="b", citations=(foreign,))))
     for write in ("response", "stream"):
@@ -501,7 +501,7 @@ COUNTED: dict[str, Any] = {
 }
 
 
-def test_a_request_to_be_counted_has_what_is_counted_and_nothing_else() -> None:
+def test_a_counting_request_has_only_the_counted_members() -> None:
     counting = RESPONSES.counting
     assert counting is not None
     asking = {**COUNTED, "max_output_tokens": 9, "stream": True, "temperature": 1, "store": False, "novel": 1}
@@ -519,7 +519,7 @@ SILENT = (
 
 
 @pytest.mark.parametrize("kind", SILENT)
-def test_an_event_that_says_nothing_is_not_told(kind: str) -> None:
+def test_an_event_without_content_is_not_reported(kind: str) -> None:
     receipt = Receipt()
     decoder = RESPONSES.stream_decoder(receipt)
     assert decoder.feed(f"data: {json.dumps({'type': kind, 'output_index': 0})}\n\n".encode()) == []
@@ -547,7 +547,7 @@ PLAIN: dict[str, Any] = {"type": "function", "name": "f", "parameters": {}, "str
     ],
     ids=str,
 )
-def test_a_tool_comes_back_with_what_nobody_knows_in_it(tool: Any) -> None:
+def test_unknown_members_of_a_tool_are_written_back(tool: Any) -> None:
     body = {"model": "m", "input": [], "store": True, "tools": [tool, tool]}
     request = RESPONSES.decode_request(json.dumps(body).encode())
     assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
@@ -615,7 +615,7 @@ def test_a_tool_choice_is_read_and_comes_back(wire: Any, mode: str, names: tuple
 @pytest.mark.parametrize(
     ("status", "shown"), [(400, 400), (599, 599), (399, 500), (600, 500), ("429", 429), ("4_9", 500)]
 )
-def test_an_error_event_may_tell_its_status(status: Any, shown: int) -> None:
+def test_an_error_event_may_have_a_status(status: Any, shown: int) -> None:
     decoder = RESPONSES.stream_decoder(Receipt())
     frame = {"type": "error", "status": status, "message": "m"}
     last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
@@ -635,14 +635,14 @@ def test_an_error_event_may_tell_its_status(status: Any, shown: int) -> None:
         (event("completed", response=5), "$.response"),
     ],
 )
-def test_what_is_wrong_in_an_event_is_named_with_its_place(frame: Any, where: str) -> None:
+def test_an_error_in_an_event_has_its_path(frame: Any, where: str) -> None:
     decoder = RESPONSES.stream_decoder(Receipt())
     last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
     assert isinstance(last, Fault)
     assert f"unreadable: {where}: " in last.error.message
 
 
-def test_an_input_that_came_as_a_string_is_one_only_while_a_string_says_all_of_it() -> None:
+def test_a_string_input_is_written_back_as_a_string_only_if_it_can_carry_everything() -> None:
     request = RESPONSES.decode_request(b'{"model": "m", "input": "x", "store": true}')
     for blocks, listed in (
         ((Text(text="y"),), False),

@@ -349,9 +349,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     notes = native_of(response, NAME)
     legacy = request is not None and is_legacy(request)
     report_stop(response.stop, receipt)
-    message = (None if legacy else _encode_simple_message(response.content)) or _encode_message(
-        response, legacy, receipt
-    )
+    message = (None if legacy else _encode_plain(response.content)) or _encode_message(response, legacy, receipt)
     if not notes:
         return json.encode(_foreign_response(response, message, legacy))
     receipt.add(unread_lines(notes))
@@ -406,7 +404,7 @@ def _foreign_response(response: Response, message: dict[str, Any], legacy: bool)
     return fields
 
 
-def _encode_simple_message(content: tuple[Block, ...]) -> dict[str, Any] | None:
+def _encode_plain(content: tuple[Block, ...]) -> dict[str, Any] | None:
     """Encode an answer of the usual form: at most one text, followed by calls. Returns None for any other form, and if
     a block has native members of this dialect."""
     text: str | None = None

@@ -137,7 +137,7 @@ class ItemIds:
 
 def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, cut: bool) -> list[dict[str, Any]]:
     """Encode all items. `cut`: the last one may have been cut; a cut message is incomplete."""
-    if (plain := _encode_simple_output(blocks, ids, cut=cut)) is not None:
+    if (plain := _encode_plain(blocks, ids, cut=cut)) is not None:
         return plain
     items: list[dict[str, Any]] = []
     paths = ((block, f"content[{index}]") for index, block in enumerate(blocks))
@@ -149,7 +149,7 @@ def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, 
     return items
 
 
-def _encode_simple_output(blocks: tuple[Block, ...], ids: ItemIds, *, cut: bool) -> list[dict[str, Any]] | None:
+def _encode_plain(blocks: tuple[Block, ...], ids: ItemIds, *, cut: bool) -> list[dict[str, Any]] | None:
     """Encode an answer of the usual form of other APIs: texts and calls, one item each. Returns None for any other
     form, and if a block has native members of this dialect."""
     items: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Members of answers in another form than the API's do not cost the answer; calls of nothing are none."""
+"""A member in a nonstandard form does not cost the answer, and blank calls are ignored."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def test_what_cannot_be_put_right_is_an_error_with_its_place(path: str, value: A
 BLANK = {"index": 0, "id": "", "type": "function", "function": {"name": "", "arguments": ""}}
 
 
-def test_a_call_of_nothing_is_none() -> None:
+def test_a_blank_call_is_ignored() -> None:
     whole = translate_response(document("message", "message.tool_calls", [BLANK]), "openai_chat", "anthropic")
     assert [block["type"] for block in json.loads(whole.data)["content"]] == ["text"]
     stream = translate_stream([streamed(document("delta", "message.tool_calls", [BLANK]))], "openai_chat", "anthropic")
     assert b"message_stop" in b"".join(stream)
 
 
-def test_a_call_of_nothing_that_is_to_be_answered_is_an_error() -> None:
+def test_a_blank_call_with_the_finish_reason_tool_calls_is_an_error() -> None:
     body = json.loads(document("message", "message.tool_calls", [BLANK]))
     body["choices"][0]["finish_reason"] = "tool_calls"
     with pytest.raises(UpstreamError, match="without a name"):

@@ -47,7 +47,7 @@ def test_details_ride_on_the_reasoning_of_their_message(fields: dict[str, Any], 
 
 
 @pytest.mark.parametrize("odd", [[], None, "x", {"a": 1}, ["x"], [SIGNED, 5]])
-def test_what_is_no_list_of_details_stays_with_the_message(odd: Any) -> None:
+def test_a_field_that_is_no_list_of_details_stays_with_the_message(odd: Any) -> None:
     body = request(said(reasoning_details=odd))
     decoded = OPENAI_CHAT.decode_request(json.dumps(body).encode())
     assert decoded.messages[1].content == (Text(text="so"),)
