@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.routing import MAX_COMPARED, Alias, Pattern, Place, Router, Target, UnknownModelError, bare, filled
+from toolglot.routing import (
+    MAX_COMPARED,
+    MAX_TARGETS,
+    Alias,
+    Pattern,
+    Place,
+    Router,
+    Target,
+    UnknownModelError,
+    bare,
+    filled,
+)
 
 PLACES = {
     place.name: place
@@ -126,6 +137,51 @@ def test_fallbacks_of_fallbacks_follow_and_nothing_comes_twice() -> None:
         "d": Alias(upstream="local", model="1"),
     }
     assert went(Router(aliases, PLACES), "a") == ["local: 1", "local: 2", "local: 3"]
+
+
+CATCH_ALL = Alias(upstream="local", fallbacks=("other/*",))
+
+
+@pytest.mark.parametrize(
+    ("aliases", "model", "targets"),
+    [
+        ({"*": CATCH_ALL}, "m", ["local: m", "other: m"]),
+        ({"*": Alias(upstream="local", model="x", fallbacks=("other/y",))}, "m", ["local: x", "other: y"]),
+        ({"*": Alias(upstream="local", model="x", fallbacks=("gpt-5",))}, "m", ["local: x", "openai: gpt-5"]),
+        (
+            {"claude-*": Alias(upstream="local", fallbacks=("claude-*-old",))},
+            "claude-1",
+            ["local: claude-1", "anthropic: claude-1-old"],
+        ),
+        (
+            {"a-*": Alias(upstream="local", fallbacks=("b-a-*",)), "b-*": Alias(upstream="other", fallbacks=("a-*",))},
+            "a-1",
+            ["local: a-1", "other: b-a-1"],
+        ),
+        (
+            {"*": CATCH_ALL, "other/m": Alias(upstream="openai", model="gpt-5")},
+            "m",
+            ["local: m", "openai: gpt-5"],
+        ),
+        (
+            {"m": Alias(upstream="openai", fallbacks=("anything",)), "*": CATCH_ALL},
+            "m",
+            ["openai: m", "local: anything", "other: anything"],
+        ),
+        ({"m": Alias(upstream="local", fallbacks=("other/m[1m]",)), "*": CATCH_ALL}, "m", ["local: m", "other: m"]),
+    ],
+)
+def test_a_pattern_does_not_take_its_own_fallbacks(aliases: dict[str, Alias], model: str, targets: list[str]) -> None:
+    assert went(Router(aliases, PLACES), model) == targets
+
+
+def test_the_targets_of_a_request_are_bounded() -> None:
+    """Patterns that lead to each other could otherwise reach as many targets as they have orders."""
+    letters = "abcdefgh"
+    aliases = {
+        f"{one}*": Alias(upstream="local", fallbacks=tuple(f"{other}{one}*" for other in letters)) for one in letters
+    }
+    assert len(Router(aliases, PLACES).resolve("a")) == MAX_TARGETS
 
 
 def test_what_can_be_listed_is_listed_once_and_reachable() -> None:

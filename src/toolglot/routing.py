@@ -13,6 +13,9 @@ The rules, in order; the first that applies decides:
 
 A name is matched as it came and then without what clients add to it: a suffix such as `[1m]`, a `models/` before it.
 A `*` in an alias's target stands for what the pattern's `*` matched, the second for the second, and so on.
+
+For the name of a fallback, rule 3 comes before rule 2, and rule 2 leaves out the patterns that led to the fallback: a
+catch-all alias (`*`) would match the names of its own fallbacks.
 """
 
 from __future__ import annotations
@@ -41,11 +44,17 @@ AUTO, NATIVE = "auto", "native"
 MAX_NAME = 512
 """Characters. Longer names are nobody's, and cost nothing to refuse."""
 
+MAX_TARGETS = 32
+"""Targets of one request: the first one, and fallbacks."""
+
 MAX_RESOLVED = 1000
 """Names of which is kept in mind where they go: they are the clients' to choose."""
 
 MAX_COMPARED = 500
 """Names among which the nearest ones are looked for: each comparison takes longer than all the rules together."""
+
+_RULES_OF_ALIASES = 2
+"""The first rules of `Router`: they look at aliases."""
 
 _ADDED = re.compile(r"(?:\[[^\[\]]*\])+$")
 
@@ -186,7 +195,7 @@ class Router:
         )
 
     def resolve(self, model: str) -> tuple[Target, ...]:
-        """Where a request for this model goes: first, and then when that fails. No target twice.
+        """Where a request for this model goes: first, and then when that fails. No target twice, `MAX_TARGETS` at most.
 
         Raises:
             UnknownModelError: nothing claims the name.
@@ -198,12 +207,15 @@ class Router:
         if first is None:
             raise UnknownModelError(model, self.nearest(model))
         targets: dict[tuple[str, str], Target] = {}
-        waiting = [first]
-        while waiting:
-            target = waiting.pop(0)
-            if (target.upstream, target.model) not in targets:
-                targets[target.upstream, target.model] = target
-                waiting = [*self._fallbacks(target), *waiting]
+        waiting: list[tuple[Target, frozenset[str]]] = [(first, frozenset())]
+        while waiting and len(targets) < MAX_TARGETS:
+            target, passed = waiting.pop(0)
+            if (target.upstream, target.model) in targets:
+                continue
+            targets[target.upstream, target.model] = target
+            if target.alias is not None:
+                passed |= {target.alias}
+                waiting = [*((fallback, passed) for fallback in self._fallbacks(target, passed)), *waiting]
         if len(self._resolved) >= MAX_RESOLVED:
             self._resolved.clear()
         found = self._resolved[model] = tuple(targets.values())
@@ -259,12 +271,26 @@ class Router:
             yield model, self._rules[0]
         yield from ((plain, rule) for rule in self._rules)
 
-    def _fallbacks(self, target: Target) -> list[Target]:
-        if target.alias is None:
-            return []
-        stars = Pattern(target.alias).match(target.asked) or ()
-        found = (self.claim(filled(name, stars)) for name in self.aliases[target.alias].fallbacks)
+    def _fallbacks(self, target: Target, passed: frozenset[str]) -> list[Target]:
+        """The fallbacks of a target's alias. `passed`: the aliases that led to the target, its own included."""
+        alias = target.alias or ""
+        stars = Pattern(alias).match(target.asked) or ()
+        found = (self.claim_fallback(filled(name, stars), passed) for name in self.aliases[alias].fallbacks)
         return [fallback for fallback in found if fallback is not None]
+
+    def claim_fallback(self, name: str, passed: frozenset[str]) -> Target | None:
+        """Where the fallback of this name goes; None when nothing claims it. `passed`: the aliases that led to it.
+
+        `upstream/model` goes to that upstream, and no pattern is used twice on the way.
+        """
+        if len(name) > MAX_NAME:
+            return None
+        plain = bare(name)
+        target = self._alias(name) or self._alias(plain) or self._prefix(plain) or self._alias_pattern(plain, passed)
+        if target is not None:
+            return target
+        found = (rule(plain) for _, rule in self._rules[_RULES_OF_ALIASES:])
+        return next((target for target in found if target is not None), None)
 
     def _target(self, upstream: str, model: str, asked: str, rule: str, alias: str | None = None) -> Target | None:
         place = self.places.get(upstream)
@@ -300,9 +326,9 @@ class Router:
             return None
         return self._target(alias.upstream, alias.model or bare(name), name, f"the alias {name}", name)
 
-    def _alias_pattern(self, name: str) -> Target | None:
+    def _alias_pattern(self, name: str, passed: frozenset[str] = frozenset()) -> Target | None:
         for pattern, alias in self._patterns:
-            if (stars := pattern.match(name)) is not None:
+            if pattern.text not in passed and (stars := pattern.match(name)) is not None:
                 model = name if alias.model is None else filled(alias.model, stars)
                 target = self._target(alias.upstream, model, name, f"the alias {pattern.text}", pattern.text)
                 if target is not None:

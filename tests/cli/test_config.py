@@ -155,6 +155,17 @@ history = "cline_xml"
 """
 
 
+def test_the_fallbacks_of_a_catch_all_are_the_upstreams_that_they_name(folder: Path) -> None:
+    upstreams = "".join(
+        f'[upstreams.{name}]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:800{port}/v1"\n'
+        for port, name in enumerate("ab")
+    )
+    (folder / "x.toml").write_text(f'{upstreams}[models."*"]\nupstream = "a"\nfallbacks = ["b/*"]\n')
+    lines = run("config", "explain", "m", "--config", "x.toml").stdout.splitlines()
+    targets = [line.split(" (")[0] for line in lines if line.startswith(("goes to", "then to"))]
+    assert targets == ["goes to m of a", "then to m of b"]
+
+
 def test_what_is_sent_of_a_history_is_told_with_the_place_that_says_so(folder: Path) -> None:
     (folder / "x.toml").write_text(HISTORIES)
     lines = run("config", "explain", "small.7b", "--config", "x.toml").stdout.splitlines()

@@ -13,6 +13,7 @@ from tests.exchanges import JSON_NAMES as NAMES
 from tests.exchanges import JSON_PAIRS as PAIRS
 from tests.exchanges import calls_of, folded, meaning, read_events
 from tests.forms import is_json
+from tests.laws.mutations import at
 from tests.lint.streams import WHOLE_CALLS
 from tests.textcalls.conversations import (
     MODEL,
@@ -107,6 +108,20 @@ def test_a_loop_of_three_turns_is_as_if_the_calls_were_native(
         seen.update(ids)
         assert all(call.complete for call in calls_of(response.content))
         assert not loop.exchange.receipt.losses
+
+
+@pytest.mark.parametrize("empty", [None, []], ids=["null", "list"])
+@pytest.mark.parametrize(("dialect", "place"), [("openai_chat", ("choices", 0, "message")), ("ollama", ("message",))])
+def test_a_call_in_the_text_reaches_the_client_beside_an_empty_list_of_calls(
+    dialect: str, place: tuple[str | int, ...], empty: object
+) -> None:
+    """vLLM sends `"tool_calls": []`, other servers null."""
+    exchange = exchange_of(dialect, dialect, SEVERAL[0])
+    ask(exchange, asking(user("What time is it?"), stream=False))
+    document = json.loads(document_of(dialect, calls_text(SEVERAL[0], SECOND, 0)))
+    at(document, place)["tool_calls"] = empty
+    response = whole(dialect, exchange.response(json.dumps(document).encode()))
+    assert said_and_called(response) == ("", wanted(SECOND))
 
 
 @pytest.mark.parametrize("upstream", NAMES)

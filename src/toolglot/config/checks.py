@@ -18,7 +18,7 @@ from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, Upst
 from toolglot.config.worker_checks import store_problem
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.warp.native import NAME as WARP
-from toolglot.routing import AUTO, DEMO, NATIVE, UnknownModelError
+from toolglot.routing import AUTO, DEMO, NATIVE
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.textcalls import ALIASES, FORMATS
 from toolglot.upstream.discovery import discover
@@ -247,8 +247,8 @@ def _reference(name: str, path: Path, known: set[str], discovers: bool, builder:
 
 
 def _fallback_cycles(config: Config, builder: RecordBuilder) -> None:
-    """Find models that are fallbacks of their own fallbacks. Patterns may match their own fallbacks; that ends by
-    itself."""
+    """Find models that are fallbacks of their own fallbacks. Patterns that match their own fallbacks are none: routing
+    uses no pattern twice on the way to a fallback."""
     for name in config.models:
         way = _find_cycle(name, config.models)
         if way is not None:
@@ -278,10 +278,9 @@ def _fallbacks(config: Config, known: set[str], builder: RecordBuilder) -> list[
             path: Path = ("models", name, "fallbacks", number)
             if "*" in fallback or fallback in config.models or fallback.partition("/")[0] in known:
                 continue
-            try:
-                routes.resolve(fallback)
-            except UnknownModelError as error:
-                suggestion = f"did you mean `{error.suggestions[0]}`?" if error.suggestions else None
+            if routes.claim_fallback(fallback, frozenset({name})) is None:
+                near = routes.nearest(fallback)
+                suggestion = f"did you mean `{near[0]}`?" if near else None
                 told = f"no upstream serves `{fallback[:40]}`"
                 if config.discover:
                     notes.append(str(builder.document.problem(path, f"{told}, unless a local server does", suggestion)))

@@ -136,7 +136,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The upstream's name of the model; without it the client's. `*` stands for what the pattern's `*` matched."""
     fallbacks: tuple[Name, ...] = ()
     """Other models, by the names clients use (or `upstream/model`), tried in order before the first byte. `*` as in
-    `model`."""
+    `model`. `upstream/model` goes to that upstream, also where a pattern matches it."""
     strict: bool = False
     """Refuse requests and answers that would lose something in translation."""
     context_window: Count | None = None

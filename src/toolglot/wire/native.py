@@ -32,3 +32,12 @@ def native_members(notes: Mapping[str, Any]) -> dict[str, Any]:
     fields = {key: value for key, value in notes.items() if not key.startswith("$")}
     apart = notes.get("$dollar")
     return fields | apart if isinstance(apart, dict) else fields
+
+
+def fill_members(written: dict[str, Any], received: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that an encoder wrote, and received ones where it wrote nothing or an empty value.
+
+    A received null or empty list must not replace content that came into the answer after decoding: a call that was
+    read out of the text, or the text of an earlier round.
+    """
+    return {**written, **{name: value for name, value in received.items() if not written.get(name)}}

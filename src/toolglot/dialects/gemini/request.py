@@ -49,6 +49,7 @@ from toolglot.receipt import Receipt
 from toolglot.tools.known_requests import decode_known
 from toolglot.wire import incremental_json, json
 from toolglot.wire.bad_arguments import describe_bad_arguments
+from toolglot.wire.native import fill_members
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import members_without
@@ -338,7 +339,7 @@ class GeminiContentWriter:
                 return parts[0]
         rest = {key: value for message in messages for key, value in _own_members(message).items()}
         role = notes.get("$instruction_role")
-        return {**_encode_shape(parts, notes), **({"role": role} if role is not None else {}), **rest}
+        return fill_members({**_encode_shape(parts, notes), **({"role": role} if role is not None else {})}, rest)
 
     def content(self, message: Message, number: int) -> dict[str, Any]:
         parts = self._parts(message, number)
@@ -348,7 +349,8 @@ class GeminiContentWriter:
         role = notes.get("$role")
         if role is None or _ROLES.get(role, role) != message.role:
             role = self._role(message, number)
-        return {**({"role": role} if role else {}), **_encode_shape(parts, notes), **_own_members(message)}
+        written = {**({"role": role} if role else {}), **_encode_shape(parts, notes)}
+        return fill_members(written, _own_members(message))
 
     def _role(self, message: Message, number: int) -> str:
         role = message.role

@@ -48,6 +48,7 @@ from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.citation_spans import shift_span
 from toolglot.wire.error_documents import find_error
+from toolglot.wire.native import fill_members
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.text_separator import separator_between
@@ -362,7 +363,7 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     absent = notes.get("content") == "absent" and not parts
     tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
     return {
-        **({} if absent else {"content": {**content, **(rest.get("content") or {})}}),
+        **({} if absent else {"content": fill_members(content, rest.get("content") or {})}),
         **encode_stop(response.stop, notes.get("finish")),
         **encode_citations(_citations_in_answer(blocks), receipt),
         **(notes["logprobs"] if "logprobs" in notes else encode_logprobs(tokens)),

@@ -46,7 +46,7 @@ from toolglot.tools.declared import DECLARED
 from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json
 from toolglot.wire.incremental_json import drain
-from toolglot.wire.native import make_native, native_members
+from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import count_members, members_without
 
@@ -399,10 +399,8 @@ def _encode_message(message: Message, where: str, names: dict[str, str], receipt
         return encoded
     notes = native_of(message, NAME)
     content = {} if notes.get("$content") == "absent" and not writer.content else {"content": writer.content}
-    return [
-        *encoded,
-        {"role": message.role, **content, **writer.members(), **_empty_members(notes), **native_members(notes)},
-    ]
+    written = {"role": message.role, **content, **writer.members()}
+    return [*encoded, fill_members(written, {**_empty_members(notes), **native_members(notes)})]
 
 
 _EMPTY = {"$no_calls": ("tool_calls", []), "$no_images": ("images", []), "$no_thinking": ("thinking", "")}
@@ -428,7 +426,8 @@ def _encode_result(
         identity["tool_name"] = name
     if result.call_id and not notes.get("$no_id"):
         identity["tool_call_id"] = result.call_id
-    return {"role": "tool", **content, **identity, **writer.members(), **_empty_members(notes), **native_members(notes)}
+    written = {"role": "tool", **content, **identity, **writer.members()}
+    return fill_members(written, {**_empty_members(notes), **native_members(notes)})
 
 
 def _encode_options(request: Request, rest: dict[str, Any]) -> dict[str, Any]:

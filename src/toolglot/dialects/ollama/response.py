@@ -18,7 +18,7 @@ from toolglot.ir import Block, Request, Response, Stop, StopReason, Text, Thinki
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.native import make_native, native_members
+from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.structs import as_json, members_without
 
@@ -173,7 +173,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         **encode_usage(response.usage),
         **_encode_logprobs(response, notes),
     }
-    return json.encode({**body, **rest})
+    return json.encode(fill_members(body, rest))
 
 
 def _encode_plain(content: tuple[Block, ...]) -> tuple[str, dict[str, Any]] | None:
@@ -220,7 +220,7 @@ def _encode_content(
         return {**({} if absent else {"response": text}), **members}
     content = {} if absent else {"content": text}
     role = {} if notes.get("$no_role") else {"role": notes.get("$role", "assistant")}
-    return {"message": {**role, **content, **members, **inside}}
+    return {"message": fill_members({**role, **content, **members}, inside)}
 
 
 _EMPTY: dict[str, tuple[str, Any]] = {

@@ -57,7 +57,7 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire.native import make_native, native_members
+from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.structs import count_members, members_without
 
 LocatedBlock: TypeAlias = tuple[Block, str]
@@ -267,7 +267,7 @@ def _encode_full_message(role: str, blocks: list[LocatedBlock], message: Message
     _add_calls(wire, calls)
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
-    wire |= native_members(notes)
+    wire = fill_members(wire, native_members(notes))
     if annotations := _encode_citations(role, parts, receipt):
         wire[ANNOTATIONS] = notes.get(f"${ANNOTATIONS}", annotations)
     return wire | encode_cache_control(message)

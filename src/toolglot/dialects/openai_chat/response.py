@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -58,7 +58,7 @@ from toolglot.ir import (
 from toolglot.receipt import UNREAD, Loss, Receipt, describe_block, unread_lines
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.native import make_native, native_members
+from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
@@ -356,13 +356,11 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     finish = None if legacy else notes.get("$finish_reason")
     choice = {
         "index": notes.get("$index", 0),
-        "message": {**message, **notes.get("message", notes.get("$message", {"refusal": message.get("refusal")}))},
+        "message": _with_received(message, notes),
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
         **notes.get("choice", notes.get("$choice", {"logprobs": None})),
         **_encode_choice_logprobs(response),
     }
-    if choice["message"].get("annotations") and "$annotations" in notes:
-        choice["message"]["annotations"] = notes["$annotations"]
     rest = {key: value for key, value in native_members(notes).items() if key not in ("message", "choice")}
     if response.service_tier is not None:
         rest.setdefault("service_tier", response.service_tier)
@@ -378,6 +376,18 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     if response.usage is not None:
         fields["usage"] = encode_usage(response.usage)
     return json.encode({**fields, **rest})
+
+
+def _with_received(message: dict[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with the members that only this dialect understands, and with the empty ones that came."""
+    received = notes.get("message", notes.get("$message", {"refusal": None}))
+    whole = fill_members(message, received)
+    if "role" in received:  # another word than `assistant`
+        whole["role"] = received["role"]
+    if (written := message.get("annotations")) and (original := notes.get("$annotations")):
+        others = [one for one in received.get("annotations") or () if one not in written]
+        whole["annotations"] = original if all(one in original for one in written) else [*written, *others]
+    return whole
 
 
 def _foreign_response(response: Response, message: dict[str, Any], legacy: bool) -> dict[str, Any]:
