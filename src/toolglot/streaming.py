@@ -31,6 +31,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, unf
 from toolglot.forwarding import Forwarder
 from toolglot.ir import Stop, Text, ToolCall, Usage
 from toolglot.missing_usage import characters_at_start, finish_with_usage
+from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import goes_unchanged, is_collected, one_through, through
 from toolglot.passes.foreign import Reporter
@@ -120,7 +121,7 @@ class StreamTranslation:
         self._reader = exchange.reader()
         self._passes = exchange.event_passes(self._reader)
         last = self._passes[-1]
-        self._carrier = last if isinstance(last, DetailsCarrier) else None
+        self._carrier = last if isinstance(last, (Carrier, DetailsCarrier)) else None
         self._uncounted = 0  # characters of the open text that the carrier has not seen
         self._delta_passes = [each for each in self._passes if not isinstance(each, UNMOVED)]
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None

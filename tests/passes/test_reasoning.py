@@ -236,6 +236,31 @@ def test_thinking_stays_on_when_the_turn_has_its_own_or_is_over() -> None:
         assert reasoning.settle(request, to(ANTHROPIC)).reasoning == request.reasoning
 
 
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("carried", [True, False])
+def test_thinking_stays_on_in_a_turn_that_starts_with_thinking(source: str, carried: bool) -> None:
+    """Claude without interleaved thinking reasons in the first step of a tool loop alone."""
+    first = thought(SIGNED, Text(text="So"), ToolCall(id="a", name="look"))
+    history = (user(), first, answered(result("a")), calls("b"), answered(result("b")))
+    request = asked(*history, reasoning=Reasoning(mode="on", budget_tokens=2000))
+    context = to(ANTHROPIC, source=source, carried=carried)
+    assert reasoning.settle(request, context) is request
+    assert not context.receipt
+
+
+def test_thinking_is_off_in_a_turn_that_starts_with_something_else() -> None:
+    later = thought(SIGNED, ToolCall(id="b", name="look"))
+    of_turn_before = (user(), later, answered(result("b")), said("Done"), user("More"))
+    for history in (
+        (user(), calls("a"), answered(result("a")), later, answered(result("b"))),
+        (user(), said("So"), later, answered(result("b"))),
+        (*of_turn_before, calls("a"), answered(result("a"))),
+    ):
+        request = asked(*history, reasoning=Reasoning(mode="on", budget_tokens=2000))
+        settled = reasoning.settle(request, to(ANTHROPIC, source="openai_chat"))
+        assert settled.reasoning == Reasoning(mode="off")
+
+
 def test_thinking_stays_on_where_it_cannot_be_off_or_needs_no_beginning() -> None:
     request = asked(user(), calls("a"), answered(result("a")), reasoning=Reasoning(mode="on"))
     for can in (replace(ANTHROPIC, reasoning_off=False), replace(ANTHROPIC, reasoning_budget=False)):

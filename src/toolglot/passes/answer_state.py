@@ -39,11 +39,21 @@ def state_of_answer(content: Iterable[Block], owner: str) -> AnswerState:
 
 
 def without_needless_lengths(states: AnswerState) -> AnswerState:
-    """The same; lengths are needed only where one of several texts has state, or an empty one."""
+    """The same; lengths are needed only where one of several texts has state, or an empty one, and where reasoning led
+    to the second of two texts."""
     texts = [each for each in states if isinstance(each, Text)]
     if holds_state(texts) and (len(texts) > 1 or not all(map(length_of, texts))):
         return states
+    if len(texts) > 1 and _has_reasoning_between_texts(states):
+        return states
     return tuple(_without_length(each) if isinstance(each, Text) else each for each in states)
+
+
+def _has_reasoning_between_texts(states: AnswerState) -> bool:
+    kinds = [type(each) for each in states]
+    first = kinds.index(Text)
+    last = len(kinds) - kinds[::-1].index(Text)
+    return Thinking in kinds[first:last]
 
 
 def _without_length(text: Text) -> Text:

@@ -275,6 +275,7 @@ class Carrier:
         "_ends_answers",
         "_issuer",
         "_kept",
+        "_length",
         "_next",
         "_owner",
         "_owner_slot",
@@ -316,6 +317,11 @@ class Carrier:
         self._shift = self._next = 0
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
+        self._length = 0  # of the open text
+
+    def add_length(self, count: int) -> None:
+        """So many characters of the open text went another way."""
+        self._length += count
 
     def feed(self, event: Event) -> Sequence[Event]:
         if self._owner == self._client:
@@ -331,6 +337,7 @@ class Carrier:
     def _fed(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta(index=index, text=text):
+                self._length += len(text)
                 if self._text is not None:
                     self._text.append(text)
                 return (Delta(index + self._shift, text, event.logprobs),) if self._shift else (event,)
@@ -349,6 +356,7 @@ class Carrier:
             self._block = block
             return ()
         self._block, self._next = block, index + self._shift + 1
+        self._length = len(block.text) if isinstance(block, Text) else 0
         if isinstance(block, Thinking):
             self._text = [block.text]
         elif isinstance(block, ToolCall) and self._call_slot is not None:
@@ -400,7 +408,7 @@ class Carrier:
         return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
 
     def _keep_state(self, block: Block) -> None:
-        if self._call_slot is not None and (each := state_of_block(block, self._owner)) is not None:
+        if self._call_slot is not None and (each := state_of_block(block, self._owner, self._length)) is not None:
             self._states.append(each)
 
     def _closed_call(self, call: ToolCall, close: Close, slot: str) -> Close:

@@ -2,14 +2,16 @@
 
 A client sends an answer back in one message or in several, with other ids, and without some of its blocks. What its
 owner wants to see again comes as a `AnswerState`: reasoning whole, and of calls and texts only the owner's state. Each
-state goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client has
-joined are cut where they were joined, and an empty text that it has left out comes back if it had state.
+state goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client or the
+encoder has joined are cut where they were joined, without the blank line between them. An empty text that the client
+has left out comes back if it had state.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from toolglot.events import merge_native
 from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
@@ -17,6 +19,10 @@ from toolglot.passes import Context
 from toolglot.passes.answer_state import AnswerState, length_of
 from toolglot.passes.blocks import INSTRUCTION_ROLES
 from toolglot.state_fields import LENGTH
+from toolglot.wire.text_separator import separator_between
+
+_GAP = separator_between("a", "b")
+"""What encoders put between two texts of an answer."""
 
 
 class AnswerRun:
@@ -75,10 +81,11 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
     if thinking:
         words = _words("".join(saved.text for saved in thinking))
         blocks = [each for each in blocks if not _repeats(each[1], words)]
-    blocks = _cut_texts(blocks, states)
+    cut = _cut_texts(blocks, states)
+    changed = bool(thinking) or cut is not blocks
+    blocks = cut
     before: dict[int, list[Block]] = {}
     pending: list[Block] = []
-    changed = bool(thinking)
     for saved, place in zip(states, _places(states, [block for _, block in blocks]), strict=True):
         state = _state(saved, owner)
         if isinstance(saved, Thinking):
@@ -92,6 +99,9 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
                 blocks[place] = home, replace(block, native=merge_native(state, block.native))
                 changed = True
         elif isinstance(saved, Text) and state and length_of(saved) is not None:
+            if _is_label(state[owner]):
+                context.receipt.loss("messages", "phase", "the texts of an answer cannot be told apart any more")
+                continue
             pending.append(Text(text="", native=state))
             changed = True
     if not changed:
@@ -110,36 +120,57 @@ def _state(saved: Block, owner: str) -> Native:
     return {owner: fields} if fields else {}
 
 
+def _is_label(fields: Mapping[str, Any]) -> bool:
+    """Whether this says something about its text alone, and nothing without it."""
+    return all(key.startswith("$") for key in fields)
+
+
 def _cut_texts(blocks: list[tuple[int, Block]], states: AnswerState) -> list[tuple[int, Block]]:
-    """The blocks with their texts as long as those of the answer, where they say as much together."""
-    lengths = [length_of(saved) for saved in states if isinstance(saved, Text)]
-    texts = [block for _, block in blocks if isinstance(block, Text)]
-    if None in lengths or sum(len(text.text) for text in texts) != sum(filter(None, lengths)):
+    """Cut the texts to the lengths that they had in the answer. If they do not fit, the blocks stay as they are."""
+    known = [length_of(saved) for saved in states if isinstance(saved, Text)]
+    lengths = [length for length in known if length]
+    texts = [block.text for _, block in blocks if isinstance(block, Text) and block.text]
+    if None in known or [len(text) for text in texts] == lengths:
         return blocks
-    left = [length for length in lengths if length]
-    if [len(text.text) for text in texts if text.text] == left:
-        return blocks
+    total = sum(map(len, texts))
+    if total == sum(lengths):
+        return _cut(blocks, lengths, separated=False) or blocks
+    return (total > sum(lengths) and _cut(blocks, lengths, separated=True)) or blocks
+
+
+def _cut(blocks: list[tuple[int, Block]], lengths: list[int], *, separated: bool) -> list[tuple[int, Block]] | None:
+    """The blocks with texts of these lengths; None if they do not fit. `separated`: an encoder has put a blank line
+    between texts that had none, which goes."""
     done: list[tuple[int, Block]] = []
+    left = list(lengths)
+    before, begins = "", False  # the latest text, and whether the next one begins here
     for home, block in blocks:
         if not isinstance(block, Text) or not block.text:
             done.append((home, block))
             continue
-        start = 0
-        while start < len(block.text):
-            end = min(start + left[0], len(block.text))
-            done.append((home, replace(block, text=block.text[start:end])))
-            left[:1] = [left[0] - (end - start)] if left[0] > end - start else []
-            start = end
-    return done
+        text = block.text
+        while text:
+            if separated and begins and text.startswith(_GAP) and separator_between(before, text[len(_GAP) :]) == _GAP:
+                text = text[len(_GAP) :]
+            if not left:
+                return None
+            before, text = text[: left[0]], text[left[0] :]
+            done.append((home, replace(block, text=before)))
+            begins = len(before) == left[0]
+            left[:1] = [] if begins else [left[0] - len(before)]
+    return None if left else done
 
 
 def _places(states: AnswerState, blocks: Sequence[Block]) -> Iterator[int | None]:
     """Find the block that each state belongs to. A call is known by an id of its own, else by its order; a text by
-    its order, where empty texts are counted apart."""
-    texts = {
-        empty: iter([n for n, block in enumerate(blocks) if isinstance(block, Text) and empty == (not block.text)])
-        for empty in (True, False)
-    }
+    its order, where empty texts are counted apart. Texts that are joined for good have no state: it is that of one."""
+    found: dict[bool, list[int]] = {True: [], False: []}
+    for number, block in enumerate(blocks):
+        if isinstance(block, Text):
+            found[not block.text].append(number)
+    lengths = [length_of(saved) for saved in states if isinstance(saved, Text)]
+    are_joined = None not in lengths and len(found[False]) < len(list(filter(None, lengths)))
+    texts = {True: iter(found[True]), False: iter([] if are_joined else found[False])}
     by_id = _own_ids(blocks)
     shared = by_id.keys() & _own_ids(states).keys()
     matched = {by_id[each] for each in shared}

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from toolglot.manifest import Manifest, Route
-from toolglot.state_fields import StateFields, is_text, is_true
+from toolglot.state_fields import LENGTH, StateFields, is_length, is_text, is_true
 
 MANIFEST = Manifest(
     name="anthropic",
@@ -18,6 +18,7 @@ MANIFEST = Manifest(
     volatile=("model", "metadata"),
     state=StateFields(
         thinking={"signature": is_text, "data": is_text, "$redacted": is_true, "$unsigned": is_true},
+        texts={LENGTH: is_length},
         bound_to_model=True,
     ),
     aliases=("claude",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolglot.manifest import Manifest, Route
-from toolglot.state_fields import StateFields, is_list_of_texts, is_text
+from toolglot.state_fields import LENGTH, StateFields, is_length, is_list_of_texts, is_text
 
 MANIFEST = Manifest(
     name="openai_responses",
@@ -29,7 +29,7 @@ MANIFEST = Manifest(
             "summary": is_list_of_texts("summary_text"),
             "content": is_list_of_texts("reasoning_text"),
         },
-        texts={"$phase": is_text},
+        texts={"$phase": is_text, LENGTH: is_length},
         # "Reasoning input items can only be provided to a reasoning or computer use model."
         bound_to_model=True,
     ),

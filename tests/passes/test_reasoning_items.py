@@ -1,0 +1,154 @@
+"""Reasoning items of the Responses API through clients of other APIs: an answer, a history, the next request.
+
+Each item comes back byte for byte before the item that followed it, or a line of the receipt says that it is lost. The
+API refuses reasoning "without its required following item".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.exchanges import folded, read_events, through
+from toolglot.dialects import DIALECTS
+from toolglot.events import unfold
+from toolglot.passes.answer_state import state_of_answer
+from toolglot.passes.kept import with_states
+from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+Item = dict[str, Any]
+OWNER = "openai_responses"
+MODEL = "gpt-5.4"
+
+
+def reasoned(number: int) -> Item:
+    return {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": f"ENC{number}"}
+
+
+def said(words: str, phase: str | None = None) -> Item:
+    part = {"type": "output_text", "text": words, "annotations": [], "logprobs": []}
+    item = {"type": "message", "id": f"msg_{words.strip()}", "role": "assistant", "status": "completed"}
+    return {**item, "content": [part], **({"phase": phase} if phase else {})}
+
+
+def called(number: int) -> Item:
+    item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": "f", "arguments": "{}"}
+    return {**item, "status": "completed"}
+
+
+COMMENTARY, FINAL = "commentary", "final_answer"
+ANSWERS: dict[str, list[Item]] = {
+    "a comment and an answer": [reasoned(1), said("A", COMMENTARY), reasoned(2), said("B", FINAL)],
+    "two messages without a phase": [reasoned(1), said("A"), reasoned(2), said("B")],
+    "a message that begins with a blank line": [reasoned(1), said("A"), reasoned(2), said("\n\nB", FINAL)],
+    "a message that ends with a line break": [reasoned(1), said("A\n", COMMENTARY), reasoned(2), said("B", FINAL)],
+    "three messages": [said("A", COMMENTARY), reasoned(1), said("B", COMMENTARY), reasoned(2), said("C", FINAL)],
+    "messages and calls": [reasoned(1), said("A", COMMENTARY), called(1), reasoned(2), called(2)],
+}
+CLIENTS = ("openai_chat", "gemini")
+EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
+BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+
+
+def ask(client: str, history: list[Any]) -> bytes:
+    if client == "gemini":
+        return json.dumps({"contents": [{"role": "user", "parts": [{"text": "go"}]}, *history]}).encode()
+    most = {"max_tokens": 100} if client == "anthropic" else {}
+    return json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "go"}, *history], **most}).encode()
+
+
+def wire(output: list[Item]) -> bytes:
+    head = {"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": MODEL}
+    return json.dumps({**head, "output": output}).encode()
+
+
+def answer(client: str, output: list[Item], *, streams: bool) -> tuple[Any, Exchange]:
+    """What the client gets for these items."""
+    exchange = Exchange(client, OWNER, model=MODEL)
+    exchange.request(ask(client, []), model=MODEL, stream=streams)
+    if not streams:
+        return json.loads(exchange.response(wire(output))), exchange
+    source = DIALECTS[OWNER].stream_encoder(None, Receipt())
+    events = unfold(DIALECTS[OWNER].decode_response(wire(output)))
+    written = through(exchange, [data for event in events if (data := source.feed(event))])
+    response = folded(read_events(client, [written]))
+    return json.loads(DIALECTS[client].encode_response(response, None, Receipt())), exchange
+
+
+def history(client: str, given: Any) -> list[Any]:
+    """The turn after that answer, as a client writes it that keeps all that it was given."""
+    if client == "openai_chat":
+        message = {key: value for key, value in given["choices"][0]["message"].items() if value is not None}
+        ids = [each["id"] for each in message.get("tool_calls", ())]
+        results: list[Any] = [{"role": "tool", "tool_call_id": each, "content": "ok"} for each in ids]
+        return [message, *(results or [{"role": "user", "content": "on"}])]
+    if client == "anthropic":
+        ids = [block["id"] for block in given["content"] if block["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": each, "content": "ok"} for each in ids]
+        return [{"role": "assistant", "content": given["content"]}, {"role": "user", "content": results or "on"}]
+    content = given["candidates"][0]["content"]
+    calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+    results = [{"functionResponse": {"id": each["id"], "name": each["name"], "response": {}}} for each in calls]
+    return [content, {"role": "user", "parts": results or [{"text": "on"}]}]
+
+
+def sent_items(client: str, turn: list[Any], **settings: Any) -> tuple[list[Item], Receipt]:
+    """What the API gets of its answer with the next request."""
+    exchange = Exchange(client, OWNER, model=MODEL, **settings)
+    body = json.loads(exchange.request(ask(client, turn), model=MODEL))
+    return [item for item in body["input"] if item.get("role") != "user" and "output" not in item], exchange.receipt
+
+
+def bare(output: list[Item]) -> list[Item]:
+    """The items as they are sent: without the ids and what else nobody needs."""
+    return [
+        {"type": "message", "role": "assistant", "content": item["content"][0]["text"], **_phase(item)}
+        if item["type"] == "message"
+        else {key: value for key, value in item.items() if item["type"] != "function_call" or key not in _IDS}
+        for item in output
+    ]
+
+
+_IDS = ("id", "status")
+
+
+def _phase(item: Item) -> Item:
+    return {"phase": item["phase"]} if "phase" in item else {}
+
+
+@BOTH
+@EVERY_CLIENT
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_comes_back_item_by_item(name: str, client: str, streams: bool) -> None:
+    given, _ = answer(client, ANSWERS[name], streams=streams)
+    items, receipt = sent_items(client, history(client, given))
+    assert items == bare(ANSWERS[name])
+    assert not [line for line in receipt.losses if line.where.startswith("messages")]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_that_was_kept_comes_back_item_by_item(name: str) -> None:
+    """Ollama's API has one text and no field for state."""
+    output = ANSWERS[name]
+    states = state_of_answer(DIALECTS[OWNER].decode_response(wire(output)).content, OWNER)
+    exchange = Exchange("ollama", OWNER, model=MODEL)
+    exchange.request(ask("ollama", []))
+    message = json.loads(exchange.response(wire(output)))["message"]
+    results = [{"role": "tool", "tool_name": "f", "content": "ok"} for _ in message.get("tool_calls", ())]
+    turn = [message, *(results or [{"role": "user", "content": "on"}])]
+    items, _ = sent_items("ollama", turn, passes=with_states(REQUEST_PASSES, {0: states}))
+    assert [{**item, "call_id": ""} if "call_id" in item else item for item in items] == [
+        {**item, "call_id": ""} if "call_id" in item else item for item in bare(output)
+    ]
+
+
+def test_the_phase_of_a_comment_does_not_move_to_the_answer() -> None:
+    given, _ = answer("openai_chat", ANSWERS["a comment and an answer"], streams=False)
+    message, *rest = history("openai_chat", given)
+    items, receipt = sent_items("openai_chat", [{**message, "content": "A, and B"}, *rest])
+    assert [item.get("phase") for item in items if item["type"] == "message"] == [None]
+    assert [line.what for line in receipt.losses if line.where.startswith("messages")] == ["phase"]
