@@ -92,14 +92,15 @@ MODELS = (
         r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
         {
             "fields": _OF_OPENAI,
-            "thinking": "none",
+            "thinking": "owned",
             "developer_role": True,
             "custom_tools": True,
             "citations": True,
             "cache_settings": frozenset({"key", "retention"}),
         },
         "OpenAI's own server has developer messages, custom tools, annotations, moderation, stored answers and keys of"
-        " the prompt cache, and no field for reasoning; its imitators have it the other way round",
+        " the prompt cache, and no field for reasoning; its imitators have it the other way round. Aggregators serve"
+        " these models too, and take back the reasoning state that they sent (OpenRouter's reasoning_details)",
     ),
     ModelRule(
         BREAKPOINT_MODELS,
@@ -163,9 +164,10 @@ MODELS = (
         {
             "id_pattern": r"[A-Za-z0-9]{9}",
             "id_length": 9,
-            "thinking": "none",
+            "thinking": "owned",
             "fields": CAPABILITIES.fields - {"reasoning", "top_k"},
         },
-        "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know",
+        "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know; it takes"
+        " its own `thinking` parts back (examples/mistral/chat/reasoning_multi_turn.py of mistralai/client-python)",
     ),
 )
