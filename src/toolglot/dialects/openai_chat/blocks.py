@@ -75,6 +75,7 @@ _LIFETIME_NAMES = {seconds: name for name, seconds in _LIFETIMES.items()}
 
 # cache_control.ttl <-> seconds
 _CONTROL_LIFETIMES = {"5m": 300, "1h": 3600}
+_SHORT_CONTROL = 300
 
 AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _AUDIO_NAMES = {media_type: name for name, media_type in AUDIO_FORMATS.items()} | {"audio/mp3": "mp3"}
@@ -352,6 +353,9 @@ def encode_cache(block: Text | Media) -> dict[str, Any]:
         return {}
     if control := control_of(block):
         return control
+    if cache.by_control:
+        lifetime = {} if cache.seconds is None else {"ttl": "5m" if cache.seconds <= _SHORT_CONTROL else "1h"}
+        return {"cache_control": {"type": "ephemeral", **lifetime}}
     breakpoint_: dict[str, Any] = {"mode": "explicit"}
     if cache.seconds is not None:
         breakpoint_["ttl"] = nearest_lifetime(cache.seconds)

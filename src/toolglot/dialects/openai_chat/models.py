@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.wire.claude_models import CACHE_MODELS
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
 from toolglot.wire.openai_fields import BREAKPOINT_MODELS, SAMPLING_MODELS
 
@@ -111,6 +112,12 @@ MODELS = (
         },
         "cache breakpoints came with GPT-5.6",
     ),
+    ModelRule(
+        r"claude",
+        {"cache_by_control": True, "cache_lifetimes": (300, 3600), "cache_breakpoints": 4},
+        "aggregators (OpenRouter, LiteLLM) take cache_control on text parts, and hand it on to Claude",
+    ),
+    *(ModelRule(*row) for row in CACHE_MODELS),
     ModelRule(
         r"(^|/)(gpt-[34]|chatgpt)",
         {"fields": _OF_OPENAI - {"reasoning", "verbosity"}},
