@@ -249,8 +249,14 @@ def copilot(*indices: dict[str, int]) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "created": 1, "model": "m", "choices": choices}
 
 
-@pytest.mark.parametrize("indices", [(), ({"index": 0}, {"index": 0})], ids=["no index", "one index"])
-def test_text_and_calls_in_two_choices_of_one_index_are_one_answer(indices: tuple[dict[str, int], ...]) -> None:
+@pytest.mark.parametrize(
+    "indices",
+    [(), ({"index": 0}, {"index": 0}), ({"index": 0}, {"index": 1})],
+    ids=["no index", "one index", "two indices"],
+)
+def test_text_and_calls_in_two_choices_are_one_answer_if_the_first_stopped_for_calls(
+    indices: tuple[dict[str, int], ...],
+) -> None:
     translated = translate_response(copilot(*indices), "openai_chat", "anthropic")
     answer = translated.json()
     assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
@@ -260,7 +266,10 @@ def test_text_and_calls_in_two_choices_of_one_index_are_one_answer(indices: tupl
 
 
 def test_a_choice_with_an_index_of_its_own_is_another_answer() -> None:
-    translated = translate_response(copilot({"index": 0}, {"index": 1}), "openai_chat", "anthropic")
+    """With `n`: one of two answers called a tool."""
+    document = copilot({"index": 0}, {"index": 1})
+    document["choices"][0]["finish_reason"] = "stop"
+    translated = translate_response(document, "openai_chat", "anthropic")
     assert [block["type"] for block in translated.json()["content"]] == ["text"]
     assert [line.where for line in translated.receipt.losses] == ["choices[1]"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_chat.annotations import encode_annotations, take_annotations
 from toolglot.dialects.openai_chat.blocks import (
@@ -185,19 +185,26 @@ def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tup
 def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, ResponseMessage]], list[Any]]:
     """The first choice, those that go on with it, with their messages, and the JSON of other answers.
 
-    GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555). Other answers have
-    an index of their own.
+    GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555), with one index or
+    with two. Other answers have an index of their own. A first choice that stopped for calls and has none is no whole
+    answer: the calls are in the next choices.
     """
     first = choices[0]
+    lacks_calls = finish_reason(first.finish_reason or None) == "tool_calls" and not _has_calls(first.message)
     continued: list[tuple[Choice, ResponseMessage]] = []
     others: list[Any] = []
     for choice in choices[1:]:
         message = choice.message
-        if message and message.tool_calls and not message.content and (choice.index or 0) == (first.index or 0):
+        is_same = (choice.index or 0) == (first.index or 0) or (lacks_calls and not continued)
+        if message and message.tool_calls and not message.content and is_same:
             continued.append((choice, message))
         else:
             others.append(as_json(choice))
     return first, continued, others
+
+
+def _has_calls(message: ResponseMessage | UnsetType | None) -> bool:
+    return bool(message and (message.tool_calls or message.function_call))
 
 
 def _read(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
