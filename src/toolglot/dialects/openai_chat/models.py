@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.dialects.openai_chat import content_filters
 from toolglot.wire.claude_models import CACHE_MODELS
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
 from toolglot.wire.openai_fields import BREAKPOINT_MODELS, SAMPLING_MODELS
@@ -73,7 +74,10 @@ CAPABILITIES = Capabilities(
     answer_paths={"choice": "choices[0]", "message": "choices[0].message", "choices": "choices[1]"},
     further_answers="choices",
     assumed={"modalities": (["text"],), "closed": (True,)},
-    noted={"include_obfuscation": "toolglot writes the client's stream, and pads nothing"},
+    noted={
+        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
+        **dict.fromkeys(sorted(content_filters.MEMBERS), content_filters.REASON),
+    },
     reasoning_members=frozenset({"reasoning_details", "thinking_blocks", "reasoning_summary"}),
     cosmetic={
         "include_usage": "toolglot writes the client's stream, with its usage",

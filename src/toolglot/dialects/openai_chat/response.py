@@ -23,6 +23,7 @@ from toolglot.dialects.openai_chat.blocks import (
     repeated_call,
     take,
 )
+from toolglot.dialects.openai_chat.content_filters import ANSWER, PROMPT, take_default
 from toolglot.dialects.openai_chat.details import DETAILS_FIELDS, add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
 from toolglot.dialects.openai_chat.loose_members import put_right
@@ -131,6 +132,9 @@ def decode_response(data: bytes) -> Response:
     logprobs = None
     if choice.logprobs or continued:
         content, logprobs = _take_logprobs(in_choice, content)
+    filters: dict[str, Any] = {}
+    if body.prompt_filter_results or choice.content_filter_results:
+        filters = {**take_default(in_body, PROMPT), **take_default(in_choice, ANSWER)}
     index = take(in_choice, "index")
     groq = _take_groq(in_body) if "x_groq" in in_body else {}
     counts = take(in_body, "usage")
@@ -152,6 +156,8 @@ def decode_response(data: bytes) -> Response:
     annotations = choice.message.annotations
     if annotations and in_message.get("annotations") != annotations:
         notes["$annotations"] = annotations
+    if filters:
+        notes["$filters"] = filters
     if others:
         notes["choices"] = others
     if unread:
@@ -373,6 +379,8 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         rest.setdefault("service_tier", response.service_tier)
     if "$x_groq" in notes:
         rest["x_groq"] = notes["$x_groq"]
+    for name, verdicts in notes.get("$filters", {}).items():
+        (rest if name == PROMPT else choice)[name] = verdicts
     fields: dict[str, Any] = {
         "id": response.id,
         "object": "chat.completion",
