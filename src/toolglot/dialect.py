@@ -157,6 +157,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cache_breakpoints: int = 0
     cache_on_parts_only: bool = True
     """Breakpoints may stand on text and media, not on tools, calls and results."""
+    cache_by_control: bool = False
+    """Breakpoints are written as `cache_control`, the extension that aggregators have for Claude. They may stand on the
+    texts inside results too."""
     cache_by_marks: bool = False
     """Nothing is cached but what breakpoints mark."""
     cache_minimum: int = 1024

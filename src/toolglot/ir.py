@@ -90,8 +90,8 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
 
 class Cache(Struct, frozen=True, gc=False):
     """A prompt-cache breakpoint behind this node. `seconds` is the wished lifetime; None leaves it to the server.
-    `by_control`: a Chat client wrote it as `cache_control`, which servers of several vendors know, not in the form that
-    only newer models of OpenAI do."""
+    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors know, not in the form
+    that only newer models of OpenAI do."""
 
     seconds: int | None = None
     by_control: bool = False

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from toolglot.dialect import capabilities
+from toolglot.dialects import DIALECTS
 from toolglot.ir import Cache, Message, Request, Text, Tool
 from toolglot.passes import cache
+from toolglot.translate import Exchange
 
 from .targets import ANTHROPIC, CHAT, GEMINI, answered, asked, calls, lines, result, to, tool, user
 
@@ -78,3 +84,77 @@ def test_a_breakpoint_for_the_whole_request_never_shortens_that_of_the_last_bloc
 ) -> None:
     request = cache.fit(asked(marked(on_block), cache=Cache(on_request)), to(CHAT))
     assert marks(request) == [Cache(stays)]
+
+
+CLAUDE = "anthropic/claude-sonnet-4.5"
+"""Claude at an aggregator that speaks Chat Completions."""
+CONTROL = {"type": "ephemeral"}
+LONG = "word " * 4096
+SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
+
+
+def controls(body: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The role of each message that has a breakpoint, and the breakpoint."""
+    return [
+        (message["role"], part["cache_control"])
+        for message in body["messages"]
+        if isinstance(message["content"], list)
+        for part in message["content"]
+        if "cache_control" in part
+    ]
+
+
+def test_marks_of_anthropic_clients_reach_claude_behind_a_chat_api() -> None:
+    said = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+    got = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Sunny", "cache_control": CONTROL}
+    request = {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 100,
+        "system": [{"type": "text", "text": "Be brief", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+        "tools": [{"name": "look", "input_schema": SCHEMA, "cache_control": CONTROL}],
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [said]},
+            {"role": "user", "content": [got]},
+        ],
+    }
+    exchange = Exchange("anthropic", "openai_chat", model=CLAUDE)
+    body = json.loads(exchange.request(json.dumps(request).encode()))
+    assert controls(body) == [("system", {"type": "ephemeral", "ttl": "1h"}), ("tool", CONTROL)]
+    assert "cache_control" not in json.dumps(body["tools"])
+    assert [line.where for line in exchange.receipt if "cache" in line.where] == ["tools[0].cache"]
+
+
+def test_breakpoints_are_set_for_claude_behind_a_chat_api() -> None:
+    call = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    request = {
+        "model": "gpt-5",
+        "instructions": LONG,
+        "tools": [{"type": "function", "name": "look", "parameters": SCHEMA, "strict": False}],
+        "input": [
+            {"role": "user", "content": "Hi"},
+            call,
+            {"type": "function_call_output", "call_id": "call_1", "output": "Sunny"},
+        ],
+    }
+    exchange = Exchange("openai_responses", "openai_chat", model=CLAUDE)
+    body = json.loads(exchange.request(json.dumps(request).encode()))
+    assert controls(body) == [("system", CONTROL), ("user", CONTROL), ("tool", CONTROL)]
+
+
+def test_within_chat_claude_gets_what_the_client_wrote_as_cache_control_alone() -> None:
+    parts = [
+        {"type": "text", "text": "a", "cache_control": CONTROL},
+        {"type": "text", "text": "b", "prompt_cache_breakpoint": {"mode": "explicit"}},
+    ]
+    request = {"model": "gpt-5.6", "messages": [{"role": "user", "content": parts}]}
+    exchange = Exchange("openai_chat", "openai_chat", model=CLAUDE)
+    (message,) = json.loads(exchange.request(json.dumps(request).encode()))["messages"]
+    assert message["content"] == [parts[0], {"type": "text", "text": "b"}]
+
+
+@pytest.mark.parametrize("model", [CLAUDE, "claude-opus-4.6", "us.anthropic.claude-haiku-4-5-v1:0"])
+def test_claude_has_the_same_cache_behind_every_api(model: str) -> None:
+    chat, own = (capabilities(DIALECTS[name], model) for name in ("openai_chat", "anthropic"))
+    assert (chat.cache_breakpoints, chat.cache_lifetimes) == (own.cache_breakpoints, own.cache_lifetimes)
+    assert (chat.cache_by_marks, chat.cache_minimum) == (own.cache_by_marks, own.cache_minimum)

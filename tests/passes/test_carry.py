@@ -188,11 +188,29 @@ def test_the_words_of_reasoning_come_back_to_a_model_that_has_no_other_state(cli
     assert [block.text for block in content if isinstance(block, Thinking)] == ["hm"]
 
 
+DETAILS = [{"type": "reasoning.encrypted", "data": "c3RhdGU=", "format": "openai-responses-v1", "index": 0}]
+THINKING_PART = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+
+
+@pytest.mark.parametrize(
+    ("model", "reasoned", "returned"),
+    [
+        ("gpt-5", {"reasoning_content": "hm"}, {"reasoning_content": "hm", "content": "so"}),
+        ("openai/gpt-5", {"reasoning": "hm", "reasoning_details": DETAILS}, None),
+        ("gpt-5", {"reasoning_details": DETAILS}, None),
+        ("magistral-small", {"content": [THINKING_PART]}, {"content": [THINKING_PART, {"type": "text", "text": "so"}]}),
+    ],
+)
+@pytest.mark.parametrize("asked", ["the same", "another"])
 @pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
-def test_streamed_reasoning_comes_back_to_a_chat_server_whatever_its_model_is_called(client: str) -> None:
-    """Codex asks for GPT and an imitator of OpenAI's server answers, with reasoning that OpenAI's own never shows."""
-    exchange = Exchange(client, "openai_chat", model="gpt-5")
-    deltas: list[dict[str, Any]] = [{"reasoning_content": "hm"}, {"content": "so"}]
+def test_streamed_reasoning_comes_back_to_a_chat_server_whatever_its_model_is_called(
+    client: str, asked: str, model: str, reasoned: dict[str, Any], returned: dict[str, Any] | None
+) -> None:
+    """Codex asks for GPT and an imitator of OpenAI's server answers, with reasoning that OpenAI's own never shows; or
+    Claude Code asks for Claude, and an alias leads to GPT at OpenRouter."""
+    name = model if asked == "the same" else "claude-sonnet-4-5"
+    exchange = Exchange(client, "openai_chat", model=model)
+    deltas: list[dict[str, Any]] = [reasoned, {"content": "so"}]
     chunks = [{"id": "r", "model": "m", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     chunks.append({"id": "r", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     frames = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
@@ -203,13 +221,10 @@ def test_streamed_reasoning_comes_back_to_a_chat_server_whatever_its_model_is_ca
         fold.add(event)
     answer = Message(role="assistant", content=fold.response().content)
     messages = (Message(role="user", content=(Text(text="go"),)), answer)
-    data = DIALECTS[client].encode_request(Request(model="gpt-5", max_output_tokens=100, messages=messages), Receipt())
-    exchange = Exchange(client, "openai_chat", model="gpt-5")
-    assert json.loads(exchange.request(data))["messages"][1] == {
-        "role": "assistant",
-        "reasoning_content": "hm",
-        "content": "so",
-    }
+    data = DIALECTS[client].encode_request(Request(model=name, max_output_tokens=100, messages=messages), Receipt())
+    exchange = Exchange(client, "openai_chat", model=model)
+    sent = json.loads(exchange.request(data))["messages"][1]
+    assert sent == {"role": "assistant", **(returned or {**reasoned, "content": "so"})}
     assert not exchange.receipt.losses
 
 

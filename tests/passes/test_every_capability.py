@@ -71,6 +71,7 @@ CHANGES: dict[str, Any] = {
     "cache_lifetimes": (),
     "cache_breakpoints": 1,
     "cache_on_parts_only": False,
+    "cache_by_control": True,
     "efforts": ("low", "high"),
     "reasoning_off": False,
     "reasoning_shown": False,

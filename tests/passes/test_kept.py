@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from toolglot.dialect import capabilities
+from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall, native_of, replace
-from toolglot.passes import Context
+from toolglot.passes import Context, reasoning
 from toolglot.passes.answer_state import PHASE, state_of_answer
 from toolglot.passes.carry import open_envelopes
 from toolglot.passes.kept import put_back, with_states
@@ -34,8 +36,8 @@ def restored(context: Context, states: tuple[Block, ...], *messages: Message) ->
 
 def test_the_state_of_an_answer_is_what_the_owner_has_put_on_an_answer() -> None:
     text = Text(text="So", native={"openai_responses": {"$item": {"phase": "commentary", "id": "msg_1"}}})
-    reasoning = Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x", "status": "completed"}})
-    assert state_of_answer((reasoning, text, call("a", openai_responses={"id": "fc_1"})), "openai_responses") == (
+    thought = Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x", "status": "completed"}})
+    assert state_of_answer((thought, text, call("a", openai_responses={"id": "fc_1"})), "openai_responses") == (
         Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x"}}),
         Text(text="", native={"openai_responses": {PHASE: "commentary"}}),
         call("a"),
@@ -142,10 +144,29 @@ def test_answers_are_counted_whatever_stands_between_them() -> None:
     assert [(run.numbers, run.end) for run in runs(messages)] == [([3, 5], 5), ([7], 7)]
 
 
-def test_a_model_that_takes_no_reasoning_is_given_none() -> None:
+def test_a_model_that_takes_no_reasoning_is_given_none_and_the_receipt_says_so() -> None:
     request = asked(user(), calls("a"))
     never = to(replace(CHAT, thinking="none"), source="openai_chat", target="openai_chat")
     assert put_back({0: (Thinking(text="Hm"), call("a"))})(request, never) is request
+    assert lines(never) == ["loss messages[1]"]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "openai/gpt-5", "o4-mini", "mistral-large"])
+def test_what_a_server_sent_goes_back_to_it_whatever_its_model_is_called(model: str) -> None:
+    """A proxy under the name of an OpenAI model; Google's server for Chat clients signs calls."""
+    details = [{"type": "reasoning.encrypted", "data": "c3RhdGU="}]
+    extra = {"google": {"thought_signature": "c2ln"}}
+    states = (
+        Thinking(native={"openai_chat": {"reasoning_details": details}}),
+        call("a", openai_chat={"extra_content": extra}),
+    )
+    context = to(
+        capabilities(DIALECTS["openai_chat"], model), source="openai_responses", target="openai_chat", aliased=True
+    )
+    request = put_back({0: states})(asked(user(), calls("a")), context)
+    sent = reasoning.settle(request, context).messages[1].content
+    assert [block.native["openai_chat"] for block in sent] == [{"reasoning_details": details}, {"extra_content": extra}]
+    assert not context.receipt.losses
 
 
 def test_nothing_to_put_back_changes_nothing() -> None:

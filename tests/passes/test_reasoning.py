@@ -56,6 +56,29 @@ def test_an_imitator_that_takes_no_reasoning_is_not_given_its_own(
         assert lines(context) == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "aliased", "stays"),
+    [
+        ({"$field": "reasoning", "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, True, True),
+        ({"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "x"}]}, True, True),
+        ({"$part": True}, True, True),
+        ({"$field": "reasoning_content"}, True, False),
+        ({"$field": "reasoning_content", "$twice": True}, True, False),
+        ({"$field": "reasoning_content"}, False, True),
+    ],
+)
+def test_state_in_the_clients_own_field_goes_back_and_mere_words_do_not_under_an_alias(
+    fields: dict[str, object], aliased: bool, stays: bool
+) -> None:
+    """OpenRouter and LiteLLM serve models of OpenAI under these names, and want their state back."""
+    request = asked(user(), thought(Thinking(text="hm", native={"openai_chat": fields}), Text(text="So")))
+    can = replace(CHAT, thinking="owned")
+    context = to(can, source="openai_chat", target="openai_chat", aliased=aliased)
+    settled = reasoning.settle(request, context)
+    assert (settled is request) == stays
+    assert lines(context) == ([] if stays else ["loss messages[1]"])
+
+
 @pytest.mark.parametrize("can", [RESPONSES, GEMINI])
 def test_reasoning_of_another_model_is_left_out_with_one_line_per_message(can: Capabilities) -> None:
     context = to(can, source="anthropic")

@@ -11,8 +11,10 @@ from tests.exchanges import NAMES
 from tests.forms import is_json
 from tests.pitfalls.wires import call, calls, chat, data_frame, frames
 from toolglot.api import translate_error, translate_request, translate_response, translate_stream
+from toolglot.dialects import DIALECTS
 from toolglot.errors import UpstreamError
 from toolglot.ir import ToolCall
+from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 
 CLIENTS = [name for name in NAMES if name not in ("warp", "openai_chat")]
@@ -39,6 +41,65 @@ def test_the_answer_begins_behind_azures_first_chunk() -> None:
     assert (started["id"], started["model"]) == ("chatcmpl-1", "m")
     started = frames(b"".join(translate_stream(data, "openai_chat", "openai_responses")))[0]["response"]
     assert (started["id"], started["model"], started["created_at"]) == ("chatcmpl-1", "m", 1)
+
+
+HARMLESS: dict[str, Any] = {
+    **{name: {"filtered": False, "severity": "safe"} for name in ("hate", "self_harm", "sexual", "violence")},
+    "jailbreak": {"filtered": False, "detected": False},
+    "custom_blocklists": {"filtered": False, "details": []},
+}
+OFFSETS = {"check_offset": 44, "start_offset": 44, "end_offset": 198}
+UNSAFE: list[dict[str, Any]] = [
+    {"hate": {"filtered": False, "severity": "low"}},
+    {"hate": {"filtered": True, "severity": "safe"}},
+    {"protected_material_code": {"filtered": False, "detected": True}},
+    {"error": {"code": "content_filter_error", "message": "It did not complete"}},
+]
+
+
+def filtered(verdicts: dict[str, Any]) -> dict[str, Any]:
+    """A whole answer of Azure with these verdicts on the prompt and on the answer."""
+    message = {"role": "assistant", "content": "Hi"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "content_filter_results": verdicts}
+    prompt = [{"prompt_index": 0, "content_filter_results": verdicts}]
+    return {"id": "c", "created": 1, "model": "m", "choices": [choice], "prompt_filter_results": prompt}
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses", "gemini", "ollama"])
+def test_a_content_filter_that_found_nothing_says_nothing(client: str) -> None:
+    """Azure has its verdicts on every answer, and strict mode refuses losses."""
+    translated = translate_response(filtered(HARMLESS), "openai_chat", client)
+    assert not [line for line in translated.receipt if "filter" in line.where]
+    receipt = Receipt()
+    chunks = [
+        {"choices": [], "prompt_filter_results": filtered(HARMLESS)["prompt_filter_results"]},
+        {"choices": [{"index": 0, "delta": {"content": "Hi"}, "content_filter_results": HARMLESS}]},
+        {"choices": [{"index": 0, "content_filter_results": HARMLESS, "content_filter_offsets": OFFSETS}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "content_filter_results": {}}]},
+    ]
+    decoder = DIALECTS["openai_chat"].stream_decoder(receipt)
+    decoder.feed(b"".join(map(data_frame, chunks)))
+    assert not receipt
+
+
+@pytest.mark.parametrize("verdicts", UNSAFE, ids=["severity", "filtered", "detected", "error"])
+def test_what_a_content_filter_found_is_a_note(verdicts: dict[str, Any]) -> None:
+    places = ["choices[0].content_filter_results", "prompt_filter_results"]
+    translated = translate_response(filtered({**HARMLESS, **verdicts}), "openai_chat", "anthropic")
+    found = [line for line in translated.receipt if "filter" in line.where]
+    assert sorted(line.where for line in found) == places
+    assert not translated.receipt.losses
+    receipt = Receipt()
+    choice = {"index": 0, "delta": {"content": "Hi"}, "content_filter_results": verdicts}
+    DIALECTS["openai_chat"].stream_decoder(receipt).feed(data_frame({"choices": [choice]}))
+    assert [(line.where, line.severity) for line in receipt] == [(places[0], "note")]
+
+
+@pytest.mark.parametrize("verdicts", [HARMLESS, *UNSAFE])
+def test_chat_clients_get_the_verdicts_of_content_filters_as_they_came(verdicts: dict[str, Any]) -> None:
+    chat_dialect, document = DIALECTS["openai_chat"], filtered(verdicts)
+    written = chat_dialect.encode_response(chat_dialect.decode_response(json.dumps(document).encode()), None, Receipt())
+    assert json.loads(written) == {**document, "object": "chat.completion"}
 
 
 @pytest.mark.parametrize(
@@ -249,8 +310,14 @@ def copilot(*indices: dict[str, int]) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "created": 1, "model": "m", "choices": choices}
 
 
-@pytest.mark.parametrize("indices", [(), ({"index": 0}, {"index": 0})], ids=["no index", "one index"])
-def test_text_and_calls_in_two_choices_of_one_index_are_one_answer(indices: tuple[dict[str, int], ...]) -> None:
+@pytest.mark.parametrize(
+    "indices",
+    [(), ({"index": 0}, {"index": 0}), ({"index": 0}, {"index": 1})],
+    ids=["no index", "one index", "two indices"],
+)
+def test_text_and_calls_in_two_choices_are_one_answer_if_the_first_stopped_for_calls(
+    indices: tuple[dict[str, int], ...],
+) -> None:
     translated = translate_response(copilot(*indices), "openai_chat", "anthropic")
     answer = translated.json()
     assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
@@ -260,7 +327,10 @@ def test_text_and_calls_in_two_choices_of_one_index_are_one_answer(indices: tupl
 
 
 def test_a_choice_with_an_index_of_its_own_is_another_answer() -> None:
-    translated = translate_response(copilot({"index": 0}, {"index": 1}), "openai_chat", "anthropic")
+    """With `n`: one of two answers called a tool."""
+    document = copilot({"index": 0}, {"index": 1})
+    document["choices"][0]["finish_reason"] = "stop"
+    translated = translate_response(document, "openai_chat", "anthropic")
     assert [block["type"] for block in translated.json()["content"]] == ["text"]
     assert [line.where for line in translated.receipt.losses] == ["choices[1]"]
 

@@ -157,6 +157,13 @@ def test_reasoning_that_has_no_place_is_left_out(error: Json) -> None:
     assert again("openai_chat", body, error)["messages"] == [USER, spoken, USER]
 
 
+def test_cache_control_that_a_server_refuses_is_left_out() -> None:
+    part: Json = {"type": "text", "text": "hi"}
+    body = {**CHAT, "messages": [{"role": "user", "content": [{**part, "cache_control": {"type": "ephemeral"}}]}]}
+    error = forbidden("body", "messages", 0, "user", "content", 0, "cache_control")
+    assert again("openai_chat", body, error)["messages"] == [{"role": "user", "content": [part]}]
+
+
 def test_reasoning_that_must_be_passed_back_is_at_least_empty() -> None:
     calls = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
     result: Json = {"role": "tool", "tool_call_id": "c1", "content": ""}

@@ -57,6 +57,8 @@ def fit(request: Request, context: Context) -> Request:
     if request.cache is not None and "cache" not in can.fields:
         marks = _with_mark_on_last_block(request, request.cache, marks, context)
         request = replace(request, cache=None)
+    if can.cache_by_control:
+        marks = _inside_results(request, marks)
     if can.cache_on_parts_only:
         marks = _on_parts_only(request, marks, context)
     whole = request.cache is not None  # the request's own is one of them, and the last
@@ -171,8 +173,10 @@ def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]
 
 
 def _lacks_breakpoints(context: Context) -> bool:
-    """Does this model lack breakpoints, which the one that the client thinks it speaks to may have?"""
-    return context.aliased and not context.can.cache_breakpoints and "options" not in context.can.cache_settings
+    """Does this model lack breakpoints of this form, which the one that the client thinks it speaks to may have?"""
+    can = context.can
+    lacks = not can.cache_breakpoints or can.cache_by_control
+    return context.aliased and lacks and "options" not in can.cache_settings
 
 
 def _without_breakpoints(request: Request, context: Context) -> Request:
@@ -251,13 +255,34 @@ def _with_mark_on_last_block(request: Request, cache: Cache, marks: Marks, conte
         content = request.messages[number].content
         for index in range(len(content) - 1, -1, -1):
             block = content[index]
-            if isinstance(block, Text) or (isinstance(block, ToolResult) and not context.can.cache_on_parts_only):
+            if isinstance(block, Text) or (isinstance(block, ToolResult) and _may_mark_result(block, context)):
                 context.receipt.note("cache", "a breakpoint for the whole request", "it stands on the last block")
                 place = Place(number, index)
                 others = {other: mark for other, mark in marks.items() if other != place}
                 return {**others, place: _longer(marks.get(place), cache, context)}
     context.receipt.note("cache", "a breakpoint for the whole request", "no block can carry it")
     return dict(marks)
+
+
+def _may_mark_result(result: ToolResult, context: Context) -> bool:
+    can = context.can
+    return last_text(result) is not None if can.cache_by_control else not can.cache_on_parts_only
+
+
+def last_text(result: ToolResult) -> int | None:
+    """The number of the last part of a result that is a text; None if there is none, or all are blank."""
+    texts = [index for index, part in enumerate(result.content) if isinstance(part, Text) and part.text.strip()]
+    return texts[-1] if texts else None
+
+
+def _inside_results(request: Request, marks: Marks) -> dict[Place, Cache]:
+    """The breakpoints, those on results moved to the last text inside."""
+    moved: dict[Place, Cache] = {}
+    for place, mark in marks.items():
+        block = None if place.message == _TOOLS else request.messages[place.message].content[place.block]
+        inside = last_text(block) if isinstance(block, ToolResult) and place.inner < 0 else None
+        moved[place if inside is None else place._replace(inner=inside)] = mark
+    return moved
 
 
 def _longer(first: Cache | None, second: Cache, context: Context) -> Cache:
@@ -281,11 +306,21 @@ def _on_parts_only(request: Request, marks: Marks, context: Context) -> dict[Pla
 
 
 def _with_lifetime(cache: Cache, context: Context) -> Cache:
+    by_control = context.can.cache_by_control
     if cache.seconds is None or cache.seconds in context.can.cache_lifetimes:
-        return cache
+        return Cache(cache.seconds, by_control=True) if by_control and not cache.by_control else cache
     seconds = lifetime(cache.seconds, context.can.cache_lifetimes)
     context.receipt.note("cache", f"a lifetime of {cache.seconds} seconds", f"the target's nearest is {seconds}")
-    return Cache(seconds)
+    return Cache(seconds, by_control=by_control)
+
+
+def drop_marks(request: Request, context: Context) -> Request:
+    """The request without any breakpoint, for a server that turns out to refuse them."""
+    marks = _marks(request)
+    if not marks and request.cache is None:
+        return request
+    context.receipt.note("cache", "cache breakpoints", "the upstream refuses them; answers do not depend on them")
+    return replace(_without_marks(request, marks, context), cache=None)
 
 
 def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:

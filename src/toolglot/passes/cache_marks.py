@@ -23,6 +23,7 @@ from toolglot import features
 from toolglot.ir import Block, Cache, Media, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import CacheMarks, Context
 from toolglot.passes.blocks import blocks
+from toolglot.passes.cache import last_text
 from toolglot.passes.tool_history import tool_history
 from toolglot.plan import runs_on
 from toolglot.tools.declared import DECLARED
@@ -106,9 +107,9 @@ def originate(request: Request, context: Context) -> Request:
     messages = list(request.messages)
     places = ((plan.system, leading - 1), (plan.earlier, earlier), (plan.newest, newest))
     for index in [place for is_planned, place in places if is_planned]:
-        messages[index] = _marked_message(messages[index])
+        messages[index] = _marked_message(messages[index], context)
     tools = request.tools
-    if plan.tools:
+    if plan.tools and not context.can.cache_on_parts_only:
         tools = DECLARED.rewrite(tools, "originated", None, lambda _: _marked_tools(request.tools), context.receipt)
     return replace(request, tools=tools, messages=tuple(messages))
 
@@ -193,14 +194,24 @@ def _last_place(content: Sequence[Block]) -> int | None:
     return None
 
 
-def _marked_message(message: Message) -> Message:
+def _marked_message(message: Message, context: Context) -> Message:
     index = _last_place(message.content)
     if index is None:
         return message
     block = message.content[index]
     assert isinstance(block, (Text, Media, ToolResult))
-    content = (*message.content[:index], replace(block, cache=Cache()), *message.content[index + 1 :])
-    return replace(message, content=content)
+    marked = _marked_block(block, Cache(by_control=context.can.cache_by_control))
+    return replace(message, content=(*message.content[:index], marked, *message.content[index + 1 :]))
+
+
+def _marked_block(block: Text | Media | ToolResult, mark: Cache) -> Block:
+    """The block with a breakpoint. As `cache_control` it stands on the last text of a result, if there is one."""
+    if not mark.by_control or not isinstance(block, ToolResult):
+        return replace(block, cache=mark)
+    if (index := last_text(block)) is None:
+        return block
+    part = replace(block.content[index], cache=mark)
+    return replace(block, content=(*block.content[:index], part, *block.content[index + 1 :]))
 
 
 def _marked_tools(tools: tuple[Tool | Opaque, ...]) -> tuple[Tool | Opaque, ...]:

@@ -43,11 +43,13 @@ def put_back(kept: Mapping[int, AnswerState]) -> RequestPass:
     """The pass that puts state back, each on the answer of this number."""
 
     def restore(request: Request, context: Context) -> Request:
-        if context.can.thinking == "none":
-            return request
         messages = list(request.messages)
         for number, run in enumerate(drain(runs(messages))):
             if number in kept and (blocks := place_state(run, kept[number], context)) is not None:
+                if context.can.thinking == "none":
+                    where, why = str(Place(run.numbers[0])), f"it was kept here for {context.target}; {_TAKES_NONE}"
+                    context.receipt.loss(where, "reasoning state", why)
+                    continue
                 for place in run.numbers:
                     content = tuple(block for home, block in blocks if home == place)
                     messages[place] = replace(messages[place], content=content)
@@ -58,6 +60,9 @@ def put_back(kept: Mapping[int, AnswerState]) -> RequestPass:
         return with_messages(request, tuple(messages))
 
     return restore
+
+
+_TAKES_NONE = "this model takes none back"
 
 
 def with_states(passes: Sequence[RequestPass], kept: Mapping[int, AnswerState]) -> tuple[RequestPass, ...]:

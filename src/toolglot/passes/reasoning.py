@@ -11,7 +11,7 @@ from typing import Any
 
 from toolglot import features
 from toolglot.dialect import NO_DEMAND, HistoryDemand
-from toolglot.dialects import DIALECTS
+from toolglot.dialects import DIALECTS, ByDialect
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, with_messages
@@ -95,7 +95,7 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
         elif context.can.thinking != "text":
             left = True
             known = known or is_anothers(block, context.target)
-            own = own or context.target in block.native
+            own = own or (context.target in block.native and context.can.thinking == "none")
         elif block.text:
             state = state or _holds_state(block, context.target)
             content.append(block)
@@ -118,11 +118,25 @@ _STATE_WHY = "signatures go back to the model that made them alone"
 
 def _is_own(block: Thinking, context: Context) -> bool:
     """Has the target made it, and takes it back? Imitators of an API make reasoning without its signature."""
-    if context.aliased and context.can.thinking == "none":
+    if context.aliased and (context.can.thinking == "none" or _is_doubtful(block, context)):
         return False
-    if context.can.thinking != "owned" and context.target in block.native:
+    if context.target in block.native and (context.can.thinking != "owned" or context.target in _WANTS_WORDS):
         return True  # its words are all that it wants back
     return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
+
+
+def _is_doubtful(block: Thinking, context: Context) -> bool:
+    """Are these only words in a field of the client's own API, for a model that takes back its own reasoning alone?
+    Under an alias nothing shows whether this model or another one of the same API wrote them."""
+    if context.can.thinking != "owned" or context.source != context.target:
+        return False
+    fields = native_of(block, context.target)
+    return bool(fields) and fields.keys() <= _WORDS
+
+
+_WANTS_WORDS = ByDialect(lambda manifest: manifest.state.words)
+_WORDS = frozenset({"$field", "$twice"})
+"""Native notes on reasoning that is only a text: which field of a message it came in."""
 
 
 def _holds_state(block: Block, target: str) -> bool:

@@ -23,7 +23,7 @@ from toolglot.ir import (
     ToolChoice,
     replace,
 )
-from toolglot.passes import Context, RequestPass, choice, effort, formats, parameters, refused, system, turns
+from toolglot.passes import Context, RequestPass, cache, choice, effort, formats, parameters, refused, system, turns
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, leading
 from toolglot.passes.native_fields import without_native_anywhere
 from toolglot.wire.efforts import BUDGETS, SCALE
@@ -274,6 +274,7 @@ FIELDS: dict[str, str] = {
     **{name: name for name in ("store", "logprobs", "top_logprobs", "service_tier", "verbosity", "metadata", "user")},
     **{name: name for name in ("strict", "summary", "stream_options", "output_config")},
     **{name: name for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options")},
+    "cache_control": "cache_control",
     "stop_sequences": "stop",
     "n": "candidates",
     "response_logprobs": "logprobs",
@@ -424,6 +425,7 @@ _REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
     "prompt_cache_key": _without_cache_setting,
     "prompt_cache_retention": _without_cache_setting,
     "prompt_cache_options": _without_cache_setting,
+    "cache_control": lambda refusal, _: cache.drop_marks(refusal.request, refusal.context),
     "effort": _without_effort,
     "summary": _without_summary,
     "tool_choice": _without_choice,

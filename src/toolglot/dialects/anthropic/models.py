@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.dialects.anthropic.usage import TIERS
+from toolglot.wire.claude_models import CACHE_MODELS
 from toolglot.wire.efforts import SMALLEST_BUDGET
 
 DEFAULT_MAX_TOKENS = 8192
@@ -114,18 +115,7 @@ MODELS = (
     ModelRule(
         r"claude", {"refuses": _REFUSED}, "stop sequences of spaces, and answers to go on with that end in spaces: 400"
     ),
-    ModelRule(r"claude", {"cache_by_marks": True}, "Claude caches what is marked; its imitators cache by themselves"),
-    ModelRule(r"claude-(?:3-(?:5-)?)?haiku", {"cache_minimum": 2048}, "Haiku caches from 2048 tokens on"),
-    ModelRule(
-        rf"claude-(?:haiku-(?:4[-.]5(?!\d)|[5-9](?!\d)|{_TEN})|opus-4[-.][567](?!\d))",
-        {"cache_minimum": 4096},
-        "prompts for Haiku 4.5 and Opus 4.5 to 4.7 are cached from 4096 tokens on",
-    ),
-    ModelRule(
-        rf"claude-(?:opus|fable|mythos)-(?:[5-9](?!\d)|{_TEN})",
-        {"cache_minimum": 512},
-        "prompts for Opus 5, Fable 5 and Mythos 5 are cached from 512 tokens on",
-    ),
+    *(ModelRule(*row) for row in CACHE_MODELS),
     ModelRule(
         r"claude-(?:opus-4[-.]1(?!\d)|[a-z]+-4[-.][56](?!\d))",
         {"refuses": _REFUSED | {"temperature_with_top_p"}},

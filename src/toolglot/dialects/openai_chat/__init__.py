@@ -22,6 +22,7 @@ MANIFEST = Manifest(
             "extra_content": is_object,
         },
         calls={"extra_content": is_object},
+        words=True,
         # One server may offer models of many vendors.
         bound_to_model=True,
     ),

@@ -77,6 +77,7 @@ _CALL = "$call"
 
 # cache_control.ttl <-> seconds
 _CONTROL_LIFETIMES = {"5m": 300, "1h": 3600}
+_SHORT_CONTROL = 300
 
 
 def content_shape(content: ChatContent) -> str | None:
@@ -352,6 +353,9 @@ def encode_cache(block: Text | Media) -> dict[str, Any]:
         return {}
     if control := encode_cache_control(block):
         return control
+    if cache.by_control:
+        lifetime = {} if cache.seconds is None else {"ttl": "5m" if cache.seconds <= _SHORT_CONTROL else "1h"}
+        return {"cache_control": {"type": "ephemeral", **lifetime}}
     return encode_cache_breakpoint(cache)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.dialects.openai_chat import content_filters
+from toolglot.wire.claude_models import CACHE_MODELS
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
 from toolglot.wire.openai_fields import BREAKPOINT_MODELS, SAMPLING_MODELS
 
@@ -72,7 +74,10 @@ CAPABILITIES = Capabilities(
     answer_paths={"choice": "choices[0]", "message": "choices[0].message", "choices": "choices[1]"},
     further_answers="choices",
     assumed={"modalities": (["text"],), "closed": (True,)},
-    noted={"include_obfuscation": "toolglot writes the client's stream, and pads nothing"},
+    noted={
+        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
+        **dict.fromkeys(sorted(content_filters.MEMBERS), content_filters.REASON),
+    },
     reasoning_members=frozenset({"reasoning_details", "thinking_blocks", "reasoning_summary"}),
     cosmetic={
         "include_usage": "toolglot writes the client's stream, with its usage",
@@ -92,14 +97,15 @@ MODELS = (
         r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
         {
             "fields": _OF_OPENAI,
-            "thinking": "none",
+            "thinking": "owned",
             "developer_role": True,
             "custom_tools": True,
             "citations": True,
             "cache_settings": frozenset({"key", "retention"}),
         },
         "OpenAI's own server has developer messages, custom tools, annotations, moderation, stored answers and keys of"
-        " the prompt cache, and no field for reasoning; its imitators have it the other way round",
+        " the prompt cache, and no field for reasoning; its imitators have it the other way round. Aggregators serve"
+        " these models too, and take back the reasoning state that they sent (OpenRouter's reasoning_details)",
     ),
     ModelRule(
         BREAKPOINT_MODELS,
@@ -110,6 +116,12 @@ MODELS = (
         },
         "cache breakpoints came with GPT-5.6",
     ),
+    ModelRule(
+        r"claude",
+        {"cache_by_control": True, "cache_lifetimes": (300, 3600), "cache_breakpoints": 4},
+        "aggregators (OpenRouter, LiteLLM) take cache_control on text parts, and hand it on to Claude",
+    ),
+    *(ModelRule(*row) for row in CACHE_MODELS),
     ModelRule(
         r"(^|/)(gpt-[34]|chatgpt)",
         {"fields": _OF_OPENAI - {"reasoning", "verbosity"}},
@@ -163,9 +175,10 @@ MODELS = (
         {
             "id_pattern": r"[A-Za-z0-9]{9}",
             "id_length": 9,
-            "thinking": "none",
+            "thinking": "owned",
             "fields": CAPABILITIES.fields - {"reasoning", "top_k"},
         },
-        "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know",
+        "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know; it takes"
+        " its own `thinking` parts back (examples/mistral/chat/reasoning_multi_turn.py of mistralai/client-python)",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_chat.annotations import encode_annotations, take_annotations
 from toolglot.dialects.openai_chat.blocks import (
@@ -23,6 +23,7 @@ from toolglot.dialects.openai_chat.blocks import (
     own_members,
     take_member,
 )
+from toolglot.dialects.openai_chat.content_filters import ANSWER, PROMPT, take_default
 from toolglot.dialects.openai_chat.errors import choice_error
 from toolglot.dialects.openai_chat.messages import (
     REASONING_FIELDS,
@@ -133,6 +134,9 @@ def decode_response(data: bytes) -> Response:
         content, logprobs = _take_logprobs(in_choice, content)
         continued_index = take_member(in_choice, "index")
         index = continued_index if index in (None, UNSET) else index
+    filters: dict[str, Any] = {}
+    if body.prompt_filter_results or choice.content_filter_results:
+        filters = {**take_default(in_body, PROMPT), **take_default(in_choice, ANSWER)}
     groq = _take_groq(in_body) if body.x_groq is not UNSET else {}
     usage = body.usage or groq.get("usage", body.usage if type(body.usage) is dict else None)
     notes = in_body
@@ -151,6 +155,8 @@ def decode_response(data: bytes) -> Response:
     annotations = choice.message.annotations
     if annotations and in_message.get("annotations") != annotations:
         notes["$annotations"] = annotations
+    if filters:
+        notes["$filters"] = filters
     if others:
         notes["choices"] = others
     if unread:
@@ -188,19 +194,26 @@ def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tup
 def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, ResponseMessage]], list[Any]]:
     """Split choices into the first one, those that continue it (with their messages), and other answers as JSON.
 
-    GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555). Other answers have
-    an index of their own.
+    GitHub Copilot sends the text and the calls of one answer as two choices (HKUDS/nanobot #1555), with one index or
+    with two. Other answers have an index of their own. A first choice that stopped for calls and has none is no whole
+    answer: the calls are in the next choices.
     """
     first = choices[0]
+    lacks_calls = decode_finish_reason(first.finish_reason or None) == "tool_calls" and not _has_calls(first.message)
     continued: list[tuple[Choice, ResponseMessage]] = []
     others: list[Any] = []
     for choice in choices[1:]:
         message = choice.message
-        if message and message.tool_calls and not message.content and (choice.index or 0) == (first.index or 0):
+        is_same = (choice.index or 0) == (first.index or 0) or (lacks_calls and not continued)
+        if message and message.tool_calls and not message.content and is_same:
             continued.append((choice, message))
         else:
             others.append(as_json(choice))
     return first, continued, others
+
+
+def _has_calls(message: ResponseMessage | UnsetType | None) -> bool:
+    return bool(message and (message.tool_calls or message.function_call))
 
 
 def _read_completion(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
@@ -366,6 +379,8 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         rest.setdefault("service_tier", response.service_tier)
     if "$x_groq" in notes:
         rest["x_groq"] = notes["$x_groq"]
+    for name, verdicts in notes.get("$filters", {}).items():
+        (rest if name == PROMPT else choice)[name] = verdicts
     fields: dict[str, Any] = {
         "id": response.id,
         "object": "chat.completion",

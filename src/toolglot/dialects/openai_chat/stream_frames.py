@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolglot.dialects.openai_chat import content_filters
 from toolglot.dialects.openai_chat.nonstandard_calls import nest_function, rename_parameters
 from toolglot.dialects.openai_chat.normalize_answer import normalize_answer
 from toolglot.dialects.openai_chat.wire import (
@@ -155,5 +156,8 @@ def _remove_from_object(fields: Any, kind: type[Struct], where: str, receipt: Re
         return
     for key in [key for key in fields if key not in _KNOWN[kind]]:
         value = fields.pop(key)
-        if value is not None and value is not False and value not in ("", [], {}):
+        if key in content_filters.MEMBERS:
+            if not content_filters.is_default(value):
+                receipt.note(f"{where}{key}", key, content_filters.REASON)
+        elif value is not None and value is not False and value not in ("", [], {}):
             receipt.loss(f"{where}{key}", key, "its meaning in a stream is not known")
