@@ -29,8 +29,11 @@ from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.answer_state import (
+    NEEDS_FOLLOWER,
+    UNFOLLOWED,
     AnswerState,
     SealedState,
+    comes_back,
     holds_state,
     seal,
     state_members,
@@ -275,9 +278,11 @@ class Carrier:
         "_call_slot",
         "_client",
         "_ends_answers",
+        "_held",
         "_issuer",
         "_kept",
         "_length",
+        "_needs_follower",
         "_next",
         "_owner",
         "_owner_slot",
@@ -320,6 +325,9 @@ class Carrier:
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
         self._length = 0  # of the open text
+        self._needs_follower = owner in NEEDS_FOLLOWER
+        self._held: tuple[Thinking, Close, int] | None = None
+        """The end of reasoning, which is written once the next block shows whether its state can come back."""
 
     def add_length(self, count: int) -> None:
         """So many characters of the open text went another way."""
@@ -328,6 +336,10 @@ class Carrier:
     def feed(self, event: Event) -> Sequence[Event]:
         if self._owner == self._client:
             return (event,)
+        if self._held is not None:
+            (block, close, index), self._held = self._held, None
+            is_followed = type(event) is not Open or comes_back(event.block)
+            return self._closed_reasoning(block, close, index, is_followed=is_followed), *self._fed(event)
         if self._tail and (type(event) is Delta or (type(event) is Open and not self._may_be_empty(event.block))):
             return *self._write_tail(), *self._fed(event)
         return self._fed(event)
@@ -377,6 +389,9 @@ class Carrier:
         block, index = self._block, event.index
         self._block = None
         close = replace(event, index=index + self._shift) if self._shift else event
+        if isinstance(block, Thinking) and self._needs_follower:
+            self._held = block, close, index
+            return ()
         if isinstance(block, Thinking):
             return (self._closed_reasoning(block, close, index),)
         if isinstance(block, ToolCall) and self._call_slot is not None:
@@ -397,10 +412,14 @@ class Carrier:
                 self._lost(index, kept=False)
         return (close,)
 
-    def _closed_reasoning(self, block: Thinking, close: Close, index: int) -> Close:
+    def _closed_reasoning(self, block: Thinking, close: Close, index: int, *, is_followed: bool = True) -> Close:
         native = merge_native(block.native, close.native)
         text, self._text = "".join(self._text or ()), None
-        self._keep_state(replace(block, text=text, native=native))
+        if not is_followed:
+            native = {owner: fields for owner, fields in native.items() if owner != self._owner}
+            self._receipt.loss(f"content[{index}]", "reasoning state", UNFOLLOWED)
+        else:
+            self._keep_state(replace(block, text=text, native=native))
         if self._slot is None:
             if self._has_state(native):
                 self._lost(index)

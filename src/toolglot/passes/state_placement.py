@@ -16,7 +16,7 @@ from typing import Any
 from toolglot.events import merge_native
 from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.answer_state import AnswerState, length_of
+from toolglot.passes.answer_state import NEEDS_FOLLOWER, UNFOLLOWED, AnswerState, length_of
 from toolglot.passes.blocks import INSTRUCTION_ROLES
 from toolglot.state_fields import LENGTH
 from toolglot.wire.text_separator import separator_between
@@ -98,12 +98,16 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
                 assert isinstance(block, (ToolCall, Text))
                 blocks[place] = home, replace(block, native=merge_native(state, block.native))
                 changed = True
-        elif isinstance(saved, Text) and state and length_of(saved) is not None:
-            if _is_label(state[owner]):
-                context.receipt.loss("messages", "phase", "the texts of an answer cannot be told apart any more")
-                continue
-            pending.append(Text(text="", native=state))
-            changed = True
+        else:
+            if owner in NEEDS_FOLLOWER and pending:
+                pending = []
+                context.receipt.loss("messages", "reasoning", UNFOLLOWED)
+            if isinstance(saved, Text) and state and (length := length_of(saved)) is not None:
+                if not _is_label(state[owner]):
+                    pending.append(Text(text="", native=state))
+                    changed = True
+                elif length:
+                    context.receipt.loss("messages", "phase", "the texts of an answer cannot be told apart any more")
     if not changed:
         return None
     done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
