@@ -292,6 +292,7 @@ class Carrier:
         "_states",
         "_tail",
         "_text",
+        "_withheld",
     )
 
     def __init__(
@@ -306,10 +307,13 @@ class Carrier:
         kept: bool = False,
         call_slot: str | None = None,
         ends_answers: bool = True,
+        withheld: list[Block] | None = None,
     ) -> None:
         """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
-        elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one."""
+        elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one;
+        `withheld`: receives the blocks at the end of the answer that the client does not get."""
         self._ends_answers = ends_answers
+        self._withheld = withheld
         self._tail: list[_LastText] = []
         """Where the last block has to be a text: what is written only once another block follows."""
         self._issuer = issuer
@@ -496,14 +500,20 @@ class Carrier:
         return events
 
     def _end_tail(self) -> Sequence[Event]:
-        """Leave out the state of a text that ends the answer, and the empty texts behind it. The owner can do without
-        it: Gemini demands signatures of calls alone (Gemini API, "Thought signatures")."""
+        """Leave out the state of a text that ends the answer, and the empty texts behind it."""
         if all(each.state is None for each in self._tail):
             return self._write_tail()
-        self._tail = []
-        kept = f"; it is kept here for {self._owner}" if self._kept else ""
-        why = f"the client shows the last block of an answer, which has to be the text{kept}"
-        self._receipt.note("content", "reasoning state of the last text", why)
+        tail, self._tail = self._tail, []
+        if self._withheld is not None:
+            self._withheld += [replace(each.text, native=each.state) for each in tail if each.text and each.state]
+        what, why = (
+            "reasoning state of the last text",
+            "the client shows the last block of an answer, which has to be the text",
+        )
+        if self._kept:
+            self._receipt.note("content", what, f"{why}; it is kept here for {self._owner}")
+        else:
+            self._receipt.loss("content", what, why)
         return ()
 
     def _lost(self, index: int, *, kept: bool = True) -> None:
