@@ -62,5 +62,7 @@ class StateFields(Struct, frozen=True, kw_only=True):
     texts: Checks = {}
     bound_to_model: bool = False
     """Only the model that made the state takes it back, not every model behind the same address."""
+    needs_follower: bool = False
+    """The API refuses reasoning that is sent back without the item that followed it in the answer."""
     in_extra_content: bool = False
     """The vendor's server for OpenAI clients puts the state of a call in `extra_content.google.thought_signature`."""

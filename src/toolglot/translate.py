@@ -111,6 +111,7 @@ class Exchange:
         "upstream",
         "verbatim",
         "wants_again",
+        "withheld",
     )
 
     settings: ExchangeSettings
@@ -126,6 +127,8 @@ class Exchange:
     """A whole response as the upstream sent it, with the stop reason that the client gets."""
     restored: Response | None
     """The same response as the client gets it, with its own names and ids."""
+    withheld: Sequence[Block]
+    """Empty texts at the end of the answer that hold the upstream's state and that the client does not get."""
     wants_again: RetryPrompt | None
     """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
     new_listener: Callable[[], Callable[[Event], None]] | None
@@ -203,6 +206,7 @@ class Exchange:
         self.receipt = Receipt()
         self.asked = self.sent = self.answered = self.restored = None
         self.wants_again = self.new_listener = None
+        self.withheld = ()
         self._retry_prompt: RetryPrompt | None = None
         self._context_made: Context | None = None
         self._origins = Origins(())
@@ -517,6 +521,9 @@ class Exchange:
             slots = client.state.slot, owner.name, owner.state.slot
             bound_to = context.owner.bound_to if known else ""
             on_calls = client.state.call_slot
+            withheld: list[Block] | None = None
+            if not client.state.ends_answers:
+                self.withheld = withheld = []
             return Carrier(
                 client.name,
                 *slots,
@@ -525,6 +532,7 @@ class Exchange:
                 kept=kept,
                 call_slot=on_calls,
                 ends_answers=client.state.ends_answers,
+                withheld=withheld,
             )
         issuer = context.owner.issuer if known else ""
         return DetailsCarrier(client.name, client.state.details_slot, owner.name, issuer, self.receipt, kept=kept)

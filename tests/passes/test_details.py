@@ -56,7 +56,7 @@ ANSWERS: dict[str, tuple[str, tuple[Block, ...]]] = {
     ),
     "gemini signs a call": ("gemini", (Text(text="so"), gemini(ToolCall, id="c", name="f", arguments="{}"), CALLS[1])),
     "gemini signs a text": ("gemini", (gemini(Text, text="so"),)),
-    "gpt without a summary in the middle": ("openai_responses", (REASONED, CALLS[0], SILENT, CALLS[1], REASONED)),
+    "gpt without a summary in the middle": ("openai_responses", (REASONED, CALLS[0], SILENT, CALLS[1])),
     "gpt": ("openai_responses", (REASONED, Text(text="so"), *CALLS)),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolglot.dialect import capabilities
 from toolglot.dialects import DIALECTS
-from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Media, Message, Refusal, Source, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context, reasoning
 from toolglot.passes.answer_state import PHASE, state_of_answer
 from toolglot.passes.carry import open_envelopes
@@ -61,6 +61,20 @@ def test_reasoning_stands_before_the_calls_that_it_led_to() -> None:
     (message,) = restored(context, states, spoke(Text(text="So"), call("a"), call("b")))
     assert message.content == (BARE, Text(text="So"), call("a"), second, call("b"))
     assert lines(context) == ["note messages[1]"]
+
+
+def test_a_text_between_calls_comes_back_between_them() -> None:
+    states = (BARE, call("a"), Text(text=""), call("b"))
+    (message,) = restored(to(ANTHROPIC, source="openai_chat"), states, spoke(Text(text="So"), call("a"), call("b")))
+    assert message.content == (BARE, call("a"), Text(text="So"), call("b"))
+
+
+@pytest.mark.parametrize("words", [(Text(text="So"), Text(text="And")), (Text(text="So"), Refusal(text="No"))])
+def test_reasoning_at_the_start_of_an_answer_stays_there(words: tuple[Block, ...]) -> None:
+    """Claude wants it before everything else of the turn."""
+    states = (BARE, call("a"), Text(text=""), call("b"))
+    (message,) = restored(to(ANTHROPIC, source="openai_chat"), states, spoke(*words, call("a"), call("b")))
+    assert message.content == (BARE, *words, call("a"), call("b"))
 
 
 def test_an_answer_in_several_messages_gets_its_state_in_the_right_one() -> None:

@@ -40,6 +40,7 @@ def called(number: int) -> Item:
     return {**item, "status": "completed"}
 
 
+SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
 COMMENTARY, FINAL = "commentary", "final_answer"
 ANSWERS: dict[str, list[Item]] = {
     "a comment and an answer": [reasoned(1), said("A", COMMENTARY), reasoned(2), said("B", FINAL)],
@@ -151,4 +152,52 @@ def test_the_phase_of_a_comment_does_not_move_to_the_answer() -> None:
     message, *rest = history("openai_chat", given)
     items, receipt = sent_items("openai_chat", [{**message, "content": "A, and B"}, *rest])
     assert [item.get("phase") for item in items if item["type"] == "message"] == [None]
-    assert [line.what for line in receipt.losses if line.where.startswith("messages")] == ["phase"]
+    assert [item for item in items if item["type"] == "reasoning"] == []
+    assert [line.what for line in receipt.losses if line.where.startswith("messages")] == ["reasoning", "phase"]
+
+
+UNFOLLOWED: dict[str, tuple[list[Item], list[Item]]] = {
+    "a search": ([reasoned(1), SEARCHED, said("A")], [said("A")]),
+    "a search and reasoning": (
+        [reasoned(1), SEARCHED, reasoned(2), said("A"), reasoned(3), called(1)],
+        [reasoned(2), said("A"), reasoned(3), called(1)],
+    ),
+    "reasoning": ([reasoned(1), reasoned(2), called(1)], [reasoned(2), called(1)]),
+    "nothing": ([said("A"), reasoned(1)], [said("A")]),
+}
+"""Answers by what follows their first reasoning, and what of them goes back."""
+
+
+@BOTH
+@pytest.mark.parametrize("client", ["openai_chat", "anthropic", "gemini"])
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_reasoning_without_the_item_that_followed_it_is_left_out(name: str, client: str, streams: bool) -> None:
+    output, expected = UNFOLLOWED[name]
+    given, exchange = answer(client, output, streams=streams)
+    items, receipt = sent_items(client, history(client, given))
+    assert items == bare(expected)
+    told = [line.why for each in (exchange.receipt, receipt) for line in each.losses]
+    assert [why for why in told if why == "the block that followed it does not come back, and its API refuses it alone"]
+
+
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_reasoning_without_the_item_that_followed_it_is_not_kept(name: str) -> None:
+    output, expected = UNFOLLOWED[name]
+    states = state_of_answer(DIALECTS[OWNER].decode_response(wire(output)).content, OWNER)
+    exchange = Exchange("ollama", OWNER, model=MODEL)
+    exchange.request(ask("ollama", []))
+    message = json.loads(exchange.response(wire(output)))["message"]
+    turn = [message, {"role": "user", "content": "on"}]
+    items, _ = sent_items("ollama", turn, passes=with_states(REQUEST_PASSES, {0: states}))
+    assert [item["id"] for item in items if item["type"] == "reasoning"] == [
+        item["id"] for item in expected if item["type"] == "reasoning"
+    ]
+
+
+def test_reasoning_is_left_out_with_the_call_that_it_led_to() -> None:
+    given, _ = answer("openai_chat", [reasoned(1), called(1), called(2), reasoned(2), called(3)], streams=False)
+    message, *results = history("openai_chat", given)
+    shorter = {**message, "tool_calls": message["tool_calls"][1:]}
+    items, receipt = sent_items("openai_chat", [shorter, *results[1:]])
+    assert items == bare([called(2), reasoned(2), called(3)])
+    assert [line.what for line in receipt.losses] == ["reasoning"]

@@ -124,6 +124,32 @@ def test_an_answer_that_is_too_large_is_not_kept_and_that_is_told(
     assert "loss reasoning state: it could not be stored for the next turn" in staged(work)
 
 
+class SignsAtTheEnd(Gemini):
+    """Its answers without calls end with a signature on an empty part."""
+
+    def answer(self, body: Any, turn: Turn) -> Any:
+        whole = super().answer(body, turn)
+        if not turn.calls:
+            parts = whole["candidates"][0]["content"]["parts"]
+            signature = parts[-1].pop("thoughtSignature")
+            parts.append({"text": "", "thoughtSignature": signature})
+            self.issued[-1] = signature, parts[-1]
+        return whole
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("streams", [False])
+def test_a_signature_on_an_empty_part_comes_back_on_one(client: str, streams: bool) -> None:
+    async def work(stage: Stage) -> list[set[int]]:
+        stage.vendors["gemini"] = SignsAtTheEnd(0)
+        talk = Talk(stage, client, streams=streams)
+        lost = [await talk.turn("gemini") for _ in range(4)]
+        assert stage.refused == []
+        return lost
+
+    assert staged(work) == [set()] * 4
+
+
 def test_a_gateway_can_do_without_a_store() -> None:
     with gateway() as running:
         _open_store(running.service, StoreConfig(path="none"), {})

@@ -151,8 +151,8 @@ class Claude(Vendor):
     def _unthought(self, body: Body) -> Iterator[str]:
         turn = calls_of_turn(body["messages"], lambda m: m["role"] == "user" and not _has(m, "tool_result"))
         kinds = [block["type"] for message in turn if message["role"] == "assistant" for block in _blocks(message)]
-        if "tool_use" in kinds and not {"thinking", "redacted_thinking"} & set(kinds[: kinds.index("tool_use")]):
-            yield "expected `thinking` or `redacted_thinking`, but found `tool_use`"
+        if "tool_use" in kinds and kinds[0] not in ("thinking", "redacted_thinking"):
+            yield f"expected `thinking` or `redacted_thinking`, but found `{kinds[0]}`"
 
     def returned(self, body: Body) -> set[int]:
         blocks = [block for message in body["messages"] for block in _blocks(message)]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from toolglot.dialects import ByDialect
-from toolglot.ir import Block, Native, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Native, Refusal, Text, Thinking, ToolCall, native_of
 from toolglot.passes.digest import digest
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, TAKES_BACK, close, known, opened
 from toolglot.state_fields import LENGTH, Checks
@@ -24,6 +25,9 @@ PHASE = "$phase"
 """Where a text says in which phase of the turn it stands, outside the item that it came in."""
 _ON_CALLS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.calls)
 _ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
+NEEDS_FOLLOWER: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.needs_follower)
+"""APIs that refuse reasoning without the item that followed it."""
+UNFOLLOWED = "the block that followed it does not come back, and its API refuses it alone"
 _MARKS = frozenset({"thought", LENGTH})
 """What says of reasoning only that it is some, and of a text how long it was."""
 
@@ -32,10 +36,25 @@ def state_of_answer(content: Iterable[Block], owner: str) -> AnswerState:
     """What the owner will want back of an answer; empty if nothing."""
     if owner not in TAKES_BACK:
         return ()
-    states = tuple(each for block in content if (each := state_of_block(block, owner)) is not None)
+    states = tuple(each for block in _followed(content, owner) if (each := state_of_block(block, owner)) is not None)
     if any(isinstance(each, Thinking) for each in states) or holds_state(states):
         return without_needless_lengths(states)
     return ()
+
+
+def _followed(content: Iterable[Block], owner: str) -> list[Block]:
+    """The blocks without the reasoning that its owner refuses without the next one."""
+    blocks = list(content)
+    if owner not in NEEDS_FOLLOWER:
+        return blocks
+    lost = {id(block) for block, after in pairwise(blocks) if isinstance(block, Thinking) and not comes_back(after)}
+    return [block for block in blocks if id(block) not in lost]
+
+
+def comes_back(block: Block) -> bool:
+    """Whether clients send such a block of an answer back. An item of a server's own tools has no place in their APIs,
+    and an image of an answer is no part of a history."""
+    return isinstance(block, (Text, Thinking, ToolCall, Refusal))
 
 
 def without_needless_lengths(states: AnswerState) -> AnswerState:

@@ -29,8 +29,11 @@ from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.answer_state import (
+    NEEDS_FOLLOWER,
+    UNFOLLOWED,
     AnswerState,
     SealedState,
+    comes_back,
     holds_state,
     seal,
     state_members,
@@ -273,9 +276,11 @@ class Carrier:
         "_call_slot",
         "_client",
         "_ends_answers",
+        "_held",
         "_issuer",
         "_kept",
         "_length",
+        "_needs_follower",
         "_next",
         "_owner",
         "_owner_slot",
@@ -285,6 +290,7 @@ class Carrier:
         "_states",
         "_tail",
         "_text",
+        "_withheld",
     )
 
     def __init__(
@@ -299,10 +305,13 @@ class Carrier:
         kept: bool = False,
         call_slot: str | None = None,
         ends_answers: bool = True,
+        withheld: list[Block] | None = None,
     ) -> None:
         """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
-        elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one."""
+        elsewhere; `call_slot`: where a call carries state; `ends_answers`: a block of state may be the last one;
+        `withheld`: receives the blocks at the end of the answer that the client does not get."""
         self._ends_answers = ends_answers
+        self._withheld = withheld
         self._tail: list[_LastText] = []
         """Where the last block has to be a text: what is written only once another block follows."""
         self._issuer = issuer
@@ -318,6 +327,9 @@ class Carrier:
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
         self._length = 0  # of the open text
+        self._needs_follower = owner in NEEDS_FOLLOWER
+        self._held: tuple[Thinking, Close, int] | None = None
+        """The end of reasoning, which is written once the next block shows whether its state can come back."""
 
     def add_length(self, count: int) -> None:
         """So many characters of the open text went another way."""
@@ -326,6 +338,10 @@ class Carrier:
     def feed(self, event: Event) -> Sequence[Event]:
         if self._owner == self._client:
             return (event,)
+        if self._held is not None:
+            (block, close, index), self._held = self._held, None
+            is_followed = type(event) is not Open or comes_back(event.block)
+            return self._closed_reasoning(block, close, index, is_followed=is_followed), *self._fed(event)
         if self._tail and (type(event) is Delta or (type(event) is Open and not self._may_be_empty(event.block))):
             return *self._write_tail(), *self._fed(event)
         return self._fed(event)
@@ -375,6 +391,9 @@ class Carrier:
         block, index = self._block, event.index
         self._block = None
         close = replace(event, index=index + self._shift) if self._shift else event
+        if isinstance(block, Thinking) and self._needs_follower:
+            self._held = block, close, index
+            return ()
         if isinstance(block, Thinking):
             return (self._closed_reasoning(block, close, index),)
         if isinstance(block, ToolCall) and self._call_slot is not None:
@@ -395,10 +414,14 @@ class Carrier:
                 self._lost(index, kept=False)
         return (close,)
 
-    def _closed_reasoning(self, block: Thinking, close: Close, index: int) -> Close:
+    def _closed_reasoning(self, block: Thinking, close: Close, index: int, *, is_followed: bool = True) -> Close:
         native = merge_native(block.native, close.native)
         text, self._text = "".join(self._text or ()), None
-        self._keep_state(replace(block, text=text, native=native))
+        if not is_followed:
+            native = {owner: fields for owner, fields in native.items() if owner != self._owner}
+            self._receipt.loss(f"content[{index}]", "reasoning state", UNFOLLOWED)
+        else:
+            self._keep_state(replace(block, text=text, native=native))
         if self._slot is None:
             if self._has_state(native):
                 self._lost(index)
@@ -475,14 +498,20 @@ class Carrier:
         return events
 
     def _end_tail(self) -> Sequence[Event]:
-        """Leave out the state of a text that ends the answer, and the empty texts behind it. The owner can do without
-        it: Gemini demands signatures of calls alone (Gemini API, "Thought signatures")."""
+        """Leave out the state of a text that ends the answer, and the empty texts behind it."""
         if all(each.state is None for each in self._tail):
             return self._write_tail()
-        self._tail = []
-        kept = f"; it is kept here for {self._owner}" if self._kept else ""
-        why = f"the client shows the last block of an answer, which has to be the text{kept}"
-        self._receipt.note("content", "reasoning state of the last text", why)
+        tail, self._tail = self._tail, []
+        if self._withheld is not None:
+            self._withheld += [replace(each.text, native=each.state) for each in tail if each.text and each.state]
+        what, why = (
+            "reasoning state of the last text",
+            "the client shows the last block of an answer, which has to be the text",
+        )
+        if self._kept:
+            self._receipt.note("content", what, f"{why}; it is kept here for {self._owner}")
+        else:
+            self._receipt.loss("content", what, why)
         return ()
 
     def _lost(self, index: int, *, kept: bool = True) -> None:

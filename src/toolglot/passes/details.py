@@ -21,8 +21,11 @@ from toolglot.events import Close, Delta, Event, Finish, Open, closed, merge_nat
 from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.answer_state import (
+    NEEDS_FOLLOWER,
+    UNFOLLOWED,
     AnswerState,
     SealedState,
+    comes_back,
     holds_state,
     seal,
     state_of_block,
@@ -168,6 +171,7 @@ class DetailsCarrier:
         "_issuer",
         "_kept",
         "_length",
+        "_needs_follower",
         "_next",
         "_owner",
         "_receipt",
@@ -181,6 +185,7 @@ class DetailsCarrier:
         self._client = client
         self._slot = slot
         self._owner = owner if owner != client and owner in STATE else ""
+        self._needs_follower = self._owner in NEEDS_FOLLOWER
         self._issuer = issuer
         self._receipt = receipt
         self._kept = kept
@@ -201,6 +206,8 @@ class DetailsCarrier:
             case Open(index=index, block=block):
                 self._next = index + 1
                 self._block = block
+                if self._needs_follower and not comes_back(block):
+                    self._drop_unfollowed(index - 1)
                 self._length = len(block.text) if isinstance(block, Text) else 0
                 self._text = [] if isinstance(block, Thinking) else None
                 if isinstance(block, ToolCall) and (signed := self._on_call(block, block.native)):
@@ -216,6 +223,11 @@ class DetailsCarrier:
     def add_length(self, count: int) -> None:
         """So many characters of the open text went another way."""
         self._length += count
+
+    def _drop_unfollowed(self, index: int) -> None:
+        if self._states and isinstance(self._states[-1], Thinking):
+            self._states.pop()
+            self._receipt.loss(f"content[{index}]", WHAT, UNFOLLOWED)
 
     def _closed(self, event: Close) -> Close:
         opened, self._block = self._block, None

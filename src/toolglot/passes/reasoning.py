@@ -103,7 +103,9 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
             emptied = True
     where = str(Place(number))
     if left:
-        why = "this model takes none back" if own else f"it cannot be given back, {UNKNOWN}"
+        why = f"it cannot be given back, {UNKNOWN}"
+        if own:
+            why = "this model takes none back" if context.can.thinking == "none" else "its state has not come back"
         why = "reasoning of another model cannot be given back" if known else why
         context.receipt.loss(where, "reasoning", why)
     if emptied:

@@ -16,7 +16,7 @@ from typing import Any
 from toolglot.events import merge_native
 from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.answer_state import AnswerState, length_of
+from toolglot.passes.answer_state import NEEDS_FOLLOWER, UNFOLLOWED, AnswerState, length_of
 from toolglot.passes.blocks import INSTRUCTION_ROLES
 from toolglot.state_fields import LENGTH
 from toolglot.wire.text_separator import separator_between
@@ -86,28 +86,56 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
     blocks = cut
     before: dict[int, list[Block]] = {}
     pending: list[Block] = []
-    for saved, place in zip(states, _places(states, [block for _, block in blocks]), strict=True):
+    places = list(_places(states, [block for _, block in blocks]))
+    blocks, places = _in_answer_order(blocks, places)
+    for saved, place in zip(states, places, strict=True):
         state = _state(saved, owner)
         if isinstance(saved, Thinking):
             pending += [_owned(saved, owner)] if thinking else []
         elif place is not None:
-            before.setdefault(place, []).extend(pending)
+            # A turn of Claude's starts with reasoning. Reasoning that is tied to a block stands before that block.
+            starts = not before and owner not in NEEDS_FOLLOWER
+            before.setdefault(_start(blocks) if starts else place, []).extend(pending)
             pending = []
             home, block = blocks[place]
             if state and not native_of(block, owner).keys() >= state[owner].keys():
                 assert isinstance(block, (ToolCall, Text))
                 blocks[place] = home, replace(block, native=merge_native(state, block.native))
                 changed = True
-        elif isinstance(saved, Text) and state and length_of(saved) is not None:
-            if _is_label(state[owner]):
-                context.receipt.loss("messages", "phase", "the texts of an answer cannot be told apart any more")
-                continue
-            pending.append(Text(text="", native=state))
-            changed = True
+        else:
+            if owner in NEEDS_FOLLOWER and pending:
+                pending = []
+                context.receipt.loss("messages", "reasoning", UNFOLLOWED)
+            if isinstance(saved, Text) and state and (length := length_of(saved)) is not None:
+                if not _is_label(state[owner]):
+                    pending.append(Text(text="", native=state))
+                    changed = True
+                elif length:
+                    context.receipt.loss("messages", "phase", "the texts of an answer cannot be told apart any more")
     if not changed:
         return None
     done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
     return [*done, *((run.numbers[-1], block) for block in pending)]
+
+
+def _in_answer_order(
+    blocks: list[tuple[int, Block]], places: list[int | None]
+) -> tuple[list[tuple[int, Block]], list[int | None]]:
+    """Put the texts of one message where they were in the answer, if all blocks are known: Chat and Ollama have one
+    text before all calls. Also returns the new places."""
+    order = [place for place in places if place is not None]
+    calls = [place for place in order if isinstance(blocks[place][1], ToolCall)]
+    if order == sorted(order) or calls != sorted(calls) or len(order) != len(blocks):
+        return blocks, places
+    if len({home for home, _ in blocks}) > 1:
+        return blocks, places
+    numbers = {place: number for number, place in enumerate(order)}
+    return [blocks[place] for place in order], [None if place is None else numbers[place] for place in places]
+
+
+def _start(blocks: Sequence[tuple[int, Block]]) -> int:
+    """The place of the first block that is no reasoning of others."""
+    return next((place for place, (_, block) in enumerate(blocks) if not isinstance(block, Thinking)), 0)
 
 
 def _owned(saved: Thinking, owner: str) -> Thinking:

@@ -1,4 +1,5 @@
-"""Removes ids from items of the history that the Responses API did not create, or whose reasoning is lost."""
+"""Requirements of the Responses API for a history: each reasoning item has the item that followed it, and only items
+that the API created, with their reasoning, have ids."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from typing import Literal, TypeAlias, TypeVar
 from toolglot import features
 from toolglot.dialect import HistoryDemand
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.ir import Block, Message, Request, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Message, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.answer_state import UNFOLLOWED
+from toolglot.passes.blocks import Place, rewrite_messages, with_messages
 from toolglot.passes.tool_history import tool_history
 
 # Ids that `ItemIds` derives for items of other models' answers. OpenAI's own end in one run of hex digits.
@@ -26,7 +28,7 @@ def remove_item_ids(request: Request, context: Context, before: Sequence[Message
     """
     if context.source != context.target:
         _note_unreasoned_calls(request.messages, context)
-        return request  # only the target's own reasoning items have ids
+        return _drop_unfollowed(request, context)  # only the target's own reasoning items have ids
     calls = tool_history(request, context).calls
     if not any("id" in native_of(node, NAME) for node in (*request.messages, *calls)):
         return request
@@ -54,6 +56,42 @@ def remove_item_ids(request: Request, context: Context, before: Sequence[Message
         return freed if same else replace(freed, content=content)
 
     return rewrite_messages(request, free)
+
+
+def _drop_unfollowed(request: Request, context: Context) -> Request:
+    """Without the reasoning that no item follows: the API refuses it, also where it has made several in a row itself
+    (openai/codex #1235)."""
+    if not context.features & features.THINKING:
+        return request
+    follows = False  # an item follows in the same answer
+
+    def rewrite(message: Message, number: int) -> Message:
+        nonlocal follows
+        if message.role != "assistant":
+            follows = False
+            return message
+        kept: list[Block] = []
+        for block in reversed(message.content):
+            if not isinstance(block, Thinking):
+                follows = follows or _is_item(block)
+            elif follows:
+                follows = False
+            else:
+                context.receipt.loss(str(Place(number)), "reasoning", UNFOLLOWED)
+                continue
+            kept.append(block)
+        return message if len(kept) == len(message.content) else replace(message, content=tuple(reversed(kept)))
+
+    numbered = reversed([*enumerate(request.messages)])
+    messages = tuple(rewrite(message, number) for number, message in numbered)[::-1]
+    return with_messages(request, messages)
+
+
+def _is_item(block: Block) -> bool:
+    """Whether the block is sent as an item. Empty text and opaque blocks of others are left out by later passes."""
+    if isinstance(block, Text):
+        return bool(block.text.strip())
+    return not isinstance(block, Opaque) or block.dialect == NAME
 
 
 def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> None:
@@ -116,7 +154,7 @@ def _without_id(node: N, *, tie: _IdState) -> N:
 
 
 def _triggers(context: Context) -> int:
-    return features.ANY if context.source == context.target else features.CALLS
+    return features.ANY if context.source == context.target else features.CALLS | features.THINKING
 
 
 DEMAND = HistoryDemand(apply=remove_item_ids, triggers=_triggers)

@@ -198,6 +198,8 @@ class ReasoningState(Struct, eq=False):
         """Whether the answer may contain state that its upstream needs back."""
         if self._asked is None:
             return False
+        if exchange.withheld:
+            return True
         if whole:
             return any(type(block) is Thinking or block.native for block in _answer_content(exchange))
         return self._streamed is not None and self._streamed.has_state
@@ -223,7 +225,7 @@ class ReasoningState(Struct, eq=False):
             return  # the answer is invalid, and cannot be continued
 
     def _state(self, exchange: Exchange, asked: Request, content: Sequence[Block]) -> StoredState | None:
-        states = state_of_answer(content, exchange.upstream.name)
+        states = state_of_answer((*content, *exchange.withheld), exchange.upstream.name)
         if not states:
             return None
         value = msgspec.json.encode(states)
