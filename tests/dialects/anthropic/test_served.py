@@ -307,6 +307,11 @@ HISTORIES: list[tuple[str, list[dict[str, Any]], list[str]]] = [
         ["assistant: f1 c1", "user: c1=r1 f1=out1 go on"],
     ),
     (
+        "the client's own call behind a served one, with state between them",
+        [assistant(use(1), THOUGHT, own(1), result(1)), user(own_result(1))],
+        ["assistant: c1 hm f1", "user: c1=r1 f1=out1"],
+    ),
+    (
         "the client's own call, and nobody has answered it",
         [assistant(own(1), use(1), result(1))],
         ["assistant: f1 c1", "user: c1=r1"],

@@ -22,8 +22,11 @@ from toolglot.wire.typed import ValueReader
 
 AND = "and_"
 """Stands behind the prefix of an id whose call belongs to the round of the call before it."""
+WITH = "with_"
+"""Stands behind the prefix of an id whose round goes on up to the end of the answer."""
 
-_PREFIXES = tuple(f"{prefix}_{joins}" for prefix in ("mcp", "mcpr") for joins in (AND, ""))
+_PREFIXES = tuple(f"{prefix}_{mark}" for prefix in ("mcp", "mcpr") for mark in (AND, WITH, ""))
+_JOINED = tuple(f"{prefix}_{AND}" for prefix in ("mcp", "mcpr"))
 _TYPES = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
 _ITEMS = ValueReader[McpItem](McpItem)
 # How far a call had come that has neither output nor error.
@@ -107,6 +110,7 @@ class _History:
         self._asked = asked
         self._ran = {id(each.call) for each in asked.values() if each.call is not None}
         self._ids = HistoryCallIds(request, _PREFIXES)
+        self._joined_later = self._find_joined_later(request)
         self._calls: list[ToolCall] = []
         self._results: list[ToolResult] = []
         self._open = False  # the round has a call whose result comes later, so that the next call is of this round too
@@ -116,7 +120,7 @@ class _History:
     def add(self, index: int, message: Message) -> None:
         item = self._items.get(index)
         if item is None:
-            self._other(message)
+            self._other(index, message)
         elif isinstance(item, ApprovalResponse):
             self.end_round()
         elif isinstance(item, ApprovalRequest):
@@ -125,9 +129,24 @@ class _History:
             call, _ = self._call(item)
             self._calls.append(call)
             self._results.append(_result(item, call))
+            self._open = self._open or item.id.startswith(f"mcp_{WITH}")
 
-    def _other(self, message: Message) -> None:
-        if message.role == "assistant" and self._open:
+    def _find_joined_later(self, request: Request) -> frozenset[int]:
+        """The messages of the model behind which a call joins the round of the call before them."""
+        found: set[int] = set()
+        joined = False
+        for index in range(len(request.messages) - 1, -1, -1):
+            item = self._items.get(index)
+            if isinstance(item, McpCall | ApprovalRequest):
+                joined = item.id.startswith(_JOINED) if id(item) not in self._ran else joined
+            elif item is None and request.messages[index].role == "assistant":
+                found |= {index} if joined else set()
+            elif not isinstance(item, McpListing):
+                joined = False
+        return frozenset(found)
+
+    def _other(self, index: int, message: Message) -> None:
+        if message.role == "assistant" and (self._open or index in self._joined_later):
             self._write_calls()
         else:
             self.end_round()
@@ -137,8 +156,7 @@ class _History:
 
     def _call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
         """The call that an item tells of, which begins a round unless it belongs to the one before."""
-        joins = item.id.startswith((f"mcp_{AND}", f"mcpr_{AND}"))
-        if not joins and not self._open:
+        if not item.id.startswith(_JOINED) and not self._open:
             self.end_round()
         arguments = item.arguments or ""
         call_id = self._ids.of(item.id)
@@ -147,7 +165,12 @@ class _History:
 
     def _waited(self, item: ApprovalRequest, asked: _Request) -> None:
         if asked.answer is None and asked.call is None:
-            return  # nobody has answered, and the model waits for nothing
+            # Nobody has answered, and the model waits for nothing. A question ends its answer, so that what stands
+            # behind it is of the same round.
+            if not item.id.startswith(_JOINED) and not self._open:
+                self.end_round()
+            self._open = True
+            return
         call, served = self._call(item)
         self._calls.append(call)
         self._open = True
