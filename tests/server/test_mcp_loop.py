@@ -584,7 +584,7 @@ def test_where_nothing_can_be_kept_the_receipt_says_so() -> None:
     ):
         answer = running.ask("openai_chat")
         assert "there is no store to keep them in" in notes_of(running, answer)
-        assert "the model knows neither them nor the reasoning that led to them" in notes_of(running, answer)
+        assert "the model knows neither them nor the encrypted reasoning that led to them" in notes_of(running, answer)
 
 
 @pytest.mark.parametrize(("tool", "noted"), [("picture", True), ("echo", False)])

@@ -46,6 +46,12 @@ from toolglot.translate import Exchange
 
 log = logging.getLogger("toolglot.server")
 
+_KNOWN = {
+    True: "in the next turn the model knows what the client sends back",
+    False: "in the next turn the model knows neither them nor the encrypted reasoning that led to them alone",
+}
+"""What is known of served calls without a store, by whether the client has blocks to send them back in."""
+
 
 async def start_mcp_answer(
     service: Service,
@@ -342,16 +348,13 @@ class McpAnswer:
         if not self._loop.rounds or self._loop.asks:
             return
         if not await self._rounds.store(self._request.messages, self._loop.seen, self._loop.rounds):
-            why = "there is no store to keep them in: in the next turn the model knows what the client sends back"
-            if self._forms is None or not self._show:
-                why = (
-                    "there is no store to keep them in: in the next turn the model knows neither them nor the reasoning"
-                )
-                why += " that led to them, as the client has no blocks to send them back in"
-            elif any(type(block) is not Text for each in self._loop.outcomes for block in each.result.content):
-                told = "the client has a description in their place: the model reads that in the next turn"
-                self._receipt.note("mcp", "results that are not text", told)
-            self._receipt.note("mcp", "calls and results", why)
+            is_sent_back = self._forms is not None and self._show
+            self._receipt.note("mcp", "calls and results", f"there is no store to keep them in: {_KNOWN[is_sent_back]}")
+            if is_sent_back and any(
+                type(block) is not Text for each in self._loop.outcomes for block in each.result.content
+            ):
+                why = "the client has a description in their place: the model reads that in the next turn"
+                self._receipt.note("mcp", "results that are not text", why)
 
     def _hide_secrets(self, event: Event) -> Event:
         exchange = self._model.exchange
