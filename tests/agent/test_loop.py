@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from toolglot.agent.runner import OnProgress, ServedToolCall
 from toolglot.agent.server_records import ToolFailedError
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError
-from toolglot.events import Fault, Start
+from toolglot.events import Close, Fault, Open, Start
 from toolglot.ir import (
     Block,
     Message,
@@ -40,7 +41,7 @@ from toolglot.ir import (
     Usage,
     replace,
 )
-from toolglot.tools.served import ServedCall
+from toolglot.tools.served import ReportPiece, ServedCall
 
 WEATHER = ScriptedServers({"sky": {"weather": returns("21 degrees"), "wind": returns("calm")}})
 
@@ -341,6 +342,135 @@ async def test_state_that_belongs_to_a_served_call_does_not_reach_the_reader_wit
     answer = await answer_of(loop)
     assert answer.content == (state, call("pick"))
     assert loop.rounds[0].content == (state, call("sky__weather"), state, call("pick"))
+
+
+async def test_reasoning_of_a_served_call_goes_to_the_readers_own_call_of_the_same_round() -> None:
+    state = Thinking(native={"x": {"state": "of both calls"}})
+    loop = loop_of(ScriptedModel(says(state, call("sky__weather"), call("pick"))), WEATHER)
+    assert (await answer_of(loop)).content == (state, call("pick"))
+
+
+async def test_the_state_at_the_end_of_a_round_without_calls_of_the_reader_does_not_reach_it() -> None:
+    first, last = (Thinking(native={"x": {"sealed": number}}) for number in (1, 2))
+    model = ScriptedModel(says("Look.", call("sky__weather"), first), says("Done.", last))
+    assert (await answer_of(loop_of(model, WEATHER))).content == (Text(text="Look."), Text(text="Done."), last)
+
+
+# What a reader sends back it gets in the model's order
+
+BEFORE, BETWEEN, BEHIND = (Thinking(native={"x": {"state": where}}) for where in ("before", "between", "behind"))
+MOVED = Thinking(native={"x": {"state": "moved"}})
+
+
+class WholeReport:
+    """Reports a call in one block and its result in another, as Anthropic's clients know it."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
+        return [piece for each in calls for piece in self._block(f"call {each.name}{_marks(each)}")]
+
+    def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:
+        return []
+
+    def done(self, result: ToolResult) -> list[ReportPiece]:
+        return self._block("result")
+
+    def _block(self, words: str) -> list[ReportPiece]:
+        self._next += 1
+        return [Open(self._next, Opaque("test", words)), Close(index=self._next)]
+
+
+class OpenReport(WholeReport):
+    """Reports a call in a block that is open until it has its result, as Responses clients know it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[ServedCall] = []
+
+    def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
+        self._waiting = list(calls)
+        return self._block(f"call {calls[0].name}{_marks(calls[0])}")[:1]
+
+    def done(self, result: ToolResult) -> list[ReportPiece]:
+        self._waiting.pop(0)
+        end: list[ReportPiece] = [Close(index=self._next)]
+        return [*end, *self.begin(self._waiting)] if self._waiting else end
+
+
+def _marks(call: ServedCall) -> str:
+    return " joins" * call.joins + " followed" * call.followed
+
+
+def shown(block: Block) -> str:
+    match block:
+        case Opaque(value=value):
+            return str(value)
+        case Thinking(native={"x": {"state": state}}):
+            return f"({state})"
+        case ToolCall(name=name):
+            return name
+    return block.text if isinstance(block, Text) else ""
+
+
+W, N, OWN = call("sky__weather"), call("sky__wind"), call("pick")
+
+
+@pytest.mark.parametrize(
+    ("said", "whole", "opened"),
+    [
+        (
+            (BEFORE, W, OWN),
+            "(before), call weather followed, pick, result",
+            "(before), call weather followed, pick",
+        ),
+        ((OWN, BEFORE, W), "pick, (before), call weather, result", "pick, (before), call weather"),
+        (
+            (W, BETWEEN, N, "Well.", OWN),
+            "call weather followed, (between), call wind joins, Well., pick, result, result",
+            "call weather followed, (between), call wind joins, Well., pick",
+        ),
+        (
+            (W, OWN, BETWEEN, N),
+            "call weather, pick, (between), call wind joins, result, result",
+            "call weather, pick, (between), call wind joins",
+        ),
+        ((W, BEHIND, OWN), "(moved), call weather followed, pick, result", "(moved), call weather followed, pick"),
+        ((W, N), "call weather, call wind joins, result, result, Done.", "call weather, call wind joins, Done."),
+        (("One.", W, "Two."), "One., Two., call weather, result, Done.", "One., Two., call weather, Done."),
+        (
+            (BEFORE, W, BETWEEN, N, BEHIND, "Two."),
+            "Two., (before), call weather, (between), (moved), call wind joins, result, result, Done.",
+            "Two., (before), call weather, (between), (moved), call wind joins, Done.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("report", [WholeReport, OpenReport])
+async def test_calls_are_reported_in_the_models_order_with_their_state(
+    said: tuple[Block | str, ...], whole: str, opened: str, report: type[WholeReport]
+) -> None:
+    words = LoopReporting(teller=report, move_state=lambda block: MOVED if block == BEHIND else None)
+    model = ScriptedModel(says(*said), says("Done."))
+    answer = await answer_of(loop_of(model, WEATHER, words=words))
+    assert ", ".join(map(shown, answer.content)) == (whole if report is WholeReport else opened)
+
+
+async def test_of_calls_that_are_not_reported_the_state_is_left_out_too() -> None:
+    words = LoopReporting(move_state=lambda block: MOVED if block == BEHIND else None)
+    answer = await answer_of(loop_of(ScriptedModel(says(BEFORE, W, BEHIND, BETWEEN, OWN)), WEATHER, words=words))
+    assert answer.content == (BETWEEN, OWN)
+
+
+async def test_questions_stand_in_the_models_order_with_the_state_of_their_calls() -> None:
+    words = LoopReporting(
+        teller=OpenReport,
+        approval=lambda each: Opaque("test", f"{each.name}?{_marks(each)}"),
+        move_state=lambda _: None,
+    )
+    loop = loop_of(ScriptedModel(says(BEFORE, W, OWN, BETWEEN, N)), WEATHER, words=words, policy="ask")
+    answer = await answer_of(loop)
+    assert list(map(shown, answer.content)) == ["(before)", "weather?", "pick", "(between)", "wind? joins"]
 
 
 async def test_blocks_that_the_answer_begins_with_come_before_the_models_words() -> None:

@@ -29,7 +29,7 @@ from toolglot.ir import (
 )
 from toolglot.passes import Context
 from toolglot.passes.answer_state import SealedState, unseal
-from toolglot.passes.carry import Carrier, open_envelopes
+from toolglot.passes.carry import Carrier, move_before_call, open_envelopes
 from toolglot.passes.envelope import PLACES, STATE, Envelope, pack, unpack
 from toolglot.receipt import Receipt
 from toolglot.state_fields import LENGTH
@@ -462,6 +462,17 @@ def test_state_that_the_end_of_a_call_tells_stands_behind_it() -> None:
     ]
     request, _ = opened("anthropic", "gemini", Message(role="assistant", content=(call, slot)))
     assert request.messages[0].content == (ToolCall(id="c", name="f", native=own("gemini")),)
+
+
+def test_state_behind_a_call_can_be_moved_before_it() -> None:
+    call = ToolCall(id="c", name="f")
+    envelope = pack(Envelope(owner="gemini", state=own("gemini")["gemini"], place="last_call"))
+    moved = move_before_call(Thinking(native={"anthropic": {"signature": envelope}}), "anthropic", "signature")
+    assert moved is not None
+    request, _ = opened("anthropic", "gemini", Message(role="assistant", content=(moved, call)))
+    assert request.messages[0].content == (ToolCall(id="c", name="f", native=own("gemini")),)
+    for other in (moved, call, Thinking(text="hm"), Thinking(native={"anthropic": {"signature": "S"}})):
+        assert move_before_call(other, "anthropic", "signature") is None
 
 
 @pytest.mark.parametrize(

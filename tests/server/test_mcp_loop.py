@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -480,6 +481,101 @@ def test_of_one_owner_another_is_told_nothing(store: SqliteStore) -> None:
     assert "ping" not in json.dumps(sent(server, 1)["messages"])
 
 
+def signed(upstream: str, call: ToolCall, number: int) -> tuple[Block, ...]:
+    """A call with the state that a model of this upstream would want back: before it, or on it."""
+    state = f"c3RhdGU{number}"
+    match upstream:
+        case "anthropic":
+            return Thinking(native={upstream: {"signature": state}}), call
+        case "openai_responses":
+            fields = {"id": f"rs_{number}", "summary": [], "encrypted_content": state}
+            return Thinking(native={upstream: fields}), call
+        case "gemini":
+            return (replace(call, native={upstream: {"thoughtSignature": state}}),)
+        case "openai_chat":
+            return (replace(call, native={upstream: {"extra_content": {"google": {"thought_signature": state}}}}),)
+    return (call,)
+
+
+def said_by_model(upstream: str, body: bytes) -> list[list[str]]:
+    """The answers in a request, each as the names of its calls and the state before or on each."""
+    runs: list[list[str]] = [[]]
+    for message in find(upstream).decode_request(body).messages:
+        if message.role != "assistant":
+            runs.append([])
+        for block in message.content:
+            if isinstance(block, ToolCall | Thinking):
+                runs[-1] += re.findall(r"c3RhdGU\d", repr(block.native))
+            if isinstance(block, ToolCall):
+                runs[-1].append(block.name)
+            elif isinstance(block, Text) and message.role == "assistant":
+                runs[-1].append(block.text)
+    return [run for run in runs if run]
+
+
+def sent_back(client: str, answer: Answer, *, streams: bool) -> dict[str, Any]:
+    """The next request of a client that sends everything back, with the result of its call."""
+    schema = {"type": "object"}
+    if client == "anthropic":
+        data = answer.body.decode().split("\n")
+        content = (
+            answer.json()["content"] if not streams else _blocks([json.loads(d[6:]) for d in data if "data: " in d])
+        )
+        call = next(block for block in content if block["type"] == "tool_use")
+        done = {"type": "tool_result", "tool_use_id": call["id"], "content": "own result"}
+        said = [{"role": "assistant", "content": content}, {"role": "user", "content": [done]}]
+        tool = {"name": "f", "input_schema": schema}
+        return {"max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}, *said], "tools": [tool]}
+    data = [line[6:] for line in answer.body.decode().split("\n") if line.startswith("data: {")]
+    output = json.loads(data[-1])["response"]["output"] if streams else answer.json()["output"]
+    call = next(item for item in output if item["type"] == "function_call")
+    done = {"type": "function_call_output", "call_id": call["call_id"], "output": "own result"}
+    tools = [{"type": "function", "name": "f", "parameters": schema}]
+    return {"input": [{"role": "user", "content": "Hi"}, *output, done], "tools": tools, "store": False}
+
+
+def _blocks(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The content of an Anthropic stream."""
+    content: list[dict[str, Any]] = []
+    for frame in frames:
+        delta = frame.get("delta", {})
+        match frame["type"], delta.get("type"):
+            case "content_block_start", _:
+                content.append(frame["content_block"])
+            case _, "text_delta":
+                content[-1]["text"] += delta["text"]
+            case _, "signature_delta":
+                content[-1]["signature"] = delta["signature"]
+            case _, "input_json_delta" if delta["partial_json"]:
+                content[-1]["input"] = json.loads(delta["partial_json"])
+    return content
+
+
+@pytest.mark.parametrize("client", [client for client in CLIENTS if find(client).served is not None])
+@EVERY_UPSTREAM
+@BOTH
+def test_a_client_that_sends_served_calls_back_loses_nothing_without_a_store(
+    client: str, upstream: str, streams: bool
+) -> None:
+    rounds: list[tuple[Block | str, ...]] = [
+        ("Look.", *signed(upstream, echo("ping"), 1), *signed(upstream, echo("pang", 2), 2)),
+        (*signed(upstream, echo("pong", 3), 3), *signed(upstream, own(), 4)),
+    ]
+    answers = [says(upstream, *blocks, streams=streams) for blocks in (*rounds, ("Done.",))]
+    with (
+        BadServer(*answers) as server,
+        gateway(at(upstream, server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        first = running.ask(client, stream=streams)
+        second = running.ask(client, stream=streams, body=sent_back(client, first, streams=streams))
+        assert second.status == 200, second.body
+    state = [[f"c3RhdGU{number}"] * (signed(upstream, own(), 0) != (own(),)) for number in range(5)]
+    assert said_by_model(upstream, server.requests[2].body) == [
+        ["Look.", *state[1], "day__echo", *state[2], "day__echo"],
+        [*state[3], "day__echo", *state[4], "f"],
+    ]
+
+
 def test_where_nothing_can_be_kept_the_receipt_says_so() -> None:
     answers = [says("openai_chat", echo("x"), streams=False), says("openai_chat", "Done.", streams=False)]
     with (
@@ -488,6 +584,19 @@ def test_where_nothing_can_be_kept_the_receipt_says_so() -> None:
     ):
         answer = running.ask("openai_chat")
         assert "there is no store to keep them in" in notes_of(running, answer)
+        assert "the model knows neither them nor the encrypted reasoning that led to them" in notes_of(running, answer)
+
+
+@pytest.mark.parametrize(("tool", "noted"), [("picture", True), ("echo", False)])
+def test_a_result_that_comes_back_as_a_description_is_in_the_receipt(tool: str, noted: bool) -> None:
+    call = ToolCall(id="call_1", name=f"day__{tool}", arguments='{"text": "x"}' if tool == "echo" else "{}")
+    answers = [says("openai_chat", call, streams=False), says("openai_chat", "Done.", streams=False)]
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask("anthropic")
+        assert ("the model reads that in the next turn" in notes_of(running, answer)) is noted
 
 
 def test_a_strict_request_gets_served_tools_without_a_loss() -> None:

@@ -9,20 +9,21 @@ run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Protocol, TypeGuard
 
 from msgspec import Struct
 
-from toolglot.agent.merge import RoundMerger
+from toolglot.agent.merge import HeldBlock, RoundMerger
+from toolglot.agent.round_report import MoveState, RoundReport, complete_blocks, order_round, words_first
 from toolglot.agent.runner import CallOutcome, ServedToolCall, ToolRunner
 from toolglot.agent.tool_results import failed_result
 from toolglot.agent.toolbox import OfferedTool, Toolbox
 from toolglot.config.schema import McpConfig
-from toolglot.events import Close, Event, Finish, Open
+from toolglot.events import Event, Finish
 from toolglot.ir import Block, Message, Request, Stop, ToolCall, ToolChoice, ToolResult, Usage, replace
-from toolglot.tools.served import CallReporter, ReportPiece, ServedCall
+from toolglot.tools.served import CallReporter, ServedCall
 
 UNFINISHED_STOPS = frozenset({"length", "context_full", "refusal", "filtered", "malformed_call"})
 """Stop reasons after which calls are not run: the model had not finished."""
@@ -39,11 +40,13 @@ NOT_APPROVED = "The tool call was not run: its approval answers no open request.
 
 class LoopReporting(Struct, frozen=True, kw_only=True):
     """How the client is informed about served calls; None if it is not. `approval` asks for approval in the answer, and
-    `on_approval_request` is awaited before the client sees the question."""
+    `on_approval_request` is awaited before the client sees the question. `move_state` is set if the client sends
+    reports back: then they come in the model's order, with the reasoning state of their calls."""
 
     teller: Callable[[], CallReporter] | None = None
     approval: Callable[[ServedCall], Block] | None = None
     on_approval_request: Callable[[ServedCall, Block], Awaitable[None]] | None = None
+    move_state: MoveState | None = None
 
 
 class ToolLoop:
@@ -61,7 +64,7 @@ class ToolLoop:
         self._limits = limits
         self._runner = runner
         self._words = words
-        self._merge = RoundMerger(self._is_served)
+        self._merge = RoundMerger(self._is_served, holds=words.move_state is not None)
         self._clock = asyncio.get_running_loop().time
         self._deadline = self._clock() + limits.seconds
         self.outcomes: list[CallOutcome] = []
@@ -92,7 +95,7 @@ class ToolLoop:
         the model is asked; `unapproved` are those whose approval is invalid; `first` are blocks that the answer begins
         with."""
         request = self._with_tools(request)
-        self._merge.insert(complete_blocks(first), 0)
+        self._merge.insert(complete_blocks(first), {})
         self.asks = bool(approved or unapproved)
         if approved or unapproved:
             request = await self._run_approved(request, approved, unapproved)
@@ -109,15 +112,13 @@ class ToolLoop:
             content = self._merge.content()
             served, waiting, is_over = self._sort_calls(content, finish, is_last)
             self._remember_round(content, served, waiting)
-            async with aclosing(self._serve(served)) as told:
+            entries = await self._plan_report(content, served, waiting, is_over)
+            async with aclosing(self._serve(served, entries)) as told:
                 async for news in told:
                     yield news
-            if self._words.approval is not None and waiting:
-                self.asks = True
-                yield self._merge.insert(
-                    complete_blocks(await self._approval_requests(waiting, bool(served))), self._merge.next
-                )
             if is_over:
+                if seen := self._merge.release():
+                    yield seen
                 yield self._merge.end(self._finish(finish, content, waiting))
                 return
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
@@ -157,37 +158,54 @@ class ToolLoop:
         if said and (served or self.rounds):
             self.rounds.append(Message(role="assistant", content=tuple(said)))
 
-    async def _serve(self, served: Sequence[ServedToolCall]) -> AsyncGenerator[Sequence[Event], None]:
-        """Run the calls and report them; afterwards their results are in `rounds`."""
+    async def _plan_report(
+        self, content: Sequence[Block], served: Sequence[ServedToolCall], waiting: Sequence[ServedCall], is_over: bool
+    ) -> Sequence[ServedCall | Block | HeldBlock]:
+        """Return what the client gets of a round that has ended, beyond what it has: reports of calls that are run now,
+        questions about those that need approval, and held blocks."""
+        calls = {each.call.id: each.as_served_call for each in served} if self._words.teller is not None else {}
+        reports = _mark_rounds(content, {**calls, **{call.id: call for call in waiting}}, is_over)
+        run = [call for call in reports.values() if call.id in calls]
+        questions = await self._approval_requests([call for call in reports.values() if call.id not in calls])
+        if self._words.move_state is None:
+            return [*run, *questions.values()]
+        told = {**{call.id: call for call in run}, **questions}
+        ordered = order_round(self._merge.held(), self._is_served, told, self._words.move_state)
+        return ordered if is_over else words_first(ordered)
+
+    async def _serve(
+        self, served: Sequence[ServedToolCall], entries: Sequence[ServedCall | Block | HeldBlock]
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """Run the calls and report the entries; afterwards the results of the calls are in `rounds`."""
+        teller = None if self._words.teller is None or not served else self._words.teller()
+        report = RoundReport(self._merge, teller, entries)
+        if seen := report.begin():
+            yield seen
         if not served:
             return
-        teller = None if self._words.teller is None else self._words.teller()
-        place = self._merge.next
-        if teller is not None and (told := teller.begin([each.as_served_call for each in served])):
-            yield self._merge.insert(told, place)
         results: list[ToolResult] = []
         async with aclosing(self._runner.run(served, self._deadline)) as heard:
             async for news in heard:
-                told = []
                 if isinstance(news, CallOutcome):
                     self.outcomes.append(news)
                     results.append(news.result)
-                    told = [] if teller is None else teller.done(news.result)
-                elif teller is not None:
-                    told = teller.progress(news.served.as_served_call, news.message)
-                if told:
-                    yield self._merge.insert(told, place)
+                    seen = report.done(news.result)
+                else:
+                    seen = report.progress(news.served.as_served_call, news.message)
+                if seen:
+                    yield seen
         self.rounds.append(Message(role="tool", content=tuple(results)))
 
-    async def _approval_requests(self, waiting: Sequence[ServedCall], joins: bool) -> list[Block]:
-        """Return the blocks that ask for approval of these calls; `joins`: calls of the same round have been run."""
-        assert self._words.approval is not None
-        questions: list[Block] = []
-        for number, call in enumerate(waiting):
-            asked = replace(call, joins=bool(joins or number))
-            questions.append(self._words.approval(asked))
+    async def _approval_requests(self, waiting: Sequence[ServedCall]) -> dict[str, Block]:
+        """Return the blocks that ask for approval of these calls, by the ids of the calls."""
+        questions: dict[str, Block] = {}
+        if self._words.approval is None:
+            return questions
+        for call in waiting:
+            self.asks = True
+            questions[call.id] = self._words.approval(call)
             if self._words.on_approval_request is not None:
-                await self._words.on_approval_request(asked, questions[-1])
+                await self._words.on_approval_request(call, questions[call.id])
         return questions
 
     async def _run_approved(
@@ -201,7 +219,8 @@ class ToolLoop:
             for call, each in calls
             if (offered := self._toolbox.find(call.name)) is not None
         ]
-        async with aclosing(self._serve(served)) as told:
+        entries = [] if self._words.teller is None else [each.as_served_call for each in served]
+        async with aclosing(self._serve(served, entries)) as told:
             async for _ in told:
                 pass  # the merge keeps it until the answer has begun
         gone = [
@@ -221,13 +240,18 @@ class ToolLoop:
         return replace(finish, stop=Stop("end" if waiting or not self.left_out else "pause"))
 
 
-def is_call(block: Block) -> TypeGuard[ToolCall]:
+def is_call(block: Block | None) -> TypeGuard[ToolCall]:
     return isinstance(block, ToolCall)
 
 
-def complete_blocks(blocks: Iterable[Block]) -> list[ReportPiece]:
-    """Return blocks without deltas, as pieces."""
-    return [piece for number, block in enumerate(blocks) for piece in (Open(number, block), Close(index=number))]
+def _mark_rounds(content: Sequence[Block], calls: Mapping[str, ServedCall], is_over: bool) -> dict[str, ServedCall]:
+    """Return the reported calls of a round in the model's order, each with its relation to the rest of the round."""
+    told = [calls[block.id] for block in content if is_call(block) and block.id in calls]
+    last = content[-1] if content else None
+    follows = is_over and not (is_call(last) and last.id in calls)
+    return {
+        call.id: replace(call, joins=bool(number), followed=follows and not number) for number, call in enumerate(told)
+    }
 
 
 def _with_approval(offered: OfferedTool) -> OfferedTool:

@@ -237,6 +237,16 @@ class _Run:
             self._changed.update(run.numbers)
 
 
+def move_before_call(block: Block, client: str, slot: str | None) -> Block | None:
+    """Return state that stands behind its call as it stands before a call; None for any other block."""
+    fields = native_of(block, client)
+    envelope = unpack(fields.get(slot or "")) if isinstance(block, Thinking) else None
+    if envelope is None or envelope.place != "last_call":
+        return None
+    moved = {**fields, str(slot): pack(replace(envelope, place="next_call"))}
+    return replace(block, native={**block.native, client: moved})
+
+
 _SIGNS = frozenset({"$redacted", "reasoning_details", "thinking_blocks", "reasoning_summary", "extra_content"})
 """What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
 

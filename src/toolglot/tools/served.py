@@ -60,7 +60,8 @@ class ServedCall(Struct, frozen=True, kw_only=True):
     """A served call: the server by the client's label, the tool by its own name, the arguments as the model wrote them.
 
     `approval` is the approval request that the client answered, if any. `joins`: it was made together with the served
-    call reported before it; a reporter knows that of its own calls.
+    call reported before it; a reporter knows that of its own calls. `followed`: it is the first served call of its
+    round, which goes on with other blocks behind its served calls, up to the end of the answer.
     """
 
     id: str
@@ -69,6 +70,7 @@ class ServedCall(Struct, frozen=True, kw_only=True):
     arguments: str
     approval: str | None = None
     joins: bool = False
+    followed: bool = False
 
 
 class RestoredHistory(Struct, frozen=True, kw_only=True):
@@ -91,7 +93,8 @@ class CallReporter(Protocol):
     """Reports the calls of one round as they are run. Its blocks are opened one at a time."""
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        """They are about to run."""
+        """They are about to run, or run already. Called again for calls that other blocks of the round precede, once no
+        block is open."""
         ...
 
     def progress(self, call: ServedCall, message: str) -> list[ReportPiece]:

@@ -309,6 +309,19 @@ HISTORIES: list[tuple[str, list[dict[str, Any]], list[str]]] = [
         ["assistant: f1 c1", "user: c1=r1 f1=out1 go on"],
     ),
     (
+        "the client's own call behind a served one, with state between them",
+        [assistant(use(1), THOUGHT, own(1), result(1)), user(own_result(1))],
+        ["assistant: c1 hm f1", "user: c1=r1 f1=out1"],
+    ),
+    (
+        "an answer that the client has split into its blocks",
+        [
+            *(assistant(use(1)), assistant(own(1)), assistant(THOUGHT), assistant(use(2)), assistant(result(1))),
+            *(assistant(result(2)), user(own_result(1))),
+        ],
+        ["assistant: c1 f1 hm c2", "user: c1=r1 c2=r2 f1=out1"],
+    ),
+    (
         "the client's own call, and nobody has answered it",
         [assistant(own(1), use(1), result(1))],
         ["assistant: f1 c1", "user: c1=r1"],

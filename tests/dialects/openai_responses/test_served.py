@@ -24,7 +24,7 @@ from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES
 from toolglot.dialects.openai_responses.served import SERVED
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
-from toolglot.ir import Media, Message, Opaque, Request, Source, Text, Tool, ToolCall, ToolChoice, ToolResult
+from toolglot.ir import Media, Message, Opaque, Request, Source, Text, Tool, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.receipt import Receipt
 from toolglot.tools.served import AskedServer, RestoredHistory, ServedCall, ServedRequest, ToolSelection
 
@@ -246,6 +246,19 @@ def test_a_call_is_open_while_it_runs_and_the_next_one_after_it() -> None:
             },
         )
     ]
+
+
+def test_calls_behind_other_blocks_of_their_round_go_on_with_its_indices_and_marks() -> None:
+    teller = SERVED.teller()
+    (first,) = teller.begin([replace(CALL, followed=True)])
+    teller.done(GOOD)
+    (second,) = teller.begin([OTHER])
+    assert isinstance(first, Open)
+    assert isinstance(first.block, Opaque)
+    assert isinstance(second, Open)
+    assert isinstance(second.block, Opaque)
+    assert (first.index, first.block.value["id"]) == (0, "mcp_with_call_1")
+    assert (second.index, second.block.value["id"]) == (1, "mcp_and_call_2")
 
 
 ITEM = {
@@ -527,6 +540,32 @@ HISTORIES: list[tuple[str, list[dict[str, Any]], list[str]]] = [
         "the client's own call beside one that waits",
         [wanted(1), function(1), output(1), says(1, True)],
         ["assistant: c1", "assistant: f1", "tool: f1=out1"],
+    ),
+    (
+        "the client's own call behind a served one",
+        [called(1, id="mcp_with_c1"), function(1), output(1)],
+        ["assistant: c1", "assistant: f1", "tool: c1=r1", "tool: f1=out1"],
+    ),
+    (
+        "words between a served call and the client's own",
+        [called(1, id="mcp_with_c1"), called(2, id="mcp_and_c2"), spoken("well"), function(1), output(1), spoken("so")],
+        [
+            *("assistant: c1 c2", "assistant: well", "assistant: f1", "tool: c1=r1", "tool: c2=r2", "tool: f1=out1"),
+            "assistant: so",
+        ],
+    ),
+    (
+        "words between calls in one breath",
+        [called(1), spoken("well"), spoken("and"), called(2, id="mcp_and_c2"), spoken("so"), called(3)],
+        [
+            *("assistant: c1", "assistant: well", "assistant: and", "assistant: c2", "tool: c1=r1", "tool: c2=r2"),
+            *("assistant: so", "assistant: c3", "tool: c3=r3"),
+        ],
+    ),
+    (
+        "nobody has answered, and the call beside it was run in a round of its own",
+        [called(1), wanted(2), called(3, id="mcp_and_c3"), function(1), output(1)],
+        ["assistant: c1", "tool: c1=r1", "assistant: c3", "assistant: f1", "tool: c3=r3", "tool: f1=out1"],
     ),
     (
         "ids that come again",

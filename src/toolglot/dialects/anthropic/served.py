@@ -8,7 +8,7 @@ All calls of a round come before its first result. This separates the rounds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -165,15 +165,31 @@ def restore_history(request: Request, name: Callable[[str, str], str]) -> Restor
         return RestoredHistory(request=request)
     history = AnthropicHistoryRestorer(request, name)
     leading = sum(1 for message in request.messages[:1] if _is_leading(message))
+    later = _find_later_results(request.messages)
     for index, message in enumerate(request.messages):
         for block in message.content:
             if _type_of(block) == "mcp_tool_listing" and isinstance(block, Opaque):
                 listed[str(block.value.get("mcp_server_name"))] = None
         follows = request.messages[index + 1 : index + 2]
         is_last = not follows or follows[0].role != "assistant"
-        history.add(message, f"$.messages[{index - leading}]", is_last=is_last)
+        history.add(message, f"$.messages[{index - leading}]", is_last=is_last, later=later[index])
     history.close()
     return RestoredHistory(request=replace(request, messages=tuple(history.messages)), listed=tuple(listed))
+
+
+def _find_later_results(messages: Sequence[Message]) -> list[frozenset[str]]:
+    """The calls, for each message, whose results stand in later messages of the same answer: clients may split one."""
+    later: list[frozenset[str]] = []
+    ids: frozenset[str] = frozenset()
+    for message in reversed(messages):
+        ids = ids if message.role == "assistant" else frozenset()
+        later.append(ids)
+        ids |= {
+            str(block.value.get("tool_use_id"))
+            for block in message.content
+            if isinstance(block, Opaque) and _type_of(block) == "mcp_tool_result"
+        }
+    return later[::-1]
 
 
 def _is_leading(message: Message) -> bool:
@@ -193,9 +209,11 @@ class AnthropicHistoryRestorer:
         self._pending_results: tuple[Block, ...] = ()  # results that belong beside those of the client's own calls
         self.messages: list[Message] = []
 
-    def add(self, message: Message, where: str, *, is_last: bool) -> None:
-        """Add a message. `is_last`: the turn ends here, so that no results of its calls can follow."""
-        if message.role != "assistant" or not any(_type_of(block) in _BLOCKS for block in message.content):
+    def add(self, message: Message, where: str, *, is_last: bool, later: Set[str]) -> None:
+        """Add a message. `is_last`: the turn ends here, so that no results of its calls can follow. `later`: the calls
+        whose results come in later messages."""
+        has_blocks = any(_type_of(block) in _BLOCKS for block in message.content)
+        if message.role != "assistant" or not (has_blocks or not later.isdisjoint(self._calls)):
             self._whole(message)
             return
         self._flush_pending_results()

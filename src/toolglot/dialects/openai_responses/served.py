@@ -2,7 +2,8 @@
 `mcp_list_tools`, `mcp_call` and `mcp_approval_request` in its answer.
 
 The wire does not show which calls the model made in one round, but the model must get the same history again. So the
-ids of all calls of a round except its first begin with `mcp_and_`. Calls with other ids are rounds of their own.
+ids of all calls of a round except its first begin with `mcp_and_`. The id of the first begins with `mcp_with_` if calls
+of the client's own tools follow it in the same round. Calls with other ids are rounds of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_responses.blocks import none_if_unset
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.served_history import JOINED, restore_served_calls
+from toolglot.dialects.openai_responses.served_history import FOLLOWED, JOINED, restore_served_calls
 from toolglot.dialects.openai_responses.wire import ApprovalFilters, McpChoice, McpTool, ToolFilter
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open
@@ -130,9 +131,11 @@ class McpCallReporter:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, ServedCall]] = deque()
+        self._count = 0
 
     def begin(self, calls: Sequence[ServedCall]) -> list[ReportPiece]:
-        self._waiting.extend((index, _mark_joined(call, index)) for index, call in enumerate(calls))
+        self._waiting.extend((index, _mark_joined(call, index)) for index, call in enumerate(calls, self._count))
+        self._count += len(calls)
         return self._next()
 
     def _next(self) -> list[ReportPiece]:
@@ -158,7 +161,7 @@ def call_item(call: ServedCall) -> Opaque:
     return Opaque(
         NAME,
         {
-            "id": client_call_id(f"mcp_{JOINED}" if call.joins else "mcp_", call.id),
+            "id": client_call_id(f"mcp_{JOINED if call.joins else FOLLOWED if call.followed else ''}", call.id),
             "type": "mcp_call",
             "status": "in_progress",
             "approval_request_id": call.approval,

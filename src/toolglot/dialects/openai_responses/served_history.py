@@ -20,8 +20,11 @@ from toolglot.wire.typed import ValueReader
 
 JOINED = "and_"
 """Follows the prefix of an id if the call belongs to the round of the call before it."""
+FOLLOWED = "with_"
+"""Follows the prefix of an id if the round continues up to the end of the answer."""
 
-_PREFIXES = tuple(f"{prefix}_{joins}" for prefix in ("mcp", "mcpr") for joins in (JOINED, ""))
+_PREFIXES = tuple(f"{prefix}_{mark}" for prefix in ("mcp", "mcpr") for mark in (JOINED, FOLLOWED, ""))
+_JOINED_PREFIXES = tuple(f"{prefix}_{JOINED}" for prefix in ("mcp", "mcpr"))
 _TYPES = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
 _ITEMS = ValueReader[McpItem](McpItem)
 # Statuses of a call that has neither output nor error yet.
@@ -108,6 +111,7 @@ class ResponsesServedHistory:
         self._approvals = approvals
         self._ran = {id(each.call) for each in approvals.values() if each.call is not None}
         self._ids = HistoryCallIds(request, _PREFIXES)
+        self._joined_later = self._find_joined_later(request)
         self._calls: list[ToolCall] = []
         self._results: list[ToolResult] = []
         self._open = False  # a call of the round still waits for its result, so the next call belongs to it too
@@ -117,7 +121,7 @@ class ResponsesServedHistory:
     def add(self, index: int, message: Message) -> None:
         item = self._items.get(index)
         if item is None:
-            self._add_other(message)
+            self._add_other(index, message)
         elif isinstance(item, ApprovalResponse):
             self.end_round()
         elif isinstance(item, ApprovalRequest):
@@ -126,9 +130,24 @@ class ResponsesServedHistory:
             call, _ = self._read_call(item)
             self._calls.append(call)
             self._results.append(_result(item, call))
+            self._open = self._open or item.id.startswith(f"mcp_{FOLLOWED}")
 
-    def _add_other(self, message: Message) -> None:
-        if message.role == "assistant" and self._open:
+    def _find_joined_later(self, request: Request) -> frozenset[int]:
+        """Find the model's messages that are followed by a call of the same round as the call before them."""
+        found: set[int] = set()
+        joined = False
+        for index in range(len(request.messages) - 1, -1, -1):
+            item = self._items.get(index)
+            if isinstance(item, McpCall | ApprovalRequest):
+                joined = item.id.startswith(_JOINED_PREFIXES) if id(item) not in self._ran else joined
+            elif item is None and request.messages[index].role == "assistant":
+                found |= {index} if joined else set()
+            elif not isinstance(item, McpListing):
+                joined = False
+        return frozenset(found)
+
+    def _add_other(self, index: int, message: Message) -> None:
+        if message.role == "assistant" and (self._open or index in self._joined_later):
             self._write_calls()
         else:
             self.end_round()
@@ -138,8 +157,7 @@ class ResponsesServedHistory:
 
     def _read_call(self, item: McpCall | ApprovalRequest) -> tuple[ToolCall, ServedCall]:
         """The call in an item. It begins a new round unless it belongs to the one before."""
-        joins = item.id.startswith((f"mcp_{JOINED}", f"mcpr_{JOINED}"))
-        if not joins and not self._open:
+        if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
             self.end_round()
         arguments = item.arguments or ""
         call_id = self._ids.of(item.id)
@@ -148,7 +166,12 @@ class ResponsesServedHistory:
 
     def _add_call_with_approval(self, item: ApprovalRequest, state: _ApprovalState) -> None:
         if state.answer is None and state.call is None:
-            return  # not answered yet: the model does not wait for a result
+            # Not answered yet: the model does not wait for a result. The request ends its answer, so what follows
+            # belongs to the same round.
+            if not item.id.startswith(_JOINED_PREFIXES) and not self._open:
+                self.end_round()
+            self._open = True
+            return
         call, served = self._read_call(item)
         self._calls.append(call)
         self._open = True

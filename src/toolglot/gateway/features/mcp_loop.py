@@ -34,8 +34,9 @@ from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.gateway_model import GatewayModel
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.gateway.tool_mode import ToolModes
-from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
+from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolChoice, replace
 from toolglot.missing_usage import characters_at_start, finish_with_usage, with_usage
+from toolglot.passes.carry import move_before_call
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.logs import printable
@@ -44,6 +45,12 @@ from toolglot.tools.served import RestoredHistory, ServedCall, ServedForms
 from toolglot.translate import Exchange
 
 log = logging.getLogger("toolglot.server")
+
+_KNOWN = {
+    True: "in the next turn the model knows what the client sends back",
+    False: "in the next turn the model knows neither them nor the encrypted reasoning that led to them alone",
+}
+"""What is known of served calls without a store, by whether the client has blocks to send them back in."""
 
 
 async def start_mcp_answer(
@@ -144,7 +151,10 @@ class McpAnswer:
         teller = ReasoningReport if forms is None else forms.teller
         approval = None if forms is None else forms.approval
         words = LoopReporting(
-            teller=teller if limits.show else None, approval=approval, on_approval_request=self._issue_approval
+            teller=teller if limits.show else None,
+            approval=approval,
+            on_approval_request=self._issue_approval,
+            move_state=None if forms is None else self._move_state,
         )
         self._tool_recorder = None if received.recording is None else ToolRecorder(received.recording)
         if self._tool_recorder is not None:
@@ -260,6 +270,10 @@ class McpAnswer:
                         await self._store_rounds()  # before the client can continue the conversation
                 yield events
 
+    def _move_state(self, block: Block) -> Block | None:
+        client = self._received.client
+        return move_before_call(block, client.name, client.state.slot)
+
     async def _issue_approval(self, call: ServedCall, question: Block) -> None:
         request_id = question.value.get("id") if isinstance(question, Opaque) else ""
         await self._approvals.issue(self._fingerprint(call, str(request_id)))
@@ -334,8 +348,13 @@ class McpAnswer:
         if not self._loop.rounds or self._loop.asks:
             return
         if not await self._rounds.store(self._request.messages, self._loop.seen, self._loop.rounds):
-            why = "there is no store to keep them in: in the next turn the model knows what the client sends back"
-            self._receipt.note("mcp", "calls and results", why)
+            is_sent_back = self._forms is not None and self._show
+            self._receipt.note("mcp", "calls and results", f"there is no store to keep them in: {_KNOWN[is_sent_back]}")
+            if is_sent_back and any(
+                type(block) is not Text for each in self._loop.outcomes for block in each.result.content
+            ):
+                why = "the client has a description in their place: the model reads that in the next turn"
+                self._receipt.note("mcp", "results that are not text", why)
 
     def _hide_secrets(self, event: Event) -> Event:
         exchange = self._model.exchange
