@@ -25,9 +25,9 @@ from toolglot.receipt import Receipt
 LOOKS: list[tuple[Any, str]] = [
     (chat_blocks, "count_members"),
     (chat_messages, "count_members"),
-    (chat_request, "encode_usual"),
+    (chat_request, "encode_simple_message"),
     (responses_items, "count_members"),
-    (responses_request, "plain_items"),
+    (responses_request, "encode_simple_items"),
 ]
 
 
