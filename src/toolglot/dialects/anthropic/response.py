@@ -38,7 +38,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import member_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 STOPS: dict[str, StopReason] = {
@@ -88,7 +88,7 @@ def decode_response(data: bytes) -> Response:
     except UnsoundError:
         json.decode_answer(data)  # tells where
         raise DecodeError("$", json.TOO_DEEP) from None
-    usage = decode_usage(message.usage) if message.usage not in (UNSET, None) else None
+    usage = None if message.usage is UNSET or message.usage is None else decode_usage(message.usage)
     stop = _decode_stop(message.stop_reason, message.stop_sequence, message.stop_details, "$")
     if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut; only the stop reason tells.
@@ -105,7 +105,8 @@ def decode_response(data: bytes) -> Response:
 
 
 def _native_of(message: AnswerMessage, stop: Stop, bare: list[str] | None) -> Native:
-    others, word, absent = others_of(message), unknown_stop(stop), _absent(message)
+    others, word = _rest_of_message(message), None if stop.raw in STOPS else stop.raw
+    absent = _absent(message) if UNSET in _always_of(message) else None
     if word is None and absent is None and bare is None and message.rest is UNSET:
         return {NAME: others} if others else {}
     return keep(others, stop_reason=word, missing=absent, bare=bare)
@@ -119,21 +120,17 @@ def _raise_error(data: bytes) -> None:
 
 
 def _absent(message: AnswerMessage) -> list[str] | None:
-    if UNSET not in _always_of(message):
-        return None
     rest = {} if message.rest is UNSET else message.rest
     return [key for key in _ALWAYS if getattr(message, key) is UNSET and key not in rest] or None
 
 
 _always_of = attrgetter(*_ALWAYS)
 _TAKEN = ("content", "id", "type", "role", "model", "stop_sequence")
-_SAID = (*_TAKEN, "usage", "stop_reason")
+_rest_of_message = member_reader(AnswerMessage, *_TAKEN, unless_null=("usage", "stop_reason"))
 
 
 def others_of(message: AnswerEnvelope) -> dict[str, Any]:
     """The members that mean nothing to other dialects, and nulls. `stop_details` is also in the stop."""
-    if message.usage is not None and message.stop_reason is not None:
-        return members_without(message, *_SAID)
     said = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
     return members_without(message, *_TAKEN, *said)
 
@@ -144,21 +141,22 @@ def decode_stop(fields: Mapping[str, Any], where: str) -> Stop:
 
 
 def _decode_stop(reason: Any, told: Any, details: Any, where: str) -> Stop:
-    raw, sequence = _text_of(reason, f"{where}.stop_reason"), _text_of(told, f"{where}.stop_sequence")
-    detail = details.get("explanation") if isinstance(details, dict) else None
-    return Stop(_reason_of(raw), raw, sequence, detail if isinstance(detail, str) else None)
+    raw = reason if type(reason) is str else _text_of(reason, where, "stop_reason")
+    sequence = None if told is None else _text_of(told, where, "stop_sequence")
+    detail = details.get("explanation") if type(details) is dict else None
+    return Stop(STOPS.get(raw or "") or _reason_of(raw), raw, sequence, detail if type(detail) is str else None)
 
 
 def _reason_of(word: str | None) -> StopReason:
     return "end" if word is None else STOPS.get(word) or _OTHER_WORDS.get(word, "other")
 
 
-def _text_of(value: Any, where: str) -> str | None:
+def _text_of(value: Any, where: str, name: str) -> str | None:
     if type(value) is str:
         return value
     if value is None or value is UNSET:
         return None
-    raise expected(where, "a string", value)
+    raise expected(f"{where}.{name}", "a string", value)
 
 
 def stop_members(message: AnswerEnvelope) -> dict[str, Any]:

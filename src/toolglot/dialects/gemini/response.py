@@ -49,7 +49,7 @@ from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.citation_spans import shift_span
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.repeated_keys import note_repeated_keys
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
 from toolglot.wire.typed import UnsoundError
 
@@ -152,10 +152,11 @@ def _refuse_error(value: Any) -> None:
 def _decode_answer(answer: Answer) -> Response:
     candidates, usage = answer.candidates, answer.usage_metadata
     rest = rest_of_answer(answer)
-    for name, value in (("responseId", answer.response_id), ("modelVersion", answer.model_version)):
-        if value == "":
-            rest[name] = ""
-    feedback = blocked_prompt(rest.get("promptFeedback"))
+    if answer.response_id == "":
+        rest["responseId"] = ""
+    if answer.model_version == "":
+        rest["modelVersion"] = ""
+    feedback = blocked_prompt(rest["promptFeedback"]) if "promptFeedback" in rest else None
     if candidates is UNSET and usage in (UNSET, None) and rest.get("promptFeedback") is None:
         raise DecodeError("$.candidates", "a response needs candidates or promptFeedback")
     content: tuple[Block, ...] = ()
@@ -166,7 +167,7 @@ def _decode_answer(answer: Answer) -> Response:
             rest["candidate"] = others
         if len(candidates) > 1:
             rest["otherCandidates"] = as_json(candidates[1:])
-    counted = decode_usage(usage) if usage not in (UNSET, None) else None
+    counted = None if usage is UNSET or usage is None else decode_usage(usage)
     native = keep(
         rest,
         candidates="absent" if candidates is UNSET else "empty" if not candidates else None,
@@ -187,17 +188,21 @@ def _decode_answer(answer: Answer) -> Response:
 
 def rest_of_answer(answer: Answer) -> dict[str, Any]:
     """The members of an answer that have no field in the IR."""
-    rest = members_without(answer, "candidates", "usageMetadata", "responseId", "modelVersion")
+    rest = _rest_of_answer(answer)
     if answer.usage_metadata is None:
         rest["usageMetadata"] = None
     return rest
+
+
+_rest_of_answer = member_reader(Answer, "candidates", "usageMetadata", "responseId", "modelVersion")
+_rest_of_candidate = member_reader(Candidate, "content", "finishReason")
 
 
 def _decode_candidate(
     candidate: Candidate, feedback: Stop | None
 ) -> tuple[tuple[Block, ...], Stop, dict[str, Any] | None, dict[str, Any]]:
     """The blocks and the stop of a candidate, notes on its shape, and its other members."""
-    rest = members_without(candidate, "content", "finishReason")
+    rest = _rest_of_candidate(candidate)
     blocks, notes = _decode_candidate_content(candidate.content, rest)
     if RESULT in rest:
         blocks, logprobs = _take_logprobs(rest, blocks)
