@@ -27,7 +27,7 @@ from tests.server.socketless import (
 )
 
 FIFTH = 1.2
-REQUEST_CALLS = 643
+REQUEST_CALLS = 581
 TEXT_CALLS = 1
 TEXT_CALLS_ALONE = 26
 ARGUMENT_CALLS = 1

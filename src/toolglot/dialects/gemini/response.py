@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
@@ -51,6 +51,7 @@ from toolglot.wire.error_documents import find_error
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
+from toolglot.wire.timestamps import LAST_YEAR, format_utc
 from toolglot.wire.typed import UnsoundError
 
 FINISH: dict[str, StopReason] = {
@@ -85,8 +86,6 @@ _FINISH_OF_REASON: dict[StopReason, str] = {
     "malformed_call": "MALFORMED_FUNCTION_CALL",
     "other": "OTHER",
 }
-
-_LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
 
 
 # Reading
@@ -339,8 +338,8 @@ def identity(model: str, response_id: str, created: int | None) -> dict[str, Any
         fields["modelVersion"] = model
     if response_id:
         fields["responseId"] = response_id
-    if created is not None and 0 <= created <= _LAST_YEAR:
-        fields["createTime"] = datetime.fromtimestamp(created, UTC).isoformat()[:19] + "Z"
+    if created is not None and 0 <= created <= LAST_YEAR:
+        fields["createTime"] = format_utc(created)
     return fields
 
 
