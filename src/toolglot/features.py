@@ -160,7 +160,7 @@ def survey(request: Request, source: str, can: Capabilities) -> tuple[int, ToolH
     client's dialect."""
     bits, tools = _of_settings(request), request.tools
     if tools:
-        bits |= DECLARED.derive(tools, f"features {source}", can, _of_tools, tools, source, can)
+        bits |= DECLARED.derive(tools, source, can, _of_tools, tools, source, can)
     if request.native:
         bits |= _of_native(request.native, source, can)
     if bits & _WITH_NATIVE:
@@ -195,10 +195,17 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
                     bits |= STARTS_ODD
                 waiting, answered, is_over, before = [], 0, False, role
         else:
-            bits |= _of_role(role, content, before)
-            is_over = is_over or not content
-            if before or role not in _INSTRUCTIONS:
+            if role == "user" or role == "tool":
+                if before == "user" or before == "tool":
+                    bits |= NEIGHBOURS
+                if role == "tool" and (len(content) != 1 or type(content[0]) is not ToolResult):
+                    bits |= ODD_RESULTS
                 before = role
+            else:
+                bits |= _of_role(role, content, before)
+                if before or role not in _INSTRUCTIONS:
+                    before = role
+            is_over = is_over or not content
         for index, block in enumerate(content):
             if type(block) is Text:
                 if block.native or block.citations or block.cache is not None:
@@ -234,11 +241,7 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
 
 
 def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
-    """A message of another role than the assistant's; `before` is that of the message before."""
-    if role == "user" or role == "tool":
-        bits = NEIGHBOURS if before == "user" or before == "tool" else 0
-        is_result = role == "user" or (len(content) == 1 and type(content[0]) is ToolResult)
-        return bits if is_result else bits | ODD_RESULTS
+    """The bits of a message of a rare role; `before` is the role of the message before."""
     if role not in _INSTRUCTIONS:
         return ODD_ROLE
     bits = LATER_SYSTEM if before else 0
@@ -257,12 +260,13 @@ _are_plain_ids = re.compile(r"(?:[A-Za-z0-9_-]{1,40} )*[A-Za-z0-9_-]{1,40}").ful
 
 
 def _of_ids(history: ToolHistory, bits: int) -> int:
+    is_paired = not bits & UNPAIRED
+    used = history.find_ids(is_paired=is_paired)
     if not history.has_own_ids:
         return ODD_IDS | UNPAIRED
-    used = history.used_ids
     joined = " ".join(used)
-    is_plain = joined.count(" ") == len(used) - 1 and _are_plain_ids(joined)
-    return 0 if is_plain and not bits & UNPAIRED else ODD_IDS
+    is_plain = is_paired and joined.count(" ") == len(used) - 1 and _are_plain_ids(joined)
+    return 0 if is_plain else ODD_IDS
 
 
 def _of_odd_call(call: ToolCall, source: str, can: Capabilities) -> int:
