@@ -6,7 +6,9 @@ stood in, and `Unknown` stands for an element of a union that none of its types 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import compress, repeat
+from operator import attrgetter, is_not
 from typing import Any, ClassVar
 
 import msgspec
@@ -153,6 +155,18 @@ def _with_rest(members: dict[str, Any], rest: Rest) -> dict[str, Any]:
 
 
 _LEAVES = frozenset({str, bool, int, float, dict, type(None)})
+
+
+def field_reader(*names: str) -> Callable[[Any], Iterator[tuple[str, Any]]]:
+    """Makes a function that gives the names and values of those of these fields that are not None, in this order. Of
+    many settings few are set."""
+    values_of = attrgetter(*names)
+
+    def read(node: Any) -> Iterator[tuple[str, Any]]:
+        values = values_of(node)
+        return compress(zip(names, values, strict=True), map(is_not, values, repeat(None)))
+
+    return read
 
 
 def count_members(node: Wire) -> int:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -53,7 +52,7 @@ from toolglot.receipt import Receipt, describe_setting
 from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json, large
 from toolglot.wire.known_settings import KnownSettings
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, field_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
@@ -78,7 +77,7 @@ _ELSEWHERE = (
     "verbosity",
     "metadata",
 )
-_elsewhere_of = attrgetter(*_ELSEWHERE)
+_elsewhere_of = field_reader(*_ELSEWHERE)
 
 
 def path(request: Request) -> str:
@@ -248,9 +247,8 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         wire["stop_sequences"] = list(request.stop)
     if (stream := request.stream or notes.get("$stream")) is not None:
         wire["stream"] = stream
-    for name, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
-        if value is not None:
-            receipt.loss(name, describe_setting(name, value), "Messages has no such parameter")
+    for name, value in _elsewhere_of(request):
+        receipt.loss(name, describe_setting(name, value), "Messages has no such parameter")
     wire = with_kept(write_cache(wire, request.cache), request)
     wire.pop("messages", None)
     # The conversation stands last, so that one more turn leaves all the bytes before it as they were.
@@ -341,7 +339,7 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
 
 def _add_sampling(wire: dict[str, Any], request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> None:
     """Sampling parameters. While it thinks, the API refuses any `top_k`, a temperature but 1, a `top_p` below 0.95."""
-    given = {name: value for name, value in zip(_SAMPLING, _sampling_of(request), strict=True) if value is not None}
+    given = dict(_sampling_of(request))
     own = request.reasoning is not None and NAME in request.reasoning.native
     if given and not own and thinking is not None and thinking["type"] != "disabled":
         for name in ("temperature", "top_k", "top_p"):
@@ -353,4 +351,4 @@ def _add_sampling(wire: dict[str, Any], request: Request, thinking: dict[str, An
 
 
 _SAMPLING = ("temperature", "top_p", "top_k")
-_sampling_of = attrgetter(*_SAMPLING)
+_sampling_of = field_reader(*_SAMPLING)

@@ -7,7 +7,6 @@ and `path` writes them.
 from __future__ import annotations
 
 import re
-from operator import attrgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -51,7 +50,7 @@ from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.repeated_keys import note_repeated_keys
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import field_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
@@ -479,11 +478,10 @@ def _report(request: Request, receipt: Receipt) -> None:
     """The fields that have no place on this wire."""
     if request.parallel_tool_calls is False:
         receipt.loss("parallel_tool_calls", "parallel_tool_calls", _NO_SETTING)
-    for field, value in zip(_ELSEWHERE, _elsewhere_of(request), strict=True):
-        if value is not None:
-            receipt.loss(field, field, _NO_SETTING)
+    for field, _ in _elsewhere_of(request):
+        receipt.loss(field, field, _NO_SETTING)
 
 
 _NO_SETTING = "Gemini has no such setting"
 _ELSEWHERE = ("verbosity", "user", "cache")
-_elsewhere_of = attrgetter(*_ELSEWHERE)
+_elsewhere_of = field_reader(*_ELSEWHERE)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET, Raw, structs
@@ -53,7 +52,7 @@ from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.known_settings import KnownSettings
 from toolglot.wire.native import keep_members, kept
 from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, field_reader, members_without
 from toolglot.wire.typed import TypedReader
 
 # Models that reason; others refuse to be asked for it.
@@ -65,10 +64,10 @@ LOGPROBS = "message.output_text.logprobs"
 # Where one of these is, the conversation lies on the server and `input` may be missing.
 _HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
 _UNWRITABLE = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
-_unwritable_of = attrgetter(*_UNWRITABLE)
+_unwritable_of = field_reader(*_UNWRITABLE)
 _WRITTEN = ("parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs")
 """Settings that are members of the same name."""
-_written_of = attrgetter(*_WRITTEN)
+_written_of = field_reader(*_WRITTEN)
 _FORMATS = {"text": "text", "json_object": "json", "json_schema": "json_schema"}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 
@@ -319,8 +318,8 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The request body. What only this API knows comes before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = kept(notes)
-    for name, value in zip(_UNWRITABLE, _unwritable_of(request), strict=True):
-        if value is not None and value != ():
+    for name, value in _unwritable_of(request):
+        if value != ():
             receipt.loss(name, name, "the Responses API has no such parameter")
     instructions, start = _split_instructions(request)
     fields: dict[str, Any] = {"model": request.model} if request.model else {}
@@ -332,8 +331,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["tools"] = []
     if request.tool_choice is not None and (choice := encode_choice(request, receipt)) is not None:
         fields["tool_choice"] = choice
-    settings = zip(_WRITTEN, _written_of(request), strict=True)
-    fields |= {name: value for name, value in settings if value is not None}
+    fields.update(_written_of(request))
     if request.reasoning is not None and (reasoning := _encode_reasoning(request.reasoning, receipt)) is not None:
         fields["reasoning"] = reasoning
     if (text := _encode_text(request, rest.get("text"), receipt)) is not None:
@@ -344,10 +342,10 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["moderation"] = request.moderation
     if request.metadata is not None:
         fields["metadata"] = request.metadata
-    tier = request.service_tier
-    tier = tier if NAME in request.native else service_tier(tier, receipt)
-    if tier is not None:
-        fields["service_tier"] = tier
+    if (tier := request.service_tier) is not None:
+        tier = tier if NAME in request.native else service_tier(tier, receipt)
+        if tier is not None:
+            fields["service_tier"] = tier
     if request.prompt_cache is not None:
         fields |= write_prompt_cache(request.prompt_cache)
     if (stream := request.stream or notes.get("$stream")) is not None:
