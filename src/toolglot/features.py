@@ -11,8 +11,7 @@ The bits are plain integers: to join two members of an `IntFlag` costs more than
 from __future__ import annotations
 
 import re
-from itertools import compress, count, repeat
-from operator import attrgetter, is_not
+from itertools import count
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import (
@@ -32,6 +31,7 @@ from toolglot.passes.envelope import is_ours
 from toolglot.passes.tool_history import ToolHistory
 from toolglot.receipt import UNREAD
 from toolglot.tools.declared import DECLARED, Tools
+from toolglot.wire.structs import field_reader
 
 _bit = map((1).__lshift__, count())
 
@@ -392,19 +392,18 @@ _OF_SETTINGS = {
     **{name: bit for name, bit in SETTINGS.items() if name not in ("stop", "max_output_tokens")},
 }
 """The settings that are None where nobody has made them."""
-_BITS_OF_SETTINGS = tuple(_OF_SETTINGS.values())
-_settings_of = attrgetter(*_OF_SETTINGS)
+_settings_of = field_reader(*_OF_SETTINGS)
 _WITH_NATIVE = CHOICE | FORMAT | REASONING
 _LIMIT = ANY | SETTINGS["max_output_tokens"]
 
 
 def _of_settings(request: Request) -> int:
-    limit, temperature, settings = request.max_output_tokens, request.temperature, _settings_of(request)
+    limit, temperature = request.max_output_tokens, request.temperature
     bits = ANY | NO_LIMIT if limit is None else _LIMIT if limit >= LOW else _LIMIT | LOW_LIMIT
     if temperature is not None and temperature > 1:
         bits |= HOT
     if request.stop:
         bits |= SETTINGS["stop"]
-    if settings.count(None) == len(settings):
-        return bits
-    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, settings, repeat(None))))
+    for name, _ in _settings_of(request):
+        bits |= _OF_SETTINGS[name]
+    return bits

@@ -35,7 +35,12 @@ _AT_ONCE = 200
 _NESTED = 8
 """Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
 
-_thread = local()
+
+class _Thread(local):
+    is_shared = False
+
+
+_thread = _Thread()
 
 
 def share_interpreter() -> None:
@@ -44,7 +49,7 @@ def share_interpreter() -> None:
 
 
 def shares_interpreter() -> bool:
-    return getattr(_thread, "is_shared", False)
+    return _thread.is_shared
 
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'

@@ -6,9 +6,7 @@ stood in, and `Unknown` stands for an element of a union that none of its types 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import compress, repeat
-from operator import attrgetter, is_not
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -157,16 +155,18 @@ def _with_rest(members: dict[str, Any], rest: Rest) -> dict[str, Any]:
 _LEAVES = frozenset({str, bool, int, float, dict, type(None)})
 
 
-def field_reader(*names: str) -> Callable[[Any], Iterator[tuple[str, Any]]]:
-    """Makes a function that gives the names and values of those of these fields that are not None, in this order. Of
-    many settings few are set."""
-    values_of = attrgetter(*names)
+def field_reader(*names: str) -> Callable[[Any], list[tuple[str, Any]]]:
+    """Makes a function that lists those of these fields that are set, with their values: neither None nor empty tuples.
 
-    def read(node: Any) -> Iterator[tuple[str, Any]]:
-        values = values_of(node)
-        return compress(zip(names, values, strict=True), map(is_not, values, repeat(None)))
-
-    return read
+    It is compiled as that of `_member_reader`: to ask for an attribute takes a fifth of what `attrgetter` takes.
+    """
+    lines = ["def read(node):", " found = []"]
+    for name in names:
+        lines.append(f" if (value := node.{name}) is not None and value != ():")
+        lines.append(f"  found.append(({name!r}, value))")
+    scope: dict[str, Any] = {}
+    exec("\n".join([*lines, " return found"]), scope)
+    return scope["read"]  # type: ignore[no-any-return]
 
 
 def count_members(node: Wire) -> int:

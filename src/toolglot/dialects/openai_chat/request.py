@@ -285,7 +285,9 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     if request.tools or notes:
         encode_tools(fields, request, receipt)
     for name, value in _settings_of(request):
-        if name in _WRITERS:
+        if name == "max_output_tokens":
+            fields[notes.get("$max") or _limit_name(request.model)] = value
+        elif name in _WRITERS:
             fields |= _WRITERS[name](request, rest, receipt)
         else:
             fields[name] = value
@@ -299,9 +301,8 @@ _Writer: TypeAlias = Callable[[Request, dict[str, Any], Receipt], dict[str, Any]
 _WRITERS: dict[str, _Writer] = {
     "tool_choice": lambda request, rest, receipt: encode_choice(request, receipt),
     "parallel_tool_calls": lambda request, rest, receipt: _encode_parallel(request),
-    "max_output_tokens": lambda request, rest, receipt: _encode_limit(request),
     "candidates": lambda request, rest, receipt: {"n": request.candidates},
-    "stop": lambda request, rest, receipt: {"stop": _encode_stop(request)} if request.stop else {},
+    "stop": lambda request, rest, receipt: {"stop": _encode_stop(request)},
     "response_format": lambda request, rest, receipt: {
         "response_format": _encode_format(request.response_format, receipt)
     },
@@ -342,11 +343,6 @@ _settings_of = field_reader(
 def _encode_parallel(request: Request) -> dict[str, Any]:
     is_ours = native_of(request, NAME).get("$no_parallel")
     return {} if is_ours else {"parallel_tool_calls": request.parallel_tool_calls}
-
-
-def _encode_limit(request: Request) -> dict[str, Any]:
-    name = native_of(request, NAME).get("$max") or _limit_name(request.model)
-    return {name: request.max_output_tokens}
 
 
 def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, Any]) -> None:

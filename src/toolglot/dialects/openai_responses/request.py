@@ -318,9 +318,8 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The request body. What only this API knows comes before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = kept(notes)
-    for name, value in _unwritable_of(request):
-        if value != ():
-            receipt.loss(name, name, "the Responses API has no such parameter")
+    for name, _ in _unwritable_of(request):
+        receipt.loss(name, name, "the Responses API has no such parameter")
     instructions, start = _split_instructions(request)
     fields: dict[str, Any] = {"model": request.model} if request.model else {}
     if instructions is not None:
