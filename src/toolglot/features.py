@@ -11,8 +11,7 @@ The bits are plain integers: to join two members of an `IntFlag` costs more than
 from __future__ import annotations
 
 import re
-from itertools import compress, count, repeat
-from operator import attrgetter, is_not
+from itertools import count
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import (
@@ -32,6 +31,7 @@ from toolglot.passes.envelope import is_ours
 from toolglot.passes.tool_history import ToolHistory
 from toolglot.receipt import UNREAD
 from toolglot.tools.declared import DECLARED, Tools
+from toolglot.wire.structs import field_reader
 
 _bit = map((1).__lshift__, count())
 
@@ -160,7 +160,7 @@ def survey(request: Request, source: str, can: Capabilities) -> tuple[int, ToolH
     client's dialect."""
     bits, tools = _of_settings(request), request.tools
     if tools:
-        bits |= DECLARED.derive(tools, f"features {source}", can, _of_tools, tools, source, can)
+        bits |= DECLARED.derive(tools, source, can, _of_tools, tools, source, can)
     if request.native:
         bits |= _of_native(request.native, source, can)
     if bits & _WITH_NATIVE:
@@ -195,10 +195,17 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
                     bits |= STARTS_ODD
                 waiting, answered, is_over, before = [], 0, False, role
         else:
-            bits |= _of_role(role, content, before)
-            is_over = is_over or not content
-            if before or role not in _INSTRUCTIONS:
+            if role == "user" or role == "tool":
+                if before == "user" or before == "tool":
+                    bits |= NEIGHBOURS
+                if role == "tool" and (len(content) != 1 or type(content[0]) is not ToolResult):
+                    bits |= ODD_RESULTS
                 before = role
+            else:
+                bits |= _of_role(role, content, before)
+                if before or role not in _INSTRUCTIONS:
+                    before = role
+            is_over = is_over or not content
         for index, block in enumerate(content):
             if type(block) is Text:
                 if block.native or block.citations or block.cache is not None:
@@ -234,11 +241,7 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
 
 
 def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
-    """A message of another role than the assistant's; `before` is that of the message before."""
-    if role == "user" or role == "tool":
-        bits = NEIGHBOURS if before == "user" or before == "tool" else 0
-        is_result = role == "user" or (len(content) == 1 and type(content[0]) is ToolResult)
-        return bits if is_result else bits | ODD_RESULTS
+    """The bits of a message of a rare role; `before` is the role of the message before."""
     if role not in _INSTRUCTIONS:
         return ODD_ROLE
     bits = LATER_SYSTEM if before else 0
@@ -257,12 +260,13 @@ _are_plain_ids = re.compile(r"(?:[A-Za-z0-9_-]{1,40} )*[A-Za-z0-9_-]{1,40}").ful
 
 
 def _of_ids(history: ToolHistory, bits: int) -> int:
+    is_paired = not bits & UNPAIRED
+    used = history.find_ids(is_paired=is_paired)
     if not history.has_own_ids:
         return ODD_IDS | UNPAIRED
-    used = history.used_ids
     joined = " ".join(used)
-    is_plain = joined.count(" ") == len(used) - 1 and _are_plain_ids(joined)
-    return 0 if is_plain and not bits & UNPAIRED else ODD_IDS
+    is_plain = is_paired and joined.count(" ") == len(used) - 1 and _are_plain_ids(joined)
+    return 0 if is_plain else ODD_IDS
 
 
 def _of_odd_call(call: ToolCall, source: str, can: Capabilities) -> int:
@@ -388,19 +392,18 @@ _OF_SETTINGS = {
     **{name: bit for name, bit in SETTINGS.items() if name not in ("stop", "max_output_tokens")},
 }
 """The settings that are None where nobody has made them."""
-_BITS_OF_SETTINGS = tuple(_OF_SETTINGS.values())
-_settings_of = attrgetter(*_OF_SETTINGS)
+_settings_of = field_reader(*_OF_SETTINGS)
 _WITH_NATIVE = CHOICE | FORMAT | REASONING
 _LIMIT = ANY | SETTINGS["max_output_tokens"]
 
 
 def _of_settings(request: Request) -> int:
-    limit, temperature, settings = request.max_output_tokens, request.temperature, _settings_of(request)
+    limit, temperature = request.max_output_tokens, request.temperature
     bits = ANY | NO_LIMIT if limit is None else _LIMIT if limit >= LOW else _LIMIT | LOW_LIMIT
     if temperature is not None and temperature > 1:
         bits |= HOT
     if request.stop:
         bits |= SETTINGS["stop"]
-    if settings.count(None) == len(settings):
-        return bits
-    return bits + sum(compress(_BITS_OF_SETTINGS, map(is_not, settings, repeat(None))))
+    for name, _ in _settings_of(request):
+        bits |= _OF_SETTINGS[name]
+    return bits

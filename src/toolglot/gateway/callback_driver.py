@@ -488,7 +488,7 @@ class CallbackDriver(Struct, eq=False):
     # The end
 
     def _end(self, result: Result) -> None:
-        if isinstance(result, WholeAnswer):
+        if type(result) is WholeAnswer:
             size = len(result.body)
             self._put(self._head(_WHOLE % size, result.upstream_headers) + result.body, size)
         elif isinstance(result, ApiError):

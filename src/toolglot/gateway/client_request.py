@@ -54,8 +54,9 @@ class ClientRequest(Struct, eq=False):
         if exchange is None or upstream_headers is None or not headers.has_none_for_client(exchange, upstream_headers):
             return self._new_header_lines(context, upstream_headers)
         receipt = exchange.receipt
-        counts = (receipt.loss_count, receipt.note_count)
-        key = (record.upstream, record.upstream_model, counts, headers.first_losses(receipt))
+        losses = receipt.loss_count
+        first_losses = headers.first_losses(receipt) if losses else ()
+        key = (record.upstream, record.upstream_model, (losses, receipt.note_count), first_losses)
         known = self.head.answer_lines
         lines = known.get(key)
         if lines is None:
@@ -93,6 +94,8 @@ class ClientRequest(Struct, eq=False):
         if exchange is not None:
             if self._turn is not None:
                 self._turn.note_failure(exchange.receipt)
-            service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), shown))
-        hide_in_record(record, shown)
+            lines = tuple(exchange.receipt) if exchange.receipt else ()
+            service.receipts.keep(record, hide_in_lines(lines, shown) if shown and lines else lines)
+        if shown:
+            hide_in_record(record, shown)
         service.observe(record)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from toolglot import features
 from toolglot.ir import Reasoning, Request, native_of, replace
 from toolglot.passes import Context
@@ -135,6 +137,7 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
     return replace(wanted, effort=None)
 
 
+@lru_cache(maxsize=64)
 def nearest(effort: str, efforts: tuple[str, ...]) -> str | None:
     """The nearest of these efforts, the lower one of two; never `none`, which is no effort at all."""
     known = [other for other in efforts if other in SCALE and other != "none"]

@@ -138,14 +138,13 @@ def missed(
 
 def _is_quiet(fields: Mapping[str, Json], can: Capabilities, state: Container[str], depth: int = 0) -> bool:
     """Does nobody miss any of these fields? A quick look, which may say no where there is nothing to miss either."""
+    containers, cosmetic = can.containers, can.cosmetic
     for key, value in fields.items():
-        if value is None or value is False:
+        if value is None or value is False or (key in cosmetic and key not in can.informational):
             continue
-        if key in can.containers:
+        if key in containers:
             if type(value) is not dict or depth > 1 or not _is_quiet(value, can, state, depth + 1):
                 return False
-        elif key in can.cosmetic and key not in can.informational:
-            continue
         elif key[:1] != "$" and value != "" and value != [] and key not in state:
             return False
     return True

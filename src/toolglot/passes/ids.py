@@ -57,14 +57,13 @@ def _with_names(request: Request, history: ToolHistory, context: Context) -> Req
     """The request with the names of calls on their results, where ids alone tell whose they are."""
     # Where calls and results are in pairs, their lists are parallel.
     calls = _calls_of_results(history) if context.features & features.UNPAIRED else history.calls
-    results: list[ToolResult] = []
-    is_changed = False
-    for result, call in zip(history.results, calls, strict=True):
-        if call is not None and (result.name != call.name or result.kind != call.kind):
-            result = _of_call(result, call)
-            is_changed = True
-        results.append(result)
-    return with_results(request, context, results) if is_changed else request
+    results = [
+        result
+        if call is None or (result.name == call.name and result.kind == call.kind)
+        else replace(result, name=call.name, kind=call.kind)  # Gemini refuses another name than that of the call
+        for result, call in zip(history.results, calls, strict=True)
+    ]
+    return with_results(request, context, results)
 
 
 def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:

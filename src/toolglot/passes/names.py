@@ -36,17 +36,15 @@ Key: TypeAlias = tuple[str | None, str]
 def shorten(request: Request, context: Context) -> Request:
     """Every tool name legal for the target and unique, and `context.tools` filled for the way back."""
     own = context.source == context.target
-    declared = DECLARED.derive(
-        request.tools,
-        "own names" if own else "names",
-        context.can,
-        lambda: _declare(request.tools, context.can, own=own),
-    )
+    tools, can, what = request.tools, context.can, "own names" if own else "names"
+    declared = DECLARED.derive(tools, what, can, _declare, tools, can, own=own)
     if declared.lines:
         context.receipt.add(declared.lines)
-    context.tools = {**declared.originals, **context.tools} if context.tools else dict(declared.originals)
+    # Requests share the declared originals. `_Naming` adds to a copy.
+    context.tools = {**declared.originals, **context.tools} if context.tools else declared.originals
     is_known, choice, tools = declared.knows(tool_history(request, context)), request.tool_choice, declared.tools
     if not is_known or (choice is not None and choice.names):
+        context.tools = dict(context.tools)
         naming = _Naming(declared, context)
         if not is_known:
             request = rewrite_blocks(request, _History(naming).rename, ToolCall, ToolResult)

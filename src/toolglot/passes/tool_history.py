@@ -38,18 +38,19 @@ class ToolHistory:
     @property
     def used_ids(self) -> set[str]:
         """The ids of calls and results, found when the history is complete."""
-        return self._find_ids() if self._used_ids is None else self._used_ids
+        return self.find_ids() if self._used_ids is None else self._used_ids
 
     @property
     def has_own_ids(self) -> bool:
         """Has every call an id of its own, and does every result tell whose it is?"""
         if self._used_ids is None:
-            self._find_ids()
+            self.find_ids()
         return self._has_own_ids
 
-    def _find_ids(self) -> set[str]:
+    def find_ids(self, *, is_paired: bool = False) -> set[str]:
+        """Find `used_ids`. `is_paired`: every result has the id of a call."""
         ids = set(map(_id_of_call, self.calls))
-        used = ids.union(map(_id_of_result, self.results))
+        used = ids if is_paired else ids.union(map(_id_of_result, self.results))
         self._has_own_ids = self.is_flat and len(ids) == len(self.calls) and "" not in used
         used.discard("")
         self._used_ids = used
@@ -69,14 +70,6 @@ class ToolHistory:
     def add_result(self, result: ToolResult, number: int, index: int) -> None:
         self.results.append(result)
         self.places.append((number, index))
-
-    def with_results(self, messages: tuple[Message, ...], results: list[ToolResult]) -> ToolHistory:
-        """The same calls with other results in the same places, of the same ids."""
-        history = ToolHistory(messages)
-        history.calls, history.call_places = self.calls, self.call_places
-        history.results, history.places, history.is_flat = results, self.places, self.is_flat
-        history._used_ids, history._has_own_ids = self._used_ids, self._has_own_ids
-        return history
 
 
 def collect(messages: tuple[Message, ...]) -> ToolHistory:
@@ -123,6 +116,5 @@ def with_results(request: Request, context: Context, results: list[ToolResult]) 
         return request
     for number, content in contents.items():
         messages[number] = replace(messages[number], content=tuple(content))
-    request = replace(request, messages=tuple(messages))
-    context.tool_history = history.with_results(request.messages, results)
-    return request
+    history.messages, history.results = tuple(messages), results
+    return replace(request, messages=history.messages)

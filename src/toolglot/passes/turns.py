@@ -233,16 +233,17 @@ def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:
         role, content = message.role, message.content
         if role == "assistant" or (role == "tool" and not content):
             split.append(message)
-        elif ToolResult not in map(type, content):
+        elif type(content[0]) is not ToolResult if len(content) == 1 else ToolResult not in map(type, content):
             split.append(replace(message, role="user") if role == "tool" else message)
         elif in_user_turn:
             split.append(message if role == "user" else replace(message, role="user"))
-        elif role == "tool" and len(content) == 1:
-            split.append(message)
+        elif len(content) == 1:
+            split.append(message if role == "tool" else Message(role="tool", content=content))
         else:
             others = tuple([block for block in content if type(block) is not ToolResult])
             split += [Message(role="tool", content=(block,)) for block in content if type(block) is ToolResult]
-            split += [replace(message, role="user", content=others)] if others else []
+            if others:
+                split.append(replace(message, role="user", content=others))
     return split
 
 

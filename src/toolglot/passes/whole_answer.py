@@ -15,7 +15,8 @@ def keeps_content(response: Response, context: Context, client: Dialect, upstrea
     lost? One look at each block answers for all passes."""
     owner, slot = upstream.name, upstream.state.slot
     is_foreign = client.name != owner
-    calls, ids = 0, set[str]()
+    calls = 0
+    ids: set[str] = set()
     for block in response.content:
         kind = type(block)
         if kind is ToolCall:

@@ -135,7 +135,9 @@ class DeclaredTools:
     ) -> T:
         """Return what `make` derives from tools, which depends only on them, `what` and `owner`. Computed again unless
         the tools are cached."""
-        known = self._find(tools)
+        known = self._latest
+        if known is None or known.tools is not tools:
+            known = self._find(tools)
         if known is None:
             return make(*args, **more)
         entry = known.derived.get((what, id(owner)))
@@ -190,7 +192,11 @@ class DeclaredTools:
     def write(self, tools: Tools, what: str, make: Callable[[Receipt], T], receipt: Receipt) -> T | Raw | None:
         """Return the JSON value that `make` writes for tools, as text if they are cached; None if it is empty. Adds its
         receipt lines."""
-        known = self._find(tools) if tools else None
+        if not tools:
+            return make(receipt) or None
+        known = self._latest
+        if known is None or known.tools is not tools:
+            known = self._find(tools)
         if known is None:
             return make(receipt) or None
         text, lines = self.derive(tools, what, None, self._encode, known, make)

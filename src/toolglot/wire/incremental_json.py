@@ -35,7 +35,12 @@ _FREED_PER_CALL = 200
 _SCANNED_LEVELS = 8
 """Nesting levels of a value that are scanned for its end. A deeper value is read level by level."""
 
-_thread = local()
+
+class _ThreadState(local):
+    is_shared = False
+
+
+_thread = _ThreadState()
 
 
 def share_interpreter() -> None:
@@ -44,7 +49,7 @@ def share_interpreter() -> None:
 
 
 def shares_interpreter() -> bool:
-    return getattr(_thread, "is_shared", False)
+    return _thread.is_shared
 
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'

@@ -60,16 +60,27 @@ class UsageNames(Struct, frozen=True, kw_only=True):
             return _names_in(self, _shape(usage))._decode(usage, reader)
         counts, rest = found
         count = counts.get
-        return self._usage(
-            usage,
-            rest,
-            prompt=count("input"),
-            completion=count("output"),
-            total=count("total"),
-            read=count("read"),
-            written=count("written") or None,
-            long=None,
-            reasoning=count("reasoning"),
+        prompt, completion, total = count("input"), count("output"), count("total")
+        read, written, reasoning = count("read"), count("written") or None, count("reasoning")
+        if rest or not _is_consistent(prompt, completion, (read or 0) + (written or 0), reasoning, total):
+            return self._usage(
+                usage,
+                rest,
+                prompt=prompt,
+                completion=completion,
+                total=total,
+                read=read,
+                written=written,
+                long=None,
+                reasoning=reasoning,
+            )
+        return Usage(
+            input_tokens=prompt,
+            output_tokens=completion,
+            cached_tokens=read,
+            cache_write_tokens=written,
+            reasoning_tokens=reasoning,
+            native={self.owner: {ORIGINAL: usage}},
         )
 
     def _decode(self, usage: dict[str, Any], reader: UsageReader) -> Usage:
@@ -119,7 +130,7 @@ class UsageNames(Struct, frozen=True, kw_only=True):
             cache_write_tokens=written,
             cache_write_long_tokens=None if long is None or written is None else min(long, written),
             reasoning_tokens=reasoning,
-            native=with_original(self.owner, usage, rest) if rest else {self.owner: {ORIGINAL: usage}},
+            native=with_original(self.owner, usage, rest),
         )
 
     def encode(self, usage: Usage) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from toolglot.errors import expected
-from toolglot.ir import COUNTS, Usage, native_of
+from toolglot.ir import COUNTS, Usage
 
 Path: TypeAlias = tuple[str, ...]
 """The names of nested members, outermost first."""
@@ -135,8 +135,10 @@ def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) ->
 
 def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
     """The owner's usage object as it was received; empty if there is none."""
-    came = native_of(usage, owner).get(ORIGINAL) if usage is not None else None
-    return came if isinstance(came, dict) else {}
+    if usage is None or owner not in usage.native:
+        return {}
+    came = usage.native[owner].get(ORIGINAL)
+    return came if type(came) is dict else {}
 
 
 def unchanged_original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:

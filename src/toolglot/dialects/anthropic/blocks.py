@@ -66,16 +66,15 @@ def remove_required_members(blocks: Sequence[AnyBlock]) -> list[str] | None:
     missing: set[str] = set()
     found = []
     for block in blocks:
-        kind = type(block)
-        entry = _TYPED_REQUIRED[kind] if kind in _TYPED_REQUIRED else _REQUIRED.get(_type_of(block))
+        entry = _TYPED_REQUIRED.get(type(block)) or _REQUIRED.get(_type_of(block))
         if entry is not None:
             found.append((block, *entry))
-            if not _has_member(block, entry[0]):
+            if getattr(block, entry[0], UNSET) is UNSET and not _has_member(block, entry[0]):
                 missing.add(entry[0])
     for block, member, value in found:
         if member not in missing:
             _remove_member(block, member, value)
-    return sorted(missing) or None
+    return sorted(missing) if missing else None
 
 
 _TYPED_REQUIRED = {TextBlock: _REQUIRED["text"], ToolUseBlock: _REQUIRED["tool_use"]}
@@ -92,7 +91,7 @@ def _has_member(block: AnyBlock, member: str) -> bool:
 
 
 def _remove_member(block: AnyBlock, member: str, value: Any) -> None:
-    if isinstance(block, Unknown):
+    if type(block) is Unknown:
         if block.verbatim.value[member] == value:
             del block.verbatim.value[member]
         return

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -53,7 +52,7 @@ from toolglot.receipt import Receipt, describe_setting
 from toolglot.tools.known_requests import decode_known
 from toolglot.wire import incremental_json, json
 from toolglot.wire.settings_cache import SettingsCache
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, field_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
@@ -78,7 +77,7 @@ _UNSUPPORTED = (
     "verbosity",
     "metadata",
 )
-_unsupported_of = attrgetter(*_UNSUPPORTED)
+_unsupported_of = field_reader(*_UNSUPPORTED)
 
 
 def path(request: Request) -> str:
@@ -248,9 +247,8 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         wire["stop_sequences"] = list(request.stop)
     if (stream := request.stream or notes.get("$stream")) is not None:
         wire["stream"] = stream
-    for name, value in zip(_UNSUPPORTED, _unsupported_of(request), strict=True):
-        if value is not None:
-            receipt.loss(name, describe_setting(name, value), "Messages has no such parameter")
+    for name, value in _unsupported_of(request):
+        receipt.loss(name, describe_setting(name, value), "Messages has no such parameter")
     wire = restore_members(write_cache(wire, request.cache), request)
     wire.pop("messages", None)
     # The conversation comes last, so that one more turn leaves all bytes before it unchanged.
@@ -341,7 +339,7 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
 
 def _add_sampling(wire: dict[str, Any], request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> None:
     """Add sampling parameters. With thinking, the API refuses `top_k`, temperatures other than 1, `top_p` < 0.95."""
-    given = {name: value for name, value in zip(_SAMPLING, _sampling_of(request), strict=True) if value is not None}
+    given = dict(_sampling_of(request))
     own = request.reasoning is not None and NAME in request.reasoning.native
     if given and not own and thinking is not None and thinking["type"] != "disabled":
         for name in ("temperature", "top_k", "top_p"):
@@ -353,4 +351,4 @@ def _add_sampling(wire: dict[str, Any], request: Request, thinking: dict[str, An
 
 
 _SAMPLING = ("temperature", "top_p", "top_k")
-_sampling_of = attrgetter(*_SAMPLING)
+_sampling_of = field_reader(*_SAMPLING)

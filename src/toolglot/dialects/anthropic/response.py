@@ -38,7 +38,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import member_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 STOPS: dict[str, StopReason] = {
@@ -98,7 +98,7 @@ def decode_response(data: bytes) -> Response:
     except UnsoundError:
         json.decode_answer(data)  # raises an error with the position
         raise DecodeError("$", json.TOO_DEEP) from None
-    usage = decode_usage(message.usage) if message.usage not in (UNSET, None) else None
+    usage = None if message.usage is UNSET or message.usage is None else decode_usage(message.usage)
     stop = _decode_stop(message.stop_reason, message.stop_sequence, message.stop_details, "$")
     if stop.reason in CUT_REASONS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut. Only the stop reason shows the cut.
@@ -115,7 +115,8 @@ def decode_response(data: bytes) -> Response:
 
 
 def _native_of(message: AnthropicMessage, stop: Stop, bare: list[str] | None) -> Native:
-    others, word, absent = native_members(message), foreign_stop_reason(stop), _missing_members(message)
+    others, word = _native_members_of_whole(message), foreign_stop_reason(stop)
+    absent = _missing_members(message) if UNSET in _required_members_of(message) else None
     if word is None and absent is None and bare is None and message.rest is UNSET:
         return {NAME: others} if others else {}
     return keep(others, stop_reason=word, missing=absent, bare=bare)
@@ -129,21 +130,17 @@ def _raise_error(data: bytes) -> None:
 
 
 def _missing_members(message: AnthropicMessage) -> list[str] | None:
-    if UNSET not in _required_members_of(message):
-        return None
     rest = {} if message.rest is UNSET else message.rest
     return [key for key in _REQUIRED_MEMBERS if getattr(message, key) is UNSET and key not in rest] or None
 
 
 _required_members_of = attrgetter(*_REQUIRED_MEMBERS)
 _READ_MEMBERS = ("content", "id", "type", "role", "model", "stop_sequence")
-_USUAL_READ_MEMBERS = (*_READ_MEMBERS, "usage", "stop_reason")
+_native_members_of_whole = member_reader(AnthropicMessage, *_READ_MEMBERS, unless_null=("usage", "stop_reason"))
 
 
 def native_members(message: AnswerEnvelope) -> dict[str, Any]:
     """Members that only this dialect understands, and nulls. `stop_details` is also in the `Stop`."""
-    if message.usage is not None and message.stop_reason is not None:
-        return members_without(message, *_USUAL_READ_MEMBERS)
     read = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
     return members_without(message, *_READ_MEMBERS, *read)
 
@@ -154,21 +151,22 @@ def decode_stop(fields: Mapping[str, Any], where: str) -> Stop:
 
 
 def _decode_stop(reason: Any, stop_sequence: Any, details: Any, where: str) -> Stop:
-    raw, sequence = _text_of(reason, f"{where}.stop_reason"), _text_of(stop_sequence, f"{where}.stop_sequence")
-    detail = details.get("explanation") if isinstance(details, dict) else None
-    return Stop(_reason_of(raw), raw, sequence, detail if isinstance(detail, str) else None)
+    raw = reason if type(reason) is str else _text_of(reason, where, "stop_reason")
+    sequence = None if stop_sequence is None else _text_of(stop_sequence, where, "stop_sequence")
+    detail = details.get("explanation") if type(details) is dict else None
+    return Stop(STOPS.get(raw or "") or _reason_of(raw), raw, sequence, detail if type(detail) is str else None)
 
 
 def _reason_of(word: str | None) -> StopReason:
     return "end" if word is None else STOPS.get(word) or _FOREIGN_STOPS.get(word, "other")
 
 
-def _text_of(value: Any, where: str) -> str | None:
+def _text_of(value: Any, where: str, name: str) -> str | None:
     if type(value) is str:
         return value
     if value is None or value is UNSET:
         return None
-    raise expected(where, "a string", value)
+    raise expected(f"{where}.{name}", "a string", value)
 
 
 def stop_members(message: AnswerEnvelope) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.ir import Usage, sum_counts
 from toolglot.wire.usage import (
+    ORIGINAL,
     CountNames,
     UsageReader,
     is_count,
@@ -73,7 +74,7 @@ def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
         plain, rest = found
         count = plain.get
         fresh, read, long, output = count("fresh"), count("read"), count("written_long"), count("output")
-        written = count("written") or (sum_counts(long, count("written_short")) if _BY_LIFETIME in usage else None)
+        written = count("written") or (sum_counts(long, count("written_short")) if usage.get(_BY_LIFETIME) else None)
         thinking = count("thinking")
     if rest and isinstance(rest.get(_TIER), str):
         del rest[_TIER]  # it is in the response's `service_tier`
@@ -84,7 +85,7 @@ def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
         cache_write_tokens=written,
         cache_write_long_tokens=None if long is None or written is None else min(long, written),
         reasoning_tokens=thinking,
-        native=with_original(NAME, usage, rest),
+        native=with_original(NAME, usage, rest) if rest else {NAME: {ORIGINAL: usage}},
     )
 
 

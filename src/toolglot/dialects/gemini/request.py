@@ -7,7 +7,6 @@ writes them.
 from __future__ import annotations
 
 import re
-from operator import attrgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -52,7 +51,7 @@ from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.native import fill_members
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.settings_cache import SettingsCache
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import field_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
@@ -482,11 +481,10 @@ def _report_unsupported(request: Request, receipt: Receipt) -> None:
     """Report fields that this API does not have."""
     if request.parallel_tool_calls is False:
         receipt.loss("parallel_tool_calls", "parallel_tool_calls", _NO_SETTING)
-    for field, value in zip(_UNSUPPORTED, _unsupported_of(request), strict=True):
-        if value is not None:
-            receipt.loss(field, field, _NO_SETTING)
+    for field, _ in _unsupported_of(request):
+        receipt.loss(field, field, _NO_SETTING)
 
 
 _NO_SETTING = "Gemini has no such setting"
 _UNSUPPORTED = ("verbosity", "user", "cache")
-_unsupported_of = attrgetter(*_UNSUPPORTED)
+_unsupported_of = field_reader(*_UNSUPPORTED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET, Raw, UnsetType
@@ -50,8 +50,9 @@ from toolglot.wire.citation_spans import shift_span
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import fill_members
 from toolglot.wire.repeated_keys import note_repeated_keys
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, member_reader, members_without
 from toolglot.wire.text_separator import separator_between
+from toolglot.wire.timestamps import LAST_YEAR, format_utc
 from toolglot.wire.typed import UnsoundError
 
 FINISH: dict[str, StopReason] = {
@@ -86,8 +87,6 @@ _FINISH_OF_REASON: dict[StopReason, str] = {
     "malformed_call": "MALFORMED_FUNCTION_CALL",
     "other": "OTHER",
 }
-
-_LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
 
 
 # Decoding
@@ -153,10 +152,11 @@ def _raise_error(value: Any) -> None:
 def _decode_answer(answer: GeminiAnswer) -> Response:
     candidates, usage = answer.candidates, answer.usage_metadata
     rest = rest_of_answer(answer)
-    for name, value in (("responseId", answer.response_id), ("modelVersion", answer.model_version)):
-        if value == "":
-            rest[name] = ""
-    feedback = decode_prompt_feedback(rest.get("promptFeedback"))
+    if answer.response_id == "":
+        rest["responseId"] = ""
+    if answer.model_version == "":
+        rest["modelVersion"] = ""
+    feedback = decode_prompt_feedback(rest["promptFeedback"]) if "promptFeedback" in rest else None
     if candidates is UNSET and usage in (UNSET, None) and rest.get("promptFeedback") is None:
         raise DecodeError("$.candidates", "a response needs candidates or promptFeedback")
     content: tuple[Block, ...] = ()
@@ -167,7 +167,7 @@ def _decode_answer(answer: GeminiAnswer) -> Response:
             rest["candidate"] = others
         if len(candidates) > 1:
             rest["otherCandidates"] = as_json(candidates[1:])
-    counted = decode_usage(usage) if usage not in (UNSET, None) else None
+    counted = None if usage is UNSET or usage is None else decode_usage(usage)
     native = keep(
         rest,
         candidates="absent" if candidates is UNSET else "empty" if not candidates else None,
@@ -188,17 +188,21 @@ def _decode_answer(answer: GeminiAnswer) -> Response:
 
 def rest_of_answer(answer: GeminiAnswer) -> dict[str, Any]:
     """The members of an answer that the IR does not have."""
-    rest = members_without(answer, "candidates", "usageMetadata", "responseId", "modelVersion")
+    rest = _rest_of_answer(answer)
     if answer.usage_metadata is None:
         rest["usageMetadata"] = None
     return rest
+
+
+_rest_of_answer = member_reader(GeminiAnswer, "candidates", "usageMetadata", "responseId", "modelVersion")
+_rest_of_candidate = member_reader(Candidate, "content", "finishReason")
 
 
 def _decode_candidate(
     candidate: Candidate, feedback: Stop | None
 ) -> tuple[tuple[Block, ...], Stop, dict[str, Any] | None, dict[str, Any]]:
     """Decode a candidate: its blocks, its stop, notes on its shape, and its other members."""
-    rest = members_without(candidate, "content", "finishReason")
+    rest = _rest_of_candidate(candidate)
     blocks, notes = _decode_candidate_content(candidate.content, rest)
     if RESULT in rest:
         blocks, logprobs = _take_logprobs(rest, blocks)
@@ -339,8 +343,8 @@ def identity_members(model: str, response_id: str, created: int | None) -> dict[
         fields["modelVersion"] = model
     if response_id:
         fields["responseId"] = response_id
-    if created is not None and 0 <= created <= _LAST_YEAR:
-        fields["createTime"] = datetime.fromtimestamp(created, UTC).isoformat()[:19] + "Z"
+    if created is not None and 0 <= created <= LAST_YEAR:
+        fields["createTime"] = format_utc(created)
     return fields
 
 

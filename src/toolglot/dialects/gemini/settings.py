@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -15,7 +14,7 @@ from toolglot.dialects.gemini.wire import GenerationConfig
 from toolglot.errors import expected
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.structs import members_without
+from toolglot.wire.structs import field_reader, members_without
 
 _SETTINGS = {
     "temperature": "temperature",
@@ -30,7 +29,7 @@ _SETTINGS = {
     "logprobs": "responseLogprobs",
 }
 """Fields of the IR -> members of `generationConfig`."""
-_settings_of = attrgetter(*_SETTINGS)
+_settings_of = field_reader(*_SETTINGS)
 _FIELDS = {member: name for name, member in _SETTINGS.items()}
 
 _FORMATS: dict[str, Literal["text", "json"]] = {"application/json": "json", "text/plain": "text"}
@@ -52,8 +51,7 @@ def decode_settings(config: GenerationConfig, where: str) -> tuple[dict[str, Any
 
 def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
     """Encode the members of `generationConfig` that the IR has."""
-    settings = zip(_SETTINGS.values(), _settings_of(request), strict=True)
-    members: dict[str, Any] = {key: value for key, value in settings if value is not None}
+    members: dict[str, Any] = {_SETTINGS[name]: value for name, value in _settings_of(request)}
     if request.stop:
         members["stopSequences"] = list(request.stop)
     if request.response_format is not None:

@@ -12,7 +12,15 @@ from toolglot.dialects.gemini.names import USAGE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage, sum_counts
 from toolglot.wire import json
-from toolglot.wire.usage import CountNames, UsageReader, original_usage, read_plain, unchanged_original, with_original
+from toolglot.wire.usage import (
+    ORIGINAL,
+    CountNames,
+    UsageReader,
+    original_usage,
+    read_plain,
+    unchanged_original,
+    with_original,
+)
 
 _MOST_SHAPES = 16
 """The limit for reports with different members that are held before they are merged."""
@@ -64,7 +72,8 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
             del rest["trafficType"]  # it is in the response's `service_tier`
     if tools:  # part of the input, which other APIs do not count apart
         rest["toolUsePromptTokenCount"] = tools
-    prompt, answer = _complete_from_total(prompt, answer, (tools or 0) + (thoughts or 0), total)
+    if prompt is None or answer is None:
+        prompt, answer = _complete_from_total(prompt, answer, (tools or 0) + (thoughts or 0), total)
     tokens = prompt if tools is None else sum_counts(prompt, tools)
     output = answer if thoughts is None else sum_counts(answer, thoughts)
     if total and total != (tokens or 0) + (output or 0):
@@ -74,7 +83,7 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
         output_tokens=output,
         cached_tokens=cached,
         reasoning_tokens=thoughts,
-        native=with_original(NAME, value, rest),
+        native=with_original(NAME, value, rest) if rest else {NAME: {ORIGINAL: value}},
     )
 
 
@@ -136,7 +145,7 @@ def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]
     traffic: dict[str, Any] = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
     if usage is None:
         return traffic
-    if (came := unchanged_original(usage, NAME, decode_usage)) is not None:
+    if NAME in usage.native and (came := unchanged_original(usage, NAME, decode_usage)) is not None:
         return came
     tokens, output = usage.input_tokens, usage.output_tokens
     counts: dict[str, int | None] = {

@@ -7,7 +7,6 @@ Ollama treats a model without a tag and with `:latest` alike, and some clients a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET
@@ -48,12 +47,12 @@ from toolglot.wire import json
 from toolglot.wire.incremental_json import drain
 from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.settings_cache import SettingsCache
-from toolglot.wire.structs import count_members, members_without
+from toolglot.wire.structs import count_members, field_reader, members_without
 
 LATEST = ":latest"
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 """Options with the same name in the IR."""
-_options_of = attrgetter(*_OPTIONS)
+_options_of = field_reader(*_OPTIONS)
 _READ_MEMBERS = ("model", "messages", "tools", "prompt", "system", "images", "stream", "options", "think", "format")
 
 
@@ -431,8 +430,7 @@ def _encode_result(
 
 
 def _encode_options(request: Request, rest: dict[str, Any]) -> dict[str, Any]:
-    given = zip(_OPTIONS, _options_of(request), strict=True)
-    options: dict[str, Any] = {name: value for name, value in given if value is not None}
+    options = dict(_options_of(request))
     if request.max_output_tokens is not None:
         options["num_predict"] = request.max_output_tokens
     if request.stop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -21,6 +21,7 @@ from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.timestamps import LAST_YEAR, format_utc
 
 DONE_REASONS: dict[str, StopReason] = {"stop": "end", "length": "length", "load": "end", "unload": "end"}
 _DONE_REASON: dict[StopReason, str] = {"length": "length", "context_full": "length"}
@@ -41,7 +42,6 @@ READ_MEMBERS = (
 )
 """Members of an answer or a stream line that the IR has."""
 _MESSAGE = ("role", "content", "thinking", "images", "tool_calls")
-_LAST_YEAR = 253402300799  # 9999-12-31T23:59:59Z
 
 
 # Decoding
@@ -235,8 +235,8 @@ def identity_members(model: str, created: int | None, came: str | None = None) -
     """The first members of every answer and line: model and creation time. `came` is the original time, if any."""
     if came is not None and parse_created_at(came) == created:
         return {"model": model, "created_at": came}
-    seconds = created if created is not None and 0 <= created <= _LAST_YEAR else 0
-    return {"model": model, "created_at": datetime.fromtimestamp(seconds, UTC).isoformat()[:19] + "Z"}
+    seconds = created if created is not None and 0 <= created <= LAST_YEAR else 0
+    return {"model": model, "created_at": format_utc(seconds)}
 
 
 def encode_stop(stop: Stop, receipt: Receipt, *, is_own: bool = False) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw
@@ -65,7 +64,7 @@ from toolglot.wire.openai_fields import (
     write_prompt_cache,
 )
 from toolglot.wire.settings_cache import SettingsCache
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, field_reader, members_without
 
 GROQ_TIERS = {"on_demand": "default", "performance": "priority"}
 """Groq's names of service tiers, and those of the IR."""
@@ -93,21 +92,6 @@ _SETTINGS = {
     "stream": "stream",
 }
 """Members that the IR stores unchanged, and its names for them."""
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "n",
-    "logprobs",
-    "top_logprobs",
-)
-"""Sampling parameters, in the order in which they are written."""
-_sampling_of = attrgetter(*[_SETTINGS.get(member, member) for member in _SAMPLING])
-
-
 _KNOWN = SettingsCache[Request]("messages")
 
 
@@ -303,41 +287,65 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         del fields["model"]
     if request.tools or notes:
         encode_tools(fields, request, receipt)
-    if request.tool_choice is not None:
-        fields |= encode_choice(request, receipt)
-    if request.parallel_tool_calls is not None and not notes.get("$no_parallel"):
-        fields["parallel_tool_calls"] = request.parallel_tool_calls
-    if request.max_output_tokens is not None:
-        fields[notes.get("$max") or _limit_name(request.model)] = request.max_output_tokens
-    for member, value in zip(_SAMPLING, _sampling_of(request), strict=True):
-        if value is not None:
-            fields[member] = value
-    if request.stop:
-        fields["stop"] = _encode_stop(request)
-    if request.response_format is not None:
-        fields["response_format"] = _encode_format(request.response_format, receipt)
-    if request.reasoning is not None:
-        fields |= encode_reasoning(request.reasoning, rest, receipt)
-    if request.verbosity is not None:
-        fields["verbosity"] = request.verbosity
-    if request.user is not None:
-        fields |= _encode_user(request, request.user, receipt)
-    if request.moderation is not None:
-        fields["moderation"] = request.moderation
-    if request.metadata is not None:
-        fields["metadata"] = request.metadata
-    if request.service_tier is not None and (tier := _encode_tier(request, request.service_tier, receipt)) is not None:
-        fields["service_tier"] = tier
-    if request.cache is not None:
-        fields |= encode_cache_control(request)
-    if request.prompt_cache is not None:
-        fields |= write_prompt_cache(request.prompt_cache)
-    if request.store is not None:
-        fields["store"] = request.store
+    for name, value in _settings_of(request):
+        if name == "max_output_tokens":
+            fields[notes.get("$max") or _limit_name(request.model)] = value
+        elif name in _SETTING_ENCODERS:
+            fields |= _SETTING_ENCODERS[name](request, rest, receipt)
+        else:
+            fields[name] = value
     _add_stream(fields, request, notes)
     if not rest:
         return fields
     return {**fields, **rest, **{name: fields[name] for name in rest.keys() & REASONING_MEMBERS & fields.keys()}}
+
+
+_SettingEncoder: TypeAlias = Callable[[Request, dict[str, Any], Receipt], dict[str, Any]]
+_SETTING_ENCODERS: dict[str, _SettingEncoder] = {
+    "tool_choice": lambda request, rest, receipt: encode_choice(request, receipt),
+    "parallel_tool_calls": lambda request, rest, receipt: _encode_parallel_tool_calls(request),
+    "candidates": lambda request, rest, receipt: {"n": request.candidates},
+    "stop": lambda request, rest, receipt: {"stop": _encode_stop(request)},
+    "response_format": lambda request, rest, receipt: {
+        "response_format": _encode_format(request.response_format, receipt)
+    },
+    "reasoning": lambda request, rest, receipt: encode_reasoning(request.reasoning, rest, receipt),
+    "user": lambda request, rest, receipt: _encode_user(request, receipt),
+    "service_tier": lambda request, rest, receipt: _encode_tier(request, receipt),
+    "cache": lambda request, rest, receipt: encode_cache_control(request),
+    "prompt_cache": lambda request, rest, receipt: write_prompt_cache(request.prompt_cache),
+}
+"""Encoders of the settings that are not written unchanged. `rest` has the native members of the request."""
+_settings_of = field_reader(
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "candidates",
+    "logprobs",
+    "top_logprobs",
+    "stop",
+    "response_format",
+    "reasoning",
+    "verbosity",
+    "user",
+    "moderation",
+    "metadata",
+    "service_tier",
+    "cache",
+    "prompt_cache",
+    "store",
+)
+
+
+def _encode_parallel_tool_calls(request: Request) -> dict[str, Any]:
+    is_added = native_of(request, NAME).get("$no_parallel")
+    return {} if is_added else {"parallel_tool_calls": request.parallel_tool_calls}
 
 
 def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, Any]) -> None:
@@ -349,12 +357,14 @@ def _add_stream(fields: dict[str, Any], request: Request, notes: Mapping[str, An
         fields["stream"] = stream
 
 
-def _encode_tier(request: Request, tier: str, receipt: Receipt) -> str | None:
+def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The tier under its original name, if it is unchanged."""
-    came_as = native_of(request, NAME).get("$tier")
+    came_as, tier = native_of(request, NAME).get("$tier"), request.service_tier
     if came_as is not None and GROQ_TIERS.get(came_as) == tier:
-        return str(came_as)
-    return tier if NAME in request.native else encode_service_tier(tier, receipt)
+        tier = str(came_as)
+    elif NAME not in request.native:
+        tier = encode_service_tier(tier, receipt)
+    return {} if tier is None else {"service_tier": tier}
 
 
 @lru_cache(maxsize=256)  # clients choose the names of models
@@ -368,8 +378,8 @@ def _encode_stop(request: Request) -> list[str] | str | None:
     return list(request.stop) or None
 
 
-def _encode_user(request: Request, user: str, receipt: Receipt) -> dict[str, str]:
-    own, legacy = native_of(request, NAME).get("$user"), request.legacy_user
+def _encode_user(request: Request, receipt: Receipt) -> dict[str, Any]:
+    user, legacy, own = request.user or "", request.legacy_user, native_of(request, NAME).get("$user")
     if legacy is not None:
         return {"safety_identifier": user if own else encode_identifier(user, receipt), "user": legacy}
     return {own: user} if own else {"user": encode_identifier(user, receipt)}

@@ -184,11 +184,15 @@ def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tup
         if (failed := finish_failure(finish)) is not None:
             raise UpstreamError(failed)
         reason = decode_finish_reason(finish)
-    if reason != "tool_calls" and ToolCall in map(type, content):
-        content = tuple([block for block in content if not _is_blank_call(block)])
-    if reason in CUT_REASONS and content:
-        content = (*content[:-1], _mark_cut(content[-1]))
-    return content, Stop("refusal" if reason == "end" and Refusal in map(type, content) else reason, finish)
+    if reason != "tool_calls":
+        kinds = [*map(type, content)]
+        if ToolCall in kinds:
+            content = tuple([block for block in content if not _is_blank_call(block)])
+        if reason in CUT_REASONS and content:
+            content = (*content[:-1], _mark_cut(content[-1]))
+        if reason == "end" and Refusal in kinds:
+            reason = "refusal"
+    return content, Stop(reason, finish)
 
 
 def _group_choices(choices: list[Choice]) -> tuple[Choice, list[tuple[Choice, ResponseMessage]], list[Any]]:
@@ -294,7 +298,7 @@ def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[s
     """Return the blocks of a message, and its members that the blocks do not hold."""
     is_assistant, has_calls = message.role == "assistant", message.tool_calls or message.function_call
     if is_assistant and message.content and not has_calls and not message.images:
-        rest = members_without(message, "content", "role")
+        rest = _rest_of_text(message)
     else:
         taken = [*(("content",) if message.content else ()), *(("role",) if is_assistant else ())]
         rest = members_without(message, *taken, *present_lists(message))
@@ -310,6 +314,7 @@ def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[s
     return (*blocks, *decode_calls(message)) if has_calls else blocks, rest
 
 
+_rest_of_text = member_reader(ResponseMessage, "content", "role")
 _REASONING_MEMBERS = frozenset({*REASONING_FIELDS, *DETAILS_FIELDS})
 
 

@@ -102,8 +102,9 @@ def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> Non
     called = thought = False
     for message in (*messages, Message(role="end")):
         if message.role == "assistant":
-            called = called or any(map(_is_call, message.content))
-            thought = thought or any(isinstance(block, Thinking) for block in message.content)
+            kinds = [type(block) for block in message.content]
+            called = called or ToolCall in kinds
+            thought = thought or Thinking in kinds
         elif called and not thought:
             context.receipt.note("reasoning", "of calls", "no reasoning of the target is known for some of them")
             return

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET, Raw, structs
@@ -67,7 +66,7 @@ from toolglot.wire.openai_fields import (
     write_prompt_cache,
 )
 from toolglot.wire.settings_cache import SettingsCache
-from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.structs import as_json, field_reader, members_without
 from toolglot.wire.typed import TypedReader
 
 # Reasoning models; others refuse reasoning settings.
@@ -79,10 +78,10 @@ LOGPROBS = "message.output_text.logprobs"
 # With one of these members, the conversation is stored on the server and `input` may be missing.
 _SERVER_STATE_MEMBERS = ("previous_response_id", "conversation", "prompt")
 _UNSUPPORTED = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
-_unsupported_of = attrgetter(*_UNSUPPORTED)
+_unsupported_of = field_reader(*_UNSUPPORTED)
 _PLAIN_SETTINGS = ("parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs")
 """Settings whose members have the same name."""
-_plain_settings_of = attrgetter(*_PLAIN_SETTINGS)
+_plain_settings_of = field_reader(*_PLAIN_SETTINGS)
 _FORMATS = {"text": "text", "json_object": "json", "json_schema": "json_schema"}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 
@@ -337,9 +336,8 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The request body. Native members come before `input`, so that a longer history extends the bytes."""
     notes = native_of(request, NAME)
     rest = native_members(notes)
-    for name, value in zip(_UNSUPPORTED, _unsupported_of(request), strict=True):
-        if value is not None and value != ():
-            receipt.loss(name, name, "the Responses API has no such parameter")
+    for name, _ in _unsupported_of(request):
+        receipt.loss(name, name, "the Responses API has no such parameter")
     instructions, start = _split_instructions(request)
     fields: dict[str, Any] = {"model": request.model} if request.model else {}
     if instructions is not None:
@@ -350,8 +348,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["tools"] = []
     if request.tool_choice is not None and (choice := encode_choice(request, receipt)) is not None:
         fields["tool_choice"] = choice
-    settings = zip(_PLAIN_SETTINGS, _plain_settings_of(request), strict=True)
-    fields |= {name: value for name, value in settings if value is not None}
+    fields.update(_plain_settings_of(request))
     if request.reasoning is not None and (reasoning := _encode_reasoning(request.reasoning, receipt)) is not None:
         fields["reasoning"] = reasoning
     if (text := _encode_text(request, rest.get("text"), receipt)) is not None:
@@ -362,10 +359,10 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         fields["moderation"] = request.moderation
     if request.metadata is not None:
         fields["metadata"] = request.metadata
-    tier = request.service_tier
-    tier = tier if NAME in request.native else encode_service_tier(tier, receipt)
-    if tier is not None:
-        fields["service_tier"] = tier
+    if (tier := request.service_tier) is not None:
+        tier = tier if NAME in request.native else encode_service_tier(tier, receipt)
+        if tier is not None:
+            fields["service_tier"] = tier
     if request.prompt_cache is not None:
         fields |= write_prompt_cache(request.prompt_cache)
     if (stream := request.stream or notes.get("$stream")) is not None:
