@@ -138,7 +138,7 @@ class SignsAtTheEnd(Gemini):
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
-@pytest.mark.parametrize("streams", [False])
+@pytest.mark.parametrize("streams", [True, False])
 def test_a_signature_on_an_empty_part_comes_back_on_one(client: str, streams: bool) -> None:
     async def work(stage: Stage) -> list[set[int]]:
         stage.vendors["gemini"] = SignsAtTheEnd(0)
