@@ -33,6 +33,7 @@ from toolglot.passes.answer_state import (
     UNFOLLOWED,
     AnswerState,
     SealedState,
+    claim_kept,
     comes_back,
     holds_state,
     seal,
@@ -452,7 +453,7 @@ class Carrier:
     def _sealed(self, slot: str) -> Native:
         """What the blocks since the last call want back, as it stands on one part."""
         states, self._states = tuple(self._states), []
-        also = f"; it is kept here for {self._owner} as well" if self._kept else ""
+        also = claim_kept(self._owner, as_well=True) if self._kept else ""
         self._receipt.note("content", "reasoning state", f"it travels in {slot} of the client's message{also}")
         return {self._client: {slot: seal(SealedState(self._owner, self._issuer, states))}}
 
@@ -511,7 +512,7 @@ class Carrier:
             "the client shows the last block of an answer, which has to be the text",
         )
         if self._kept:
-            self._receipt.note("content", what, f"{why}; it is kept here for {self._owner}")
+            self._receipt.note("content", what, why + claim_kept(self._owner))
         else:
             self._receipt.loss("content", what, why)
         return ()
@@ -520,6 +521,6 @@ class Carrier:
         """`kept`: it is of a kind that can be kept elsewhere."""
         why = "the client's API has no field that carries it"
         if kept and self._kept:
-            self._receipt.note(f"content[{index}]", "reasoning state", f"{why}; it is kept here for {self._owner}")
+            self._receipt.note(f"content[{index}]", "reasoning state", why + claim_kept(self._owner))
         else:
             self._receipt.loss(f"content[{index}]", "reasoning state", why)
