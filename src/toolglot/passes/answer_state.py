@@ -111,13 +111,15 @@ def state_of_block(block: Block, owner: str, length: int | None = None) -> Block
         case ToolCall(id=call_id, name=name):
             return ToolCall(id=call_id, name=name, native=_own(owner, fields, _ON_CALLS))
         case Text(text=text):
-            item = fields.get("$item")
-            phase = {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
-            return Text(
-                text="",
-                native=_own(owner, {**fields, **phase, LENGTH: len(text) if length is None else length}, _ON_TEXTS),
-            )
+            marked = {**fields, **phase_of(fields), LENGTH: len(text) if length is None else length}
+            return Text(text="", native=_own(owner, marked, _ON_TEXTS))
     return None
+
+
+def phase_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The phase of a text, as it stands outside the item that the text came in; empty if it has none."""
+    item = fields.get("$item")
+    return {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
 
 
 def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> Native:
