@@ -48,6 +48,8 @@ ANSWERS: dict[str, list[Item]] = {
     "a message that begins with a blank line": [reasoned(1), said("A"), reasoned(2), said("\n\nB", FINAL)],
     "a message that ends with a line break": [reasoned(1), said("A\n", COMMENTARY), reasoned(2), said("B", FINAL)],
     "three messages": [said("A", COMMENTARY), reasoned(1), said("B", COMMENTARY), reasoned(2), said("C", FINAL)],
+    "neighbouring messages": [reasoned(1), said("A\n", COMMENTARY), said("B", FINAL)],
+    "three messages of one thought": [reasoned(1), said("A\n", FINAL), said("B", FINAL), said("C", FINAL)],
     "messages and calls": [reasoned(1), said("A", COMMENTARY), called(1), reasoned(2), called(2)],
 }
 CLIENTS = ("openai_chat", "anthropic", "gemini")
@@ -210,3 +212,15 @@ def test_a_phase_that_a_client_cannot_carry_is_lost_unless_it_is_kept(keeps: boo
     exchange.response(wire([said("A", FINAL)]))
     lines = [(line.severity, line.where) for line in exchange.receipt if line.what == "reasoning state"]
     assert lines == [("note" if keeps else "loss", "content[0]")]
+
+
+def test_pieces_of_a_streamed_text_are_one_text() -> None:
+    """Google's SDKs keep a part for each chunk."""
+    output = [reasoned(1), said("Hello", COMMENTARY), said("World", FINAL)]
+    given, _ = answer("gemini", output, streams=False)
+    content, *rest = history("gemini", given)
+    pieces = [{"text": "Hel"}, {"text": "lo"}, {"text": "\n\nWo"}, {"text": "rld"}]
+    parts = [part for part in content["parts"] if not part.get("text") or "thought" in part]
+    content = {**content, "parts": [parts[0], *pieces, *parts[1:]]}
+    items, _ = sent_items("gemini", [content, *rest])
+    assert items == bare(output)
