@@ -113,6 +113,11 @@ class Receipt:
             del self._lines[line]
             self.loss_count -= line.severity == "loss"
 
+    def revise(self, change: Callable[[Loss], Loss | None]) -> None:
+        """Replace each line by what `change` makes of it; None removes the line."""
+        lines, self._lines, self.loss_count = self._lines, {}, 0
+        self.add(new for line in lines if (new := change(line)) is not None)
+
     @property
     def note_count(self) -> int:
         return len(self._lines) - self.loss_count

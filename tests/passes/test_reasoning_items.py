@@ -48,9 +48,11 @@ ANSWERS: dict[str, list[Item]] = {
     "a message that begins with a blank line": [reasoned(1), said("A"), reasoned(2), said("\n\nB", FINAL)],
     "a message that ends with a line break": [reasoned(1), said("A\n", COMMENTARY), reasoned(2), said("B", FINAL)],
     "three messages": [said("A", COMMENTARY), reasoned(1), said("B", COMMENTARY), reasoned(2), said("C", FINAL)],
+    "neighbouring messages": [reasoned(1), said("A\n", COMMENTARY), said("B", FINAL)],
+    "three messages of one thought": [reasoned(1), said("A\n", FINAL), said("B", FINAL), said("C", FINAL)],
     "messages and calls": [reasoned(1), said("A", COMMENTARY), called(1), reasoned(2), called(2)],
 }
-CLIENTS = ("openai_chat", "gemini")
+CLIENTS = ("openai_chat", "anthropic", "gemini")
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 
@@ -169,7 +171,7 @@ UNFOLLOWED: dict[str, tuple[list[Item], list[Item]]] = {
 
 
 @BOTH
-@pytest.mark.parametrize("client", ["openai_chat", "anthropic", "gemini"])
+@EVERY_CLIENT
 @pytest.mark.parametrize("name", UNFOLLOWED)
 def test_reasoning_without_the_item_that_followed_it_is_left_out(name: str, client: str, streams: bool) -> None:
     output, expected = UNFOLLOWED[name]
@@ -201,3 +203,24 @@ def test_reasoning_is_left_out_with_the_call_that_it_led_to() -> None:
     items, receipt = sent_items("openai_chat", [shorter, *results[1:]])
     assert items == bare([called(2), reasoned(2), called(3)])
     assert [line.what for line in receipt.losses] == ["reasoning"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_phase_that_a_client_cannot_carry_is_lost_unless_it_is_kept(keeps: bool) -> None:
+    exchange = Exchange("ollama", OWNER, model=MODEL, keeps_state=keeps)
+    exchange.request(ask("ollama", []))
+    exchange.response(wire([said("A", FINAL)]))
+    lines = [(line.severity, line.where) for line in exchange.receipt if line.what == "reasoning state"]
+    assert lines == [("note" if keeps else "loss", "content[0]")]
+
+
+def test_pieces_of_a_streamed_text_are_one_text() -> None:
+    """Google's SDKs keep a part for each chunk."""
+    output = [reasoned(1), said("Hello", COMMENTARY), said("World", FINAL)]
+    given, _ = answer("gemini", output, streams=False)
+    content, *rest = history("gemini", given)
+    pieces = [{"text": "Hel"}, {"text": "lo"}, {"text": "\n\nWo"}, {"text": "rld"}]
+    parts = [part for part in content["parts"] if not part.get("text") or "thought" in part]
+    content = {**content, "parts": [parts[0], *pieces, *parts[1:]]}
+    items, _ = sent_items("gemini", [content, *rest])
+    assert items == bare(output)

@@ -72,9 +72,6 @@ PLACES: dict[str, tuple[Part, ...]] = {
 IN_PIECES = {
     "the second of two texts": [text("so and on", 1)],
     "the second of three texts": [text("a\né😀 ", 1), text("c")],
-    "an empty text at the end": [text("so", 1)],
-    "an empty text behind a thought": [thought("hm"), text("so", 1)],
-    "a part with nothing else": [text("so", 1)],
 }
 """A stream brings a text in pieces: what stands before a signature without a break is one text with it."""
 CLIENTS = ("openai_chat", "openai_responses", "anthropic")

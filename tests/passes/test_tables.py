@@ -183,6 +183,7 @@ STATES: list[tuple[str, str, Any, Any]] = [
     ("openai_responses", "content", [{"type": "reasoning_text", "text": "x"}], [{"type": "reasoning_text", "text": 1}]),
     ("gemini", "thoughtSignature", "c2ln", {}),
     ("gemini", "thought", True, 1),
+    ("gemini", "$signed_apart", True, 1),
     ("openai_chat", "$field", "reasoning", "content"),
     ("openai_chat", "$field", "reasoning_content", None),
     ("openai_chat", "$field", "thinking_blocks", "images"),

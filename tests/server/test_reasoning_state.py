@@ -85,6 +85,8 @@ def test_a_store_that_is_broken_or_slow_fails_no_request(
 
     first, *_ = staged(work, Broken(hangs=hangs))
     assert "loss reasoning state: it could not be stored for the next turn" in first
+    assert not [line for line in first if "kept here" in line]
+    assert "note reasoning state: it travels in reasoning_details of the client's message" in first
 
 
 class Spoilt(SqliteStore):
@@ -138,7 +140,7 @@ class SignsAtTheEnd(Gemini):
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
-@pytest.mark.parametrize("streams", [False])
+@pytest.mark.parametrize("streams", [True, False])
 def test_a_signature_on_an_empty_part_comes_back_on_one(client: str, streams: bool) -> None:
     async def work(stage: Stage) -> list[set[int]]:
         stage.vendors["gemini"] = SignsAtTheEnd(0)

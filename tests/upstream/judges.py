@@ -274,6 +274,13 @@ class Gemini(Vendor):
         self.issued.append((signature, json.loads(json.dumps(owner))))
         return {**whole, "modelVersion": self.model}
 
+    def reply(self, body: Body, turn: Turn, *, stream: bool) -> bytes:
+        written = super().reply(body, turn, stream=stream)
+        if stream and not turn.calls:  # a stream has the signature of a text on an empty part behind it
+            signature, part = self.issued[-1]
+            self.issued[-1] = signature, {**part, "text": ""}
+        return written
+
     def refusals(self, body: Body) -> Iterator[str]:
         yield from shape_refusals("gemini", body)
         contents = body["contents"]

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from toolglot.dialects import ByDialect
-from toolglot.ir import Block, Native, Refusal, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Native, Refusal, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes.digest import digest
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, TAKES_BACK, close, known, opened
+from toolglot.receipt import Loss
 from toolglot.state_fields import LENGTH, Checks
 
 AnswerState: TypeAlias = tuple[Block, ...]
@@ -30,6 +31,20 @@ NEEDS_FOLLOWER: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.n
 UNFOLLOWED = "the block that followed it does not come back, and its API refuses it alone"
 _MARKS = frozenset({"thought", LENGTH})
 """What says of reasoning only that it is some, and of a text how long it was."""
+
+
+def claim_kept(owner: str, *, as_well: bool = False) -> str:
+    """The end of a receipt line: the state is kept for its owner. `as_well`: the client carries it, too."""
+    return f"; it is kept here for {owner}{' as well' if as_well else ''}"
+
+
+def without_kept_claim(line: Loss, owner: str) -> Loss | None:
+    """A receipt line after the state could not be kept. None if it says nothing else."""
+    for as_well in (True, False):
+        claim = claim_kept(owner, as_well=as_well)
+        if line.severity == "note" and line.why.endswith(claim):
+            return replace(line, why=line.why.removesuffix(claim)) if as_well else None
+    return line
 
 
 def state_of_answer(content: Iterable[Block], owner: str) -> AnswerState:
@@ -96,13 +111,15 @@ def state_of_block(block: Block, owner: str, length: int | None = None) -> Block
         case ToolCall(id=call_id, name=name):
             return ToolCall(id=call_id, name=name, native=_own(owner, fields, _ON_CALLS))
         case Text(text=text):
-            item = fields.get("$item")
-            phase = {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
-            return Text(
-                text="",
-                native=_own(owner, {**fields, **phase, LENGTH: len(text) if length is None else length}, _ON_TEXTS),
-            )
+            marked = {**fields, **phase_of(fields), LENGTH: len(text) if length is None else length}
+            return Text(text="", native=_own(owner, marked, _ON_TEXTS))
     return None
+
+
+def phase_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The phase of a text, as it stands outside the item that the text came in; empty if it has none."""
+    item = fields.get("$item")
+    return {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
 
 
 def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> Native:

@@ -6,9 +6,9 @@ foreign state travels there in an envelope: on the way out it is packed into the
 sends its history, the envelope is opened and the state stands under its owner's name again. No vendor ever sees the
 envelope, because opening it comes before everything else.
 
-State on a call, where most dialects have no slot, travels in an empty `Thinking` block in front of it; state that only
-the end of a call or a text tells, in one behind it. The envelope holds the reasoning's text as well: a signature is
-bound to it, and clients split it, shorten it or leave it out.
+State on a call, where most dialects have no slot, travels in an empty `Thinking` block in front of it, and so does the
+phase of a text; state that only the end of a call or a text tells, in one behind it. The envelope holds the reasoning's
+text as well: a signature is bound to it, and clients split it, shorten it or leave it out.
 
 Where the client's dialect has a slot on calls, its clients may drop reasoning and keep that slot: Gemini CLI sends no
 thoughts back. So the first call after reasoning carries a second copy of its state, sealed together with
@@ -33,8 +33,10 @@ from toolglot.passes.answer_state import (
     UNFOLLOWED,
     AnswerState,
     SealedState,
+    claim_kept,
     comes_back,
     holds_state,
+    phase_of,
     seal,
     state_members,
     state_of_block,
@@ -84,6 +86,7 @@ class _Run:
         self._content: list[tuple[int, Block]] = []  # every block with the message that it stands in
         self._changed: set[int] = set()
         self._waiting: Native = {}  # for the next call
+        self._label: Native = {}  # for the text that follows at once
         self._shown = ""  # what the last envelope's reasoning says, while its neighbours may repeat it
         self._states: list[Block] = []  # of the answer, for the target, as calls carried them
         self._owners: set[str] = set()  # of state that reasoning carried: the copies on calls go without saying
@@ -157,6 +160,9 @@ class _Run:
 
     def _keep(self, block: Block, home: int) -> None:
         self._shown = ""
+        label, self._label = self._label, {}
+        if label and isinstance(block, Text):
+            block = replace(block, native=merge_native(block.native, label))
         if isinstance(block, ToolCall) and self._waiting:
             block = replace(block, native=merge_native(block.native, self._waiting))
             self._waiting = {}
@@ -171,8 +177,11 @@ class _Run:
             state = {}
         if not state and envelope.place != "here":
             return
+        self._label = {}
         if envelope.place == "next_call":
             self._waiting = state
+        elif envelope.place == "next_text":
+            self._label = state if envelope.owner == self._context.target else {}
         elif envelope.place in ("last_call", "last_text"):
             self._give_back(state, ToolCall if envelope.place == "last_call" else Text, home)
         else:
@@ -390,7 +399,14 @@ class Carrier:
         elif isinstance(block, ToolCall) and self._has_state(block.native):
             carried = self._carried(index, block.native, "next_call")
             return (*carried, Open(index + self._shift, block))
+        elif isinstance(block, Text) and (carried := self._carried_phase(index, block)):
+            return (*carried, Open(index + self._shift, block))
         return (Open(index + self._shift, block),)
+
+    def _carried_phase(self, index: int, text: Text) -> Sequence[Event]:
+        """An empty block with the phase of the text that follows. A slot on calls carries it with the rest."""
+        phase = phase_of(native_of(text, self._owner)) if text.native and self._call_slot is None else {}
+        return self._carried(index, {self._owner: phase}, "next_text") if phase else ()
 
     def _closed(self, event: Close) -> Sequence[Event]:
         if self._tail and (last := self._tail[-1]).text is not None and last.close is None:
@@ -460,7 +476,7 @@ class Carrier:
     def _sealed(self, slot: str) -> Native:
         """What the blocks since the last call want back, as it stands on one part."""
         states, self._states = tuple(self._states), []
-        also = f"; it is kept here for {self._owner} as well" if self._kept else ""
+        also = claim_kept(self._owner, as_well=True) if self._kept else ""
         self._receipt.note("content", "reasoning state", f"it travels in {slot} of the client's message{also}")
         return {self._client: {slot: seal(SealedState(self._owner, self._issuer, states))}}
 
@@ -474,11 +490,11 @@ class Carrier:
         return Open(extra, Text(text="", native=self._sealed(self._call_slot))), Close(index=extra), event
 
     def _carried(
-        self, index: int, native: Native, place: Literal["next_call", "last_call", "last_text"]
+        self, index: int, native: Native, place: Literal["next_call", "next_text", "last_call", "last_text"]
     ) -> Sequence[Event]:
         """An empty block with the state of another one, as the block of this index; the others move on."""
         if self._slot is None:
-            self._lost(index if place == "next_call" else index - 1)
+            self._lost(index if place in ("next_call", "next_text") else index - 1)
             return ()
         envelope = self._packed(native, place=place)
         extra = index + self._shift
@@ -499,6 +515,7 @@ class Carrier:
         events: list[Event] = []
         for each in tail:
             if each.text is not None:
+                events += self._carried_phase(each.index, each.text)
                 events.append(Open(each.index + self._shift, each.text))
                 self._next = each.index + self._shift + 1
                 if each.close is not None:
@@ -519,7 +536,7 @@ class Carrier:
             "the client shows the last block of an answer, which has to be the text",
         )
         if self._kept:
-            self._receipt.note("content", what, f"{why}; it is kept here for {self._owner}")
+            self._receipt.note("content", what, why + claim_kept(self._owner))
         else:
             self._receipt.loss("content", what, why)
         return ()
@@ -528,6 +545,6 @@ class Carrier:
         """`kept`: it is of a kind that can be kept elsewhere."""
         why = "the client's API has no field that carries it"
         if kept and self._kept:
-            self._receipt.note(f"content[{index}]", "reasoning state", f"{why}; it is kept here for {self._owner}")
+            self._receipt.note(f"content[{index}]", "reasoning state", why + claim_kept(self._owner))
         else:
             self._receipt.loss(f"content[{index}]", "reasoning state", why)

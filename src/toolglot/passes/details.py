@@ -25,6 +25,7 @@ from toolglot.passes.answer_state import (
     UNFOLLOWED,
     AnswerState,
     SealedState,
+    claim_kept,
     comes_back,
     holds_state,
     seal,
@@ -267,6 +268,6 @@ class DetailsCarrier:
             "format": "unknown",
             "index": 0,
         }
-        also = f"; it is kept here for {self._owner} as well" if self._kept else ""
+        also = claim_kept(self._owner, as_well=True) if self._kept else ""
         self._receipt.note("content", WHAT, f"it travels in {self._slot} of the client's message{also}")
         return Open(self._next, Thinking(native={self._client: {self._slot: [entry]}})), Close(index=self._next)

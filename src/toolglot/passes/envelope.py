@@ -18,7 +18,7 @@ from toolglot.errors import DecodeError
 from toolglot.state_fields import Checks
 from toolglot.wire import json
 
-Place = Literal["here", "next_call", "last_call", "last_text"]
+Place = Literal["here", "next_call", "next_text", "last_call", "last_text"]
 """What the state belongs to: the reasoning that the envelope is on, or another block that has no slot of its own."""
 
 PLACES: frozenset[str] = frozenset(get_args(Place))
@@ -41,6 +41,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
 
 STATE: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.thinking)
 """What each vendor's reasoning state consists of."""
+_ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
 TAKES_BACK: Mapping[str, bool] = ByDialect(lambda manifest: bool(manifest.state.thinking) or manifest.state.words)
 """APIs whose models are given their own reasoning back."""
 BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
@@ -54,7 +55,7 @@ _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 def pack(envelope: Envelope) -> str:
     """The text that stands in the client's slot."""
-    state = known(envelope.state, STATE.get(envelope.owner, {}))
+    state = known(envelope.state, _checks(envelope.owner, envelope.place))
     issuer = [envelope.issuer] if envelope.issuer else []
     return close([envelope.owner, envelope.place, state, envelope.text, *issuer])
 
@@ -65,9 +66,14 @@ def unpack(value: object) -> Envelope | None:
         case [str() as owner, str() as place, dict() as state, str() as text, *rest]:
             issuer = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
             if DIALECTS.manifest(owner) is not None and place in PLACES and (issuer or not rest):
-                state = known(state, STATE.get(owner, {}))
+                state = known(state, _checks(owner, place))
                 return Envelope(owner=owner, state=state, place=place, text=text, issuer=issuer)  # type: ignore[arg-type]
     return None
+
+
+def _checks(owner: str, place: str) -> Checks:
+    """The fields that state at this place may have. Only `next_text` has those of texts alone."""
+    return (_ON_TEXTS if place == "next_text" else STATE).get(owner, {})
 
 
 def close(content: list[Any]) -> str:

@@ -158,7 +158,8 @@ def _cut_texts(blocks: list[tuple[int, Block]], states: AnswerState) -> list[tup
     known = [length_of(saved) for saved in states if isinstance(saved, Text)]
     lengths = [length for length in known if length]
     texts = [block.text for _, block in blocks if isinstance(block, Text) and block.text]
-    if None in known or [len(text) for text in texts] == lengths:
+    has_pieces = len(texts) > 1 and any(_is_piece(block) for _, block in blocks)
+    if None in known or ([len(text) for text in texts] == lengths and not has_pieces):
         return blocks
     total = sum(map(len, texts))
     if total == sum(lengths):
@@ -166,12 +167,21 @@ def _cut_texts(blocks: list[tuple[int, Block]], states: AnswerState) -> list[tup
     return (total > sum(lengths) and _cut(blocks, lengths, separated=True)) or blocks
 
 
+def _is_piece(block: Block) -> bool:
+    return isinstance(block, Text) and any("$piece" in fields for fields in block.native.values())
+
+
+def _without_piece(native: Native) -> Native:
+    """Without the note that a text goes on in the next block: here it ends."""
+    return {owner: {key: fields[key] for key in fields if key != "$piece"} for owner, fields in native.items()}
+
+
 def _cut(blocks: list[tuple[int, Block]], lengths: list[int], *, separated: bool) -> list[tuple[int, Block]] | None:
-    """The blocks with texts of these lengths; None if they do not fit. `separated`: an encoder has put a blank line
-    between texts that had none, which goes."""
+    """The blocks with texts of these lengths, pieces joined; None if they do not fit. `separated`: an encoder has put a
+    blank line between texts that had none, which goes."""
     done: list[tuple[int, Block]] = []
     left = list(lengths)
-    before, begins = "", False  # the latest text, and whether the next one begins here
+    before, begins = "", True  # the latest text, and whether the next one begins here
     for home, block in blocks:
         if not isinstance(block, Text) or not block.text:
             done.append((home, block))
@@ -183,7 +193,11 @@ def _cut(blocks: list[tuple[int, Block]], lengths: list[int], *, separated: bool
             if not left:
                 return None
             before, text = text[: left[0]], text[left[0] :]
-            done.append((home, replace(block, text=before)))
+            if not begins and isinstance(last := done[-1][1], Text) and last.text:
+                citations = (*last.citations, *block.citations)
+                done[-1] = done[-1][0], replace(last, text=last.text + before, citations=citations)
+            else:
+                done.append((home, replace(block, text=before, native=_without_piece(block.native))))
             begins = len(before) == left[0]
             left[:1] = [] if begins else [left[0] - len(before)]
     return None if left else done

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from toolglot.dialects.gemini import metadata, partial_arguments
 from toolglot.dialects.gemini.dialect import GEMINI
+from toolglot.dialects.gemini.native import SIGNED_APART
 from toolglot.dialects.gemini.usage import UsageReports
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
@@ -184,9 +185,10 @@ def test_a_block_ends_when_the_kind_of_text_changes() -> None:
 def test_a_signature_belongs_to_the_block_it_ends() -> None:
     signed = {"gemini": {"thoughtSignature": "c2ln"}}
     ends = [parts({"text": "!", "thoughtSignature": "c2ln"}), parts({"text": "", "thoughtSignature": "c2ln"})]
-    for end, text in zip(ends, ("a!", "a"), strict=True):
+    apart = {"gemini": {"thoughtSignature": "c2ln", SIGNED_APART: True}}
+    for end, text, native in zip(ends, ("a!", "a"), (signed, apart), strict=True):
         assert response(parts({"text": "a"}), end, parts({"text": "b"}), END).content == (
-            Text(text=text, native=signed),
+            Text(text=text, native=native),
             Text(text="b"),
         )
 

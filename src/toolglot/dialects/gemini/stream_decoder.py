@@ -1,8 +1,9 @@
 """Streams of `streamGenerateContent` -> events.
 
 Every frame is a response fragment. Text comes in increments, so adjacent text parts of one kind form one block. A
-signature belongs to its own part, so it ends the block. Calls come whole, or, from Vertex, in pieces (see
-`partial_arguments`). The finish reason may come before the last usage, so `Finish` waits for the end of the stream.
+signature belongs to its own part, so it ends the block; one on an empty part is noted as such. Calls come whole, or,
+from Vertex, in pieces (see `partial_arguments`). The finish reason may come before the last usage, so `Finish` waits
+for the end of the stream.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from toolglot.dialects.gemini.blocks import (
 from toolglot.dialects.gemini.frames import GeminiFrameReader
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.metadata import CandidateMetadata
-from toolglot.dialects.gemini.native import NAME
+from toolglot.dialects.gemini.native import NAME, SIGNED_APART
 from toolglot.dialects.gemini.partial_arguments import GeminiOpenCall, GeminiOpenCalls
 from toolglot.dialects.gemini.response import (
     decode_prompt_feedback,
@@ -232,6 +233,8 @@ class GeminiStreamDecoder:
     def _add_text(self, kind: type[Text] | type[Thinking], text: str, native: dict[str, Any]) -> None:
         """Add text to the open block of this kind, or to a new one."""
         native.pop("$text", None)
+        if self._text is kind is Text and not text and "thoughtSignature" in native:
+            native[SIGNED_APART] = True
         if self._text is not kind:
             if not text and not native:
                 return

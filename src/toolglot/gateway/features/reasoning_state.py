@@ -30,7 +30,7 @@ from toolglot.gateway.features.issuer import hash_issuer
 from toolglot.gateway.features.lookup_limit import count_skipped
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
-from toolglot.passes.answer_state import AnswerState, state_of_answer
+from toolglot.passes.answer_state import AnswerState, state_of_answer, without_kept_claim
 from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
 from toolglot.passes.kept import lacks_state
 from toolglot.passes.state_placement import runs
@@ -220,6 +220,7 @@ class ReasoningState(Struct, eq=False):
                 await self._store.keep_state(state)
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be kept: %s", error or "no answer in time")
+            exchange.receipt.revise(lambda line: without_kept_claim(line, exchange.upstream.name))
             exchange.receipt.loss("content", "reasoning state", "it could not be stored for the next turn")
         except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
             return  # the answer is invalid, and cannot be continued
