@@ -183,9 +183,9 @@ def test_a_block_ends_when_the_kind_of_text_changes() -> None:
 
 
 def test_a_signature_belongs_to_the_block_it_ends() -> None:
-    signed = {"gemini": {"thoughtSignature": "c2ln"}}
+    signed: dict[str, dict[str, Any]] = {"gemini": {"thoughtSignature": "c2ln"}}
     ends = [parts({"text": "!", "thoughtSignature": "c2ln"}), parts({"text": "", "thoughtSignature": "c2ln"})]
-    apart = {"gemini": {"thoughtSignature": "c2ln", SIGNED_APART: True}}
+    apart: dict[str, dict[str, Any]] = {"gemini": {"thoughtSignature": "c2ln", SIGNED_APART: True}}
     for end, text, native in zip(ends, ("a!", "a"), (signed, apart), strict=True):
         assert response(parts({"text": "a"}), end, parts({"text": "b"}), END).content == (
             Text(text=text, native=native),
