@@ -158,8 +158,7 @@ def test_each_steps_receipt_says_what_became_of_the_state() -> None:
     assert "loss messages[1] reasoning: reasoning of another model cannot be given back" in to_claude
     assert "note messages[1] reasoning state: signatures go back to the model that made them alone" in to_deepseek
     assert "note messages[1].content[0] reasoning state: the client carried it for openai_responses" in back
-    rest = "the client has not sent all of it; the rest of it was kept here for openai_responses"
-    assert f"note messages[1] reasoning state: {rest}" in back
+    assert not [line for line in back if "was kept here" in line]  # it has carried the phase, too
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from toolglot.ir import (
     Block,
     Citation,
     Media,
+    Native,
     Opaque,
     Request,
     Response,
@@ -183,9 +184,9 @@ def test_a_block_ends_when_the_kind_of_text_changes() -> None:
 
 
 def test_a_signature_belongs_to_the_block_it_ends() -> None:
-    signed: dict[str, dict[str, Any]] = {"gemini": {"thoughtSignature": "c2ln"}}
+    signed: Native = {"gemini": {"thoughtSignature": "c2ln"}}
     ends = [parts({"text": "!", "thoughtSignature": "c2ln"}), parts({"text": "", "thoughtSignature": "c2ln"})]
-    apart: dict[str, dict[str, Any]] = {"gemini": {"thoughtSignature": "c2ln", SIGNED_APART: True}}
+    apart: Native = {"gemini": {"thoughtSignature": "c2ln", SIGNED_APART: True}}
     for end, text, native in zip(ends, ("a!", "a"), (signed, apart), strict=True):
         assert response(parts({"text": "a"}), end, parts({"text": "b"}), END).content == (
             Text(text=text, native=native),
@@ -316,7 +317,7 @@ def piece(path: str, more: bool = False, **value: Any) -> dict[str, Any]:
     return {"jsonPath": path, **value, **({"willContinue": True} if more else {})}
 
 
-def stream_pieces(*batches: Iterable[dict[str, Any]], name: str = "f", **first: Any) -> list[Frame]:
+def streamed(*batches: Iterable[dict[str, Any]], name: str = "f", **first: Any) -> list[Frame]:
     """The frames of a call whose arguments come in pieces."""
     frames = [parts({"functionCall": {"name": name, "willContinue": True, **first}})]
     frames += [parts({"functionCall": {"partialArgs": list(batch), "willContinue": True}}) for batch in batches]
@@ -324,7 +325,7 @@ def stream_pieces(*batches: Iterable[dict[str, Any]], name: str = "f", **first: 
 
 
 def arguments_of(*batches: Iterable[dict[str, Any]]) -> str:
-    (call,) = response(*stream_pieces(*batches), END).content
+    (call,) = response(*streamed(*batches), END).content
     assert isinstance(call, ToolCall)
     assert call.complete
     return call.arguments
@@ -374,14 +375,14 @@ def test_pieces_add_up_to_the_arguments(batches: Any, expected: Any) -> None:
 
 def test_a_string_is_passed_on_piece_by_piece() -> None:
     pieces = [[piece("$.a", True, stringValue="Pa")], [piece("$.a", True, stringValue="ris")]]
-    data = sse(*stream_pieces(*pieces, [piece("$.a", stringValue="")]), END)
+    data = sse(*streamed(*pieces, [piece("$.a", stringValue="")]), END)
     deltas = [event.text for event in read(data) if isinstance(event, Delta)]
     assert deltas == ['{"a":"Pa', "ris", '"', "}"]
     assert read(data, 1) == read(data)
 
 
 def test_calls_follow_one_another() -> None:
-    frames = [*stream_pieces([piece("$.a", numberValue=1)]), *stream_pieces([piece("$.b", numberValue=2)], name="g")]
+    frames = [*streamed([piece("$.a", numberValue=1)]), *streamed([piece("$.b", numberValue=2)], name="g")]
     whole = response(*frames, parts({"functionCall": {"name": "h", "args": {"c": 3}}}), END)
     assert [(call.name, json.loads(call.arguments)) for call in whole.content if isinstance(call, ToolCall)] == [
         ("f", {"a": 1}),
@@ -413,13 +414,13 @@ def calls_of(whole: Response) -> list[tuple[str, str, bool]]:
 
 
 def test_a_call_that_another_one_interrupts_was_cut() -> None:
-    first, second = stream_pieces([piece("$.a", numberValue=1)])[:-1], stream_pieces(name="g")
+    first, second = streamed([piece("$.a", numberValue=1)])[:-1], streamed(name="g")
     whole = response(*first, *second, END)
     assert calls_of(whole) == [("f", '{"a":1', False), ("g", "", True)]
 
 
 def test_a_signature_on_a_later_piece_is_kept() -> None:
-    frames = stream_pieces()
+    frames = streamed()
     frames[-1]["candidates"][0]["content"]["parts"][0]["thoughtSignature"] = "c2ln"
     assert response(*frames, END).content[0].native == {"gemini": {"thoughtSignature": "c2ln"}}
 
@@ -501,7 +502,7 @@ def test_the_names_of_members_that_are_remembered_have_a_bound(monkeypatch: pyte
     few = [piece(f"$.list[{number}].a", numberValue=number) for number in range(100)]  # forgotten with each item
     assert len(json.loads(arguments_of(few))["list"]) == 100
     many = [piece(f"$.a{number}", numberValue=number) for number in range(100)]
-    assert fault(sse(*stream_pieces(many), END)).code == "upstream_unreadable"
+    assert fault(sse(*streamed(many), END)).code == "upstream_unreadable"
 
 
 @pytest.mark.parametrize(
@@ -524,7 +525,7 @@ def test_the_names_of_members_that_are_remembered_have_a_bound(monkeypatch: pyte
     ],
 )
 def test_pieces_that_make_no_sense_are_refused_not_guessed(pieces: Any) -> None:
-    assert fault(sse(*stream_pieces(pieces), END)).code == "upstream_unreadable"
+    assert fault(sse(*streamed(pieces), END)).code == "upstream_unreadable"
 
 
 # Reading: the end
@@ -667,7 +668,7 @@ BEGIN = Start(id="r1", model="gemini-x")
 DONE = Finish(stop=Stop("end"), usage=Usage(input_tokens=3, output_tokens=2))
 
 
-def encode_parts(*events: Event, receipt: Receipt | None = None) -> list[Any]:
+def written_parts(*events: Event, receipt: Receipt | None = None) -> list[Any]:
     frames = frames_of(write(BEGIN, *events, DONE, receipt=receipt))
     assert all(frame["responseId"] == "r1" and frame["modelVersion"] == "gemini-x" for frame in frames)
     return [part for frame in frames[:-1] for part in frame["candidates"][0]["content"]["parts"]]
@@ -695,7 +696,7 @@ def test_the_last_frame_has_the_reason_and_the_usage() -> None:
 
 def test_thinking_is_written_as_thoughts_and_a_signature_on_its_own_part() -> None:
     signed = Close(index=0, native={"gemini": {"thoughtSignature": "c2ln"}})
-    assert encode_parts(
+    assert written_parts(
         Open(0, Thinking()), Delta(0, "hm"), signed, Open(1, Text(text="")), Delta(1, "a"), Close(index=1)
     ) == [
         {"text": "hm", "thought": True},
@@ -708,7 +709,7 @@ def test_a_call_is_written_whole_when_it_is_closed() -> None:
     call = ToolCall(id="c1", name="f", native={"gemini": {"thoughtSignature": "c2ln"}})
     events: list[Event] = [Open(0, call), Delta(0, '{"a":'), Delta(0, " 1}")]
     assert write(BEGIN, *events) == b""
-    assert encode_parts(*events, Close(index=0), Open(1, ToolCall(id="", name="g")), Close(index=1)) == [
+    assert written_parts(*events, Close(index=0), Open(1, ToolCall(id="", name="g")), Close(index=1)) == [
         {"functionCall": {"id": "c1", "name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"},
         {"functionCall": {"name": "g", "args": {}}},
     ]
@@ -716,7 +717,7 @@ def test_a_call_is_written_whole_when_it_is_closed() -> None:
 
 def test_line_ends_in_arguments_stay_out_of_the_frame() -> None:
     call: list[Event] = [Open(0, ToolCall(id="1", name="f")), Delta(0, '{\n "a": 1,\r\n "b": 2}'), Close(index=0)]
-    assert encode_parts(*call)[0]["functionCall"]["args"] == {"a": 1, "b": 2}
+    assert written_parts(*call)[0]["functionCall"]["args"] == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(
@@ -726,7 +727,7 @@ def test_line_ends_in_arguments_stay_out_of_the_frame() -> None:
 def test_a_call_that_must_not_run_is_shown_as_text(text: str, complete: bool, shown: str) -> None:
     receipt = Receipt()
     events: list[Event] = [Open(0, ToolCall(id="1", name="f")), Delta(0, text), Close(index=0, complete=complete)]
-    assert encode_parts(*events, receipt=receipt) == [{"text": shown}]
+    assert written_parts(*events, receipt=receipt) == [{"text": shown}]
     assert [loss.where for loss in receipt.losses] == ["content[0]"]
 
 
@@ -741,7 +742,7 @@ def test_whole_blocks_are_written_when_they_open() -> None:
     events: list[Event] = [
         event for index, block in enumerate(blocks) for event in (Open(index, block), Close(index=index))
     ]
-    assert encode_parts(*events, receipt=receipt) == [
+    assert written_parts(*events, receipt=receipt) == [
         {"inlineData": {"mimeType": "image/png", "data": "AA"}},
         {"executableCode": {"code": "1"}},
     ]
@@ -821,7 +822,7 @@ def test_a_stream_that_fails_brings_no_call_that_would_be_run_beside_its_repetit
     assert written.endswith(write(failure))
 
 
-def forward_frames(*frames: Frame) -> tuple[bytes, bytes]:
+def forwarded(*frames: Frame) -> tuple[bytes, bytes]:
     """What a client of the same dialect gets of the frames, and what it gets at the end."""
     exchange = Exchange("gemini", "gemini")
     exchange.request(json.dumps({"contents": [{"parts": [{"text": "hi"}]}]}).encode())
@@ -834,9 +835,9 @@ CALL = parts({"functionCall": {"name": "f", "args": {}}})
 
 def test_calls_that_go_through_wait_for_the_end_too() -> None:
     text, more = parts({"text": "a"}), parts({"text": "b"})
-    before, end = forward_frames(text, CALL, more, parts({"text": ""}, finishReason="STOP"))
+    before, end = forwarded(text, CALL, more, parts({"text": ""}, finishReason="STOP"))
     assert before + end == sse(text, CALL, more, parts({"text": ""}, finishReason="STOP"))
-    before, end = forward_frames(text, CALL, more)
+    before, end = forwarded(text, CALL, more)
     assert before == sse(text)
     assert b"functionCall" not in end
     assert b'"error"' in end
