@@ -386,7 +386,7 @@ def test_names_and_ids_that_the_target_does_not_allow_are_told() -> None:
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownDialectError, match="ollama, mcp"):
+    with pytest.raises(UnknownDialectError, match=", ".join([*DIALECTS, "mcp"])):
         translate_result({}, "cohere", "mcp")
 
 

@@ -1,8 +1,8 @@
 """What a dialect is: a record of functions and a record of facts. No base class.
 
 A dialect reads and writes one vendor's wire format and knows no other dialect. It lives in
-`dialects/<name>/` in files of the same names everywhere: `request.py`, `response.py`, `stream.py`, `errors.py`,
-and `__init__.py` with the record. `dialects/__init__.py` is the only registration.
+`dialects/<name>/`, in files of the same names everywhere: `dialect.py` has the record, `__init__.py` the manifest, and
+CONTRIBUTING.md lists the others. `dialects/__init__.py` is the only registration.
 """
 
 from __future__ import annotations
@@ -490,7 +490,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decode_error: Callable[[int, Mapping[str, str], bytes], ApiError]
     encode_error: Callable[[ApiError], HttpError]
     path: Callable[[Request], str]
-    """Where the request is posted, below the base URL."""
+    """Where the request is posted, below the base URL. It is the full path of a route in the manifest (such as
+    `/v1/messages`), so that one gateway can be the upstream of another."""
     can: Capabilities
     models: tuple[ModelRule, ...] = ()
     readable: ReadableTypes = {}

@@ -10,6 +10,7 @@ import pytest
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.models import ModelInfo
+from toolglot.server import routes
 
 KNOWN = ModelInfo(
     name="claude-x",
@@ -174,15 +175,25 @@ def test_geminis_pages_are_followed_by_token_in_either_spelling() -> None:
     assert models("gemini", MANY, pageToken="forged") == {"models": []}
 
 
+SHORT_LISTS = {"ollama"}
+"""Dialects whose lists have no title and no limits of a model."""
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_a_dialect_writes_it_reads(name: str) -> None:
     listing = DIALECTS[name].listing
     found = listing.decode_models(listing.encode_models([KNOWN, UNKNOWN], {}))
     assert [entry.name for entry in found] == ["claude-x", "local"]
-    if name != "ollama":  # whose list tells no more than names and what a model can
+    if name not in SHORT_LISTS:
         assert (found[0].title, found[0].context_window, found[0].max_output_tokens) == ("Claude X", 200_000, 64_000)
     assert (found[1].context_window, found[1].max_output_tokens, found[1].inputs) == (None, None, frozenset())
-    assert listing.path.startswith(("/v1/models", "/v1beta/models?pageSize=1000", "/api/tags"))
+    served = routes.find("GET", listing.path.partition("?")[0])
+    assert isinstance(served, routes.Match)
+    assert served.route.action == "models"
+
+
+def test_a_list_in_pages_is_asked_for_in_the_longest_page() -> None:
+    assert DIALECTS["gemini"].listing.path == "/v1beta/models?pageSize=1000"
 
 
 @pytest.mark.parametrize("name", DIALECTS)

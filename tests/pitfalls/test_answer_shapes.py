@@ -11,6 +11,7 @@ from tests.exchanges import NAMES
 from tests.forms import is_json
 from tests.pitfalls.wires import anthropic, closed, data_frame, frames, opened
 from toolglot.api import translate_request, translate_response, translate_stream
+from toolglot.dialects import DIALECTS
 from toolglot.passes.blocks import NO_CONTENT
 
 USER: dict[str, Any] = {"role": "user", "content": "Hi"}
@@ -106,8 +107,8 @@ def test_an_instruction_without_a_word_is_left_out(source: str, asked: dict[str,
     got = translate_request(json.dumps({"model": "m", **asked}), source, target, model="m")
     body = got.json()
     assert not {"instructions", "system", "systemInstruction"} & body.keys()
-    turns = body.get("messages") or body.get("input") or body.get("contents")
-    assert [turn["role"] for turn in turns] == ["user"]
+    assert len(body[DIALECTS[target].request.history_key]) == 1
+    assert [message.role for message in DIALECTS[target].decode_request(got.data).messages] == ["user"]
     assert [line.where for line in got.receipt if line.why == NO_CONTENT] == ["messages[0]"]
     assert not got.receipt.losses
 
