@@ -1,18 +1,18 @@
-"""Errors as values that travel, and as exceptions that are raised.
+"""Errors as values, and as exceptions.
 
-Values: an `ApiError` is an API's error in nobody's dialect; each dialect reads and writes its own form of it.
+Values: an `ApiError` is an API's error independent of dialects; each dialect decodes and encodes its own form of it.
 
-Exceptions, and whose fault each is::
+Exceptions, and who is at fault::
 
     ToolglotError
     ├── UnknownDialectError   there is no dialect of that name                               (the caller's)
     ├── MissingExtraError     it needs a package that is not installed                       (the caller's)
     ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
     │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
-    ├── LossError       strict mode met a loss; `receipt` tells all of them                  (nobody's: a refusal)
-    ├── RefusedError    only an upstream of the client's own dialect could do this           (nobody's: a refusal)
-    ├── UpstreamError   a whole response turned out to be an error; `error` tells which      (the upstream's)
-    └── StreamError     events came in an order that the grammar forbids                     (ours, or a lint finding)
+    ├── LossError       strict mode found a loss; `receipt` lists all of them                (none: a refusal)
+    ├── RefusedError    only an upstream of the client's own dialect can do this             (none: a refusal)
+    ├── UpstreamError   the response is an error; `error` has it                             (the upstream's)
+    └── StreamError     the grammar forbids this order of events                             (ours, or a lint finding)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STATUS: dict[ErrorKind, int] = {
     "overloaded": 503,
     "timeout": 504,
 }
-"""The status a kind has where the dialect does not say otherwise."""
+"""The HTTP status of a kind, unless the dialect overrides it."""
 
 _KIND_OF_STATUS: dict[int, ErrorKind] = {
     **{status: kind for kind, status in STATUS.items()},
@@ -66,34 +66,34 @@ RETRYABLE: frozenset[ErrorKind] = frozenset({"conflict", "rate_limit", "server",
 
 
 def header_value(value: str | None) -> str | None:
-    """The value as it may stand in an HTTP header; None for what could break out of one."""
+    """The value if it is safe in an HTTP header; None if it could allow header injection."""
     return value if value and len(value) <= 256 and value.isascii() and value.isprintable() else None
 
 
 def kind_of_status(status: int) -> ErrorKind:
-    """The kind an HTTP status stands for when the body does not tell."""
+    """The kind for an HTTP status, if the body does not name one."""
     if status in _KIND_OF_STATUS:
         return _KIND_OF_STATUS[status]
     return "server" if status >= 500 or status < 400 else "bad_request"
 
 
 _GENERIC: frozenset[ErrorKind] = frozenset({"bad_request", "server"})
-"""Kinds that say no more than whose fault it is."""
+"""Kinds that only say who is at fault."""
 
 
 def kind_of_error(named: ErrorKind | None, status: int) -> ErrorKind:
-    """The kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers use one
-    generic word for everything: a status that disagrees with it says more."""
+    """The kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers use
+    generic kinds for everything, so a differing status is more specific."""
     if named is None or (named in _GENERIC and status >= 400):
         return kind_of_status(status or 500)
     return named
 
 
 class RateLimit(Struct, frozen=True):
-    """One budget of an API: `scope` is requests, tokens, input-tokens or output-tokens.
+    """One rate limit of an API: `scope` is requests, tokens, input-tokens or output-tokens.
 
-    `reset` is kept as the wire wrote it (a duration such as `6m0s`, or an RFC 3339 time): turning one into the other
-    needs a clock, which the core does not read.
+    `reset` stays as received (a duration like `6m0s`, or an RFC 3339 time): a conversion needs a clock, which the core
+    does not have.
     """
 
     scope: str
@@ -103,36 +103,36 @@ class RateLimit(Struct, frozen=True):
 
 
 CONTEXT_OVERFLOW = "context_length_exceeded"
-"""The code of an error that says that the conversation does not fit the model's context window."""
+"""Error code: the conversation does not fit the model's context window."""
 
 
 REQUEST_TOO_LARGE = "request_too_large"
-"""The code of an error that says that a request is larger than its upstream ever takes; another one may take it."""
+"""Error code: the request is larger than its upstream ever accepts. Another upstream may accept it."""
 
 
 class ContextOverflow(Struct, frozen=True, kw_only=True):
-    """Token counts of a context overflow, as far as the upstream names them."""
+    """Token counts of a context overflow, if the upstream names them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
-    """The output limit that was asked for, where it was counted too."""
+    """The requested output limit, if it was counted too."""
     limit: int | None = None
 
     @property
     def is_input_too_long(self) -> bool:
-        """The counts show that the input alone is longer than the window."""
+        """Whether the counts show that the input alone exceeds the window."""
         return self.input_tokens is not None and self.limit is not None and self.input_tokens > self.limit
 
     @property
     def output_room(self) -> int | None:
-        """Output tokens that fit beside the input; None unless the counts show that the input fits."""
+        """Output tokens that fit in addition to the input; None unless the counts show that the input fits."""
         if self.input_tokens is None or self.limit is None or self.input_tokens >= self.limit:
             return None
         return self.limit - self.input_tokens
 
 
 class ApiError(Struct, frozen=True, kw_only=True):
-    """An API's error in nobody's dialect. `status` is 0 where none came over HTTP."""
+    """An API's error, independent of dialects. `status` is 0 if there was no HTTP status."""
 
     kind: ErrorKind
     message: str
@@ -144,19 +144,19 @@ class ApiError(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     native: Native = {}
     streamed_by: str | None = None
-    """The dialect of the upstream in whose stream it came, before anything of an answer."""
+    """The upstream's dialect, if the error came in its stream before any part of an answer."""
     retry_after_date: str | None = None
-    """An HTTP date to wait for, where no number of seconds is told."""
+    """An HTTP date to wait for, if there is no number of seconds."""
     should_retry: bool | None = None
-    """Whether asking again is any use, where that is said: OpenAI's and Anthropic's SDKs read `x-should-retry`."""
+    """Whether a retry makes sense, if known. OpenAI's and Anthropic's SDKs read `x-should-retry`."""
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
     in_foreign_form: bool = False
-    """It came in a document that clients of the upstream's own dialect do not recognize as an error."""
+    """The error came in a document that clients of the upstream's own dialect do not recognize as an error."""
     is_broken_off: bool = False
-    """The connection to the upstream broke or timed out, or its stream ended too soon: it has told no error itself."""
+    """The upstream's connection failed or timed out, or its stream was truncated: it sent no error itself."""
     reply_headers: Mapping[str, str] = {}
-    """Headers of the upstream's reply that its client, of the same dialect, gets unchanged."""
+    """Headers of the upstream's reply that a client of the same dialect gets unchanged."""
 
     @property
     def retryable(self) -> bool:
@@ -164,12 +164,12 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """The HTTP status of an error: its own where that is one, else its kind's."""
+    """The HTTP status of an error: its own if that is an error status, else that of its kind."""
     return error.status if 400 <= error.status < 600 else STATUS[error.kind]
 
 
 class HttpError(Struct, frozen=True):
-    """An error as it goes over HTTP before a stream begins."""
+    """An encoded HTTP error reply, sent before a stream begins."""
 
     status: int
     headers: Mapping[str, str]
@@ -177,18 +177,18 @@ class HttpError(Struct, frozen=True):
 
 
 def with_reply_headers(encoded: HttpError, error: ApiError) -> HttpError:
-    """The encoded error with the headers that came with it."""
+    """Add the headers of the upstream's reply to the encoded error."""
     if not error.reply_headers:
         return encoded
     return replace(encoded, headers={**error.reply_headers, **encoded.headers})
 
 
 class ToolglotError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of all exceptions that this package raises on purpose."""
 
 
 class DecodeError(ToolglotError):
-    """These bytes do not mean anything in this dialect. `where` is the path of the part that does not."""
+    """The bytes are not valid in this dialect. `where` is the path of the invalid part."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where}: {what}")
@@ -213,7 +213,7 @@ def expected(where: str, what: str, value: Any) -> DecodeError:
 
 
 class UpstreamDecodeError(DecodeError):
-    """What the upstream answered with does not mean anything in its dialect."""
+    """The upstream's answer is not valid in its dialect."""
 
 
 class UnknownDialectError(ToolglotError, KeyError):
@@ -229,12 +229,12 @@ class UnknownDialectError(ToolglotError, KeyError):
 
 
 def install(extra: str) -> str:
-    """How somebody comes by an extra: from a clone, as this is on no index of packages."""
+    """How to install an extra: from a clone, because toolglot is not on a package index."""
     return f"in a clone of toolglot, pip install '.[{extra}]'"
 
 
 class MissingExtraError(ToolglotError):
-    """Something needs a package that comes with an extra of this one, and that is not installed."""
+    """A feature needs a package of an extra that is not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs the package {package}, which comes with the extra `{extra}`: {install(extra)}")
@@ -242,26 +242,26 @@ class MissingExtraError(ToolglotError):
         self.extra = extra
 
 
-_TOLD_LOSSES = 20
-_TOLD_CHARACTERS = 500
+_MAX_LISTED_LOSSES = 20
+_MAX_LINE_CHARACTERS = 500
 
 
 WOULD_LOSE = "refused, because it would lose"
 
 
 class LossError(ToolglotError):
-    """Strict mode: carrying this over would lose something. The message tells the first losses, the receipt all."""
+    """Strict mode: the translation would lose something. The message lists the first losses, the receipt all."""
 
     def __init__(self, receipt: Receipt) -> None:
-        first = receipt.losses[:_TOLD_LOSSES]
-        lines = "; ".join(f"{line.where}: {line.what} ({line.why})"[:_TOLD_CHARACTERS] for line in first)
-        more = receipt.loss_count - _TOLD_LOSSES
+        first = receipt.losses[:_MAX_LISTED_LOSSES]
+        lines = "; ".join(f"{line.where}: {line.what} ({line.why})"[:_MAX_LINE_CHARACTERS] for line in first)
+        more = receipt.loss_count - _MAX_LISTED_LOSSES
         super().__init__(f"{WOULD_LOSE}: {lines}" + (f"; and {more} more" if more > 0 else ""))
         self.receipt = receipt
 
 
 class RefusedError(ToolglotError):
-    """The request leans on state that only an upstream of its own dialect keeps: answering it would be wrong."""
+    """The request depends on state that only an upstream of its own dialect stores, so any answer would be wrong."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message)
@@ -269,7 +269,7 @@ class RefusedError(ToolglotError):
 
 
 class UpstreamError(ToolglotError):
-    """Where a response was expected, the upstream sent an error (some do, with status 200)."""
+    """The upstream sent an error instead of a response (some do, with status 200)."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message)
@@ -285,10 +285,10 @@ class StreamError(ToolglotError):
 
 
 def api_error(error: ToolglotError) -> ApiError:
-    """What a client is told of an exception."""
+    """Convert an exception to the error that the client gets."""
     match error:
-        case UpstreamError(error=told) | RefusedError(error=told):
-            return told
+        case UpstreamError(error=value) | RefusedError(error=value):
+            return value
         case UpstreamDecodeError():
             return unreadable(error)
         case DecodeError(where=where):
@@ -306,17 +306,17 @@ NO_STOP = "the upstream ended its stream without a reason: it counts as a plain 
 
 
 def note_early_end(receipt: Receipt, mark: str) -> None:
-    """A stream is whole but for the event that ends streams of its dialect."""
+    """Note that a stream is complete, except for the final event of its dialect."""
     receipt.note("stream", f"no {mark}", ENDED_EARLY)
 
 
 def note_missing_stop(receipt: Receipt, member: str) -> None:
-    """A stream has ended in due form, but never said why."""
+    """Note that a stream ended properly, but without a stop reason."""
     receipt.note("stream", f"no {member}", NO_STOP)
 
 
 def truncated(detail: str = "") -> ApiError:
-    """The error for a stream that ended before it said it was done."""
+    """The error for a stream that ended before it was complete."""
     message = "The upstream ended the stream before the response was complete"
     if detail:
         message = f"{message}: {detail}"
@@ -328,7 +328,7 @@ MALFORMED_CALL = "malformed_tool_call"
 
 
 def malformed_call(problem: str) -> ApiError:
-    """The error for a tool call that cannot be run and that the client must not take for a whole one."""
+    """The error for a tool call that cannot be run, and that the client must not take for a complete one."""
     message = f"The model tried a tool call that cannot be read ({problem})"
     return ApiError(kind="server", status=502, code=MALFORMED_CALL, message=message)
 

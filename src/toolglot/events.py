@@ -1,12 +1,12 @@
-"""A response as a stream of events, their grammar, and the one accumulator of the project.
+"""A response as a stream of events, their grammar, and the accumulator that all code uses.
 
-    stream  =  Start  block*  (Finish | Fault)          a Fault may also come where Start should be
+    stream  =  Start  block*  (Finish | Fault)          a Fault may also replace Start
     block   =  Open(index)  Delta(index)*  Close(index)
 
-Indices count up from 0 in the order of Open. A decoder may keep several blocks open at once, as some upstreams do;
-after `passes/sequence.py` there is one open block at a time, and encoders rely on it.
+Indices count up from 0 in the order of Open. A decoder may keep several blocks open at once, as some upstreams do.
+After `passes/sequence.py`, one block is open at a time, and encoders rely on it.
 
-A non-streamed response is `fold(events)`; a faked stream is `unfold(response)`. Whatever works on a response is
+A non-streamed response is `fold(events)`; a simulated stream is `unfold(response)`. Code that handles responses is
 therefore written once, for events.
 """
 
@@ -60,10 +60,10 @@ class Start(Struct, frozen=True, kw_only=True):
 
 
 class Open(Struct, frozen=True):
-    """A block begins. Its text (or arguments) is empty and comes in deltas; whatever else is known stands in `block`.
+    """A block begins. Its text (or arguments) is empty and comes in deltas; `block` has everything else known so far.
 
-    Media, tool results and opaque blocks have no deltas: they stand here whole, but for the members of an opaque one
-    that only its end can tell.
+    Media, tool results and opaque blocks have no deltas: `block` is complete, except for members of an opaque block
+    that are known only at its end.
     """
 
     index: int
@@ -71,8 +71,8 @@ class Open(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """More text, thinking, refusal or argument text for an open block. Never empty. `logprobs` are those of its tokens,
-    in a text."""
+    """More text, thinking, refusal or argument text for an open block. Never empty. `logprobs` belong to the tokens of
+    a text."""
 
     index: int
     text: str
@@ -80,9 +80,9 @@ class Delta(Struct, frozen=True, gc=False):
 
 
 class Close(Struct, frozen=True, kw_only=True):
-    """A block is whole; here stands what only its end could tell. `complete` is False for a call that was cut. Of an
-    opaque block `native` has members that it gets or changes, under its own dialect. `logprobs` are those of a text
-    that no delta has brought."""
+    """A block is complete; the fields hold data that is known only at its end. `complete` is False for a truncated
+    call. For an opaque block, `native` has members to add or change, under its own dialect. `logprobs` are those of a
+    text that were in no delta."""
 
     index: int
     citations: tuple[Citation, ...] = ()
@@ -92,7 +92,7 @@ class Close(Struct, frozen=True, kw_only=True):
 
 
 class Finish(Struct, frozen=True, kw_only=True):
-    """The response has ended. `completed` is when, in Unix seconds. `service_tier` wins over the one of `Start`."""
+    """The response has ended. `completed` is the time in Unix seconds. `service_tier` overrides that of `Start`."""
 
     stop: Stop
     usage: Usage | None = None
@@ -113,7 +113,7 @@ HAS_DELTAS = (Text, Thinking, Refusal, ToolCall)
 
 
 def merge_native(first: Native, second: Native) -> Native:
-    """Both, the second winning field by field."""
+    """Merge native fields; the second overrides the first, field by field."""
     if not second:
         return first
     if not first:
@@ -122,7 +122,7 @@ def merge_native(first: Native, second: Native) -> Native:
 
 
 def closed(block: Block, text: str, close: Close, logprobs: Iterable[TokenLogprob] = ()) -> Block:
-    """The whole block, from how it was opened, its collected text and tokens, and how it was closed."""
+    """Build the complete block from its opened form, its collected text and tokens, and its `Close` event."""
     if isinstance(block, Text):
         return replace(
             block,
@@ -146,7 +146,7 @@ def closed(block: Block, text: str, close: Close, logprobs: Iterable[TokenLogpro
 
 
 class Fold:
-    """Events to one `Response`. Text is collected in pieces and joined once, so the work is linear."""
+    """Accumulates events into one `Response`. Text is collected in pieces and joined once, so the work is linear."""
 
     __slots__ = ("_blocks", "_finish", "_logprobs", "_pieces", "_start", "fault")
 
@@ -155,8 +155,8 @@ class Fold:
         self._finish: Finish | None = None
         self.fault: ApiError | None = None
         self._blocks: dict[int, Block] = {}
-        self._pieces: dict[int, list[str]] = {}  # of the blocks that are open
-        self._logprobs: dict[int, list[TokenLogprob]] = {}  # of those of them that have some
+        self._pieces: dict[int, list[str]] = {}  # of the open blocks
+        self._logprobs: dict[int, list[TokenLogprob]] = {}  # of the open blocks that have some
 
     def add(self, event: Event) -> None:
         match event:
@@ -181,10 +181,10 @@ class Fold:
         self._blocks[close.index] = closed(self._blocks[close.index], "".join(pieces), close, logprobs)
 
     def response(self) -> Response:
-        """What has come so far; a block that is still open counts as cut.
+        """Build the response. A block that is still open counts as truncated.
 
         Raises:
-            StreamError: neither Finish nor Fault has come, or a Fault has.
+            StreamError: there was a Fault, or no Finish.
         """
         if self._finish is None:
             why = self.fault.message if self.fault else "there is no Finish"
@@ -207,7 +207,7 @@ class Fold:
 
 
 def fold(events: Iterable[Event]) -> Response:
-    """The response that a complete stream of events adds up to."""
+    """Accumulate a complete stream of events into a response."""
     accumulator = Fold()
     for event in events:
         accumulator.add(event)
@@ -215,14 +215,14 @@ def fold(events: Iterable[Event]) -> Response:
 
 
 def ends(response: Response) -> tuple[Start, Finish]:
-    """What stands before and behind the blocks of a response."""
+    """The `Start` and `Finish` events of a response."""
     start = Start(id=response.id, model=response.model, created=response.created, service_tier=response.service_tier)
     finish = Finish(stop=response.stop, usage=response.usage, completed=response.completed, native=response.native)
     return start, finish
 
 
 def unfold(response: Response) -> Iterator[Event]:
-    """The shortest stream of events that adds up to this response."""
+    """The shortest stream of events that folds into this response."""
     start, finish = ends(response)
     yield start
     for index, block in enumerate(response.content):
@@ -249,9 +249,9 @@ def unfold(response: Response) -> Iterator[Event]:
 
 
 class Checker:
-    """The grammar, as a check. Feed it every event; it raises on the first one that is not allowed.
+    """Checks the grammar. Feed it every event; it raises on the first one that is not allowed.
 
-    `sequential` also demands that one block is open at a time, as it is on the way out.
+    `sequential` also requires that at most one block is open at a time, as encoders do.
     """
 
     __slots__ = ("_ended", "_next", "_open", "_sequential", "_started")
@@ -301,6 +301,6 @@ class Checker:
                 self._ended = True
 
     def close(self) -> None:
-        """The events are over."""
+        """Check that the stream has ended."""
         if not self._ended:
             raise StreamError("a stream ends in Finish or Fault")

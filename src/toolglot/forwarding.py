@@ -1,7 +1,7 @@
-"""A stream that goes through as it is, because both sides speak one dialect: whole frames, and what is changed in them.
+"""Forward a stream unchanged, frame by frame, because both sides speak the same dialect.
 
-A frame is let through only when it is whole and has been understood, so that an error never follows half a frame, and
-nothing follows an error or an end.
+A frame is forwarded only when it is complete and has been decoded. An error therefore never follows half a frame, and
+nothing follows an error or the end.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from toolglot.translate import Exchange
 
 END_MARK = b"[DONE]"
-"""What some servers of every dialect send for the end, though only Chat Completions has it."""
+"""End marker of Chat Completions. Some servers of every dialect send it."""
 
 OWN_CODES = (TRUNCATED, "upstream_unreadable", MALFORMED_CALL)
-"""Codes of errors that this translator has found."""
+"""Codes of errors that toolglot itself detects."""
 
 _END = re.compile(rb"\n(?:\r?\n|\r(?=[^\n]))|\r\r")
 _NUMBER = re.compile(rb'"sequence_number": ?(\d{1,18})')
 
 
 def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
-    """A response or a frame with the model's name exchanged wherever it stands."""
+    """Replace the model's name at these places of a response or a frame."""
     for place in places:
         document = json.replace_at(document, place, model)
     return document
@@ -46,7 +46,7 @@ def is_end_mark(frame: bytes) -> bool:
 
 
 class Forwarder:
-    """Cuts bytes into frames, and holds back what is not whole yet."""
+    """Splits bytes into frames, and buffers an incomplete frame."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._held = bytearray()
@@ -56,14 +56,14 @@ class Forwarder:
         self._framing = exchange.client.stream.framing
         self._released = b""
         self._waiting: list[bytes] = []
-        """Frames from the first call on, where calls come with the end of the stream."""
+        """Frames from the first call on, for clients that get calls only at the end of the stream."""
 
     def frames(self, data: bytes) -> list[bytes]:
-        """The frames that end within these bytes. Joined they are the bytes as they came."""
+        """Return the frames that these bytes complete. Joined, they are exactly the received bytes."""
         if self._framing.is_bare:
             return self._lines(data)
         if self._held:
-            searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
+            searched = max(len(self._held) - 3, 0)  # the end of a frame may span two pieces
             self._held += data
             if _END.search(self._held, searched) is None:
                 return []
@@ -90,13 +90,13 @@ class Forwarder:
 
     @property
     def overflows(self) -> bool:
-        """What is held back is longer than any frame may be."""
+        """Whether the buffered data is longer than a frame may be."""
         return len(self._held) > MAX_EVENT_BYTES
 
     def rest(self) -> tuple[bytes, bool]:
-        """What is held back at the end of the stream, and whether it is a frame that only lacks its blank line."""
+        """The buffered data at the end of the stream, and whether it is a frame that only lacks its blank line."""
         if self._exchange.client.stream.apart and self._held.lstrip().startswith(b"{"):
-            return bytes(self._held) + b"\n\n", True  # a bare document; whether it is whole, the decoder tells
+            return bytes(self._held) + b"\n\n", True  # a bare document; the decoder checks whether it is complete
         payloads = [payload for _, payload in self._framing.documents(bytes(self._held))]
         try:
             for payload in payloads:
@@ -107,8 +107,8 @@ class Forwarder:
         return (bytes(self._held) + self._framing.end, True) if payloads else (bytes(self._held), False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
-        """Does the client need an error of our own? The upstream's frame may not tell this error, may hold what no
-        client may see, or tell it in the words or the form of another vendor."""
+        """Whether the client needs toolglot's own error event. The upstream's frame may not contain this error, may
+        contain data that clients must not see, or may use the wording or form of another vendor."""
         if self._exchange.client.stream.apart or error.in_foreign_form:
             return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.answer.overflow_words.search(frame):
@@ -116,15 +116,15 @@ class Forwarder:
         return error.code in OWN_CODES or self._exchange.hide(error) is not error
 
     def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:
-        """The frame with which a stream ends, with what clients need and servers leave out."""
+        """The last frame of a stream, with content that clients need and some servers omit."""
         marked, last = is_end_mark(frame), self._exchange.client.stream.last_event
         if marked and finish.stop.raw is None:
-            # A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever.
+            # A stream of chunks without a `finish_reason` makes some clients fail and others retry forever.
             return encoder.feed(Finish(stop=Stop("tool_calls" if called else finish.stop.reason)))
         return last if not frame or (marked and not is_end_mark(last)) else frame
 
     def release(self, frame: bytes, *, calls: bool = False, ends: bool = False) -> bytes:
-        """A frame as the client gets it, or nothing yet: it may have a call, or stand behind one, that waits."""
+        """Return the frame for the client. Empty if the frame must wait, because it has a call or follows one."""
         if not frame.startswith(b":"):
             self._released = frame or self._released
         frame = frame if self._alias is None else self._rename(frame, self._alias)
@@ -134,7 +134,7 @@ class Forwarder:
         return b"".join(self._waiting) if ends else b""
 
     def numbered(self, own: bytes) -> bytes:
-        """An event of our own, which goes on from the number of the upstream's last (Responses numbers its events)."""
+        """Number an event that toolglot adds after the upstream's last event (Responses numbers its events)."""
         numbers = _NUMBER.findall(self._released)
         return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
 
@@ -152,7 +152,8 @@ class Forwarder:
         return line if document is None else b"data: " + document + line[len(line.rstrip()) :]
 
     def _rename_document(self, document: bytes, alias: str) -> bytes | None:
-        """None for a part of a document that has several lines, and for one that the decoder reports."""
+        """Rename the model in a document; None for one line of a multi-line document, or invalid JSON, which the
+        decoder reports."""
         try:
             return renamed(document, self._places, alias)
         except DecodeError:

@@ -1,10 +1,10 @@
-"""Parts of a request on their own: tool definitions without a conversation, a history without a request, the result of
-one call without either.
+"""Translate parts of a request: tool definitions without a conversation, a history without a request, or the result of
+one call.
 
-A fragment is wrapped into the smallest request that holds it, goes the way of every request (decode, passes, encode),
-and is taken out again. What else the encoder had to write around it (a default limit, say) is not part of the answer.
+A fragment is wrapped into the smallest request that contains it, translated like any request (decode, passes, encode),
+and extracted again. Other members that the encoder writes (a default limit, for example) are dropped.
 
-Tool definitions and results may also be MCP's: `mcp` is a source and a target here, though it is no dialect.
+Tool definitions and results may also be MCP's: `mcp` is a source and a target here, though it is not a dialect.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = ["read_result", "read_tools", "translate_messages", "translate_result"
 Fragment = bytes | str | Sequence[Any] | Mapping[str, Any]
 
 SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
-"""The conversation around tools that come without one: some wires want it to begin with the user."""
+"""The conversation for a fragment without one: some APIs require a user message first."""
 CALL, RESULT = str(Place(1, 0)), str(Place(2, 0))
-"""Where a call and its result stand behind that."""
+"""Paths of the call and its result after that message."""
 NOTHING = Text(text="")
 
 
 def translate_tools(
     data: Fragment, source: Dialect | str, target: Dialect | str, *, model: str = "", strict: bool = False
 ) -> Translated:
-    """Tool definitions of the source, as an array of tool definitions of the target.
+    """Translate tool definitions. Returns an array of tool definitions of the target.
 
     Args:
         data: an array of tools, or an object with the member `tools` (a whole request will do). For MCP also a
@@ -64,7 +64,7 @@ def translate_tools(
     if source == target == mcp.NAME:  # no model, so nothing to fit
         return _translated(json.encode(mcp.encode_tools(tools, receipt)), receipt, strict)
     mcp.note_cosmetic(tools, receipt)
-    tools = _offered(mcp.carry_output_schemas(tools, context.target), context)
+    tools = _offer_deferred(mcp.carry_output_schemas(tools, context.target), context)
     sent = prepare(Request(model=model, messages=(SOMEBODY_ASKS,), tools=tools), context)
     if target == mcp.NAME:
         return _translated(json.encode(mcp.encode_tools(sent.tools, receipt)), receipt, strict)
@@ -83,26 +83,26 @@ def translate_result(
     model: str = "",
     strict: bool = False,
 ) -> Translated:
-    """What one call of a tool has returned, in the words of the target.
+    """Translate the result of one tool call.
 
     Args:
-        data: of MCP, a `tools/call` result or the JSON-RPC message around it. Of a dialect, the message (item, content,
-            input) that holds the result, alone or in an array; or the result alone, where it is a part of one.
+        data: for MCP, a `tools/call` result or the JSON-RPC message around it. For a dialect, the message (item,
+            content, input) that contains the result, alone or in an array; or the bare result, if it is part of one.
         source: a dialect, or `mcp`.
         target: a dialect, or `mcp`.
-        call_id: the call that it answers. MCP does not say it, nor does every result of Gemini's. Of several results it
-            says which one is meant.
-        name: the tool's name, which Gemini wants and others do not say.
+        call_id: the id of the call. MCP results do not have it, nor do some of Gemini's. If the data has several
+            results, it selects one.
+        name: the tool's name. Gemini requires it, and other dialects do not have it.
         model: the target's model, where models of one dialect differ.
         strict: refuse instead of losing anything.
 
     Returns:
-        For MCP an object. For a dialect an array of messages, to be put behind the call: mostly one, and a second one
-        with the images for an API whose results hold none.
+        For MCP, an object. For a dialect, an array of messages to insert after the call: usually one, and a second one
+        with the images if the API's results cannot contain any.
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
-        DecodeError: the data is not what the source allows, or it does not say what the target needs.
+        DecodeError: the data is not what the source allows, or lacks something that the target requires.
         LossError: strict, and something would be lost.
     """
     receipt, own = Receipt(), Receipt()
@@ -112,13 +112,13 @@ def translate_result(
     if source == target == mcp.NAME:
         return _translated(json.encode(mcp.encode_result(result, receipt)), receipt, strict)
     if context.target != mcp.NAME:
-        _need_to_know(result, find(target))
+        _check_call(result, find(target))
     mcp.note_meta(result, receipt)
     call = ToolCall(id=result.call_id, name=result.name or "tool", arguments="{}", kind=result.kind)
     answered = (Message(role="assistant", content=(call,)), Message(role=context.can.results_role, content=(result,)))
     sent = prepare(Request(model=model, messages=(SOMEBODY_ASKS, *answered)), context)
-    written = _written_result(sent, target, own)
-    receipt.add(replace(line, where=_place(line.where)) for line in own if _is_of_result(line))
+    written = _encode_result(sent, target, own)
+    receipt.add(replace(line, where=_path_in_result(line.where)) for line in own if _is_of_result(line))
     return _translated(written, receipt, strict)
 
 
@@ -133,21 +133,21 @@ def translate_messages(
     history_format: str | None = None,
     tools: Sequence[Tool] = (),
 ) -> Translated:
-    """A conversation of the source's dialect, as one of the target's.
+    """Translate a conversation.
 
     Args:
-        data: an array of messages (items, contents), or an object with the dialect's own member for them and perhaps
-            the one for system text (a whole request will do; its other members are left alone).
+        data: an array of messages (items, contents), or an object with the dialect's member for them and optionally
+            the one for system text (a whole request is accepted; its other members are ignored).
         source: a dialect.
         target: a dialect.
         model: the target's model, where models of one dialect differ.
         strict: refuse instead of losing anything.
-        text_calls: write calls and results as text in this way.
-        history_format: the text format in which calls and results stand in the data, when they do.
-        tools: what may be called in it, where calls are text.
+        text_calls: write calls and results as text in this form.
+        history_format: the text format of calls and results in the data, if they are text.
+        tools: the tools that it may call, if calls are text.
 
     Returns:
-        An array; or, when the target keeps system text apart and there is some, an object with both members.
+        An array; or, if the target has a separate member for system text and there is some, an object with both.
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
@@ -173,7 +173,7 @@ def translate_messages(
 
 
 def _encode(sent: Request, target: Dialect, receipt: Receipt) -> dict[str, Raw]:
-    """The members of the request that holds the fragment. A limit is set so that no encoder speaks of a default."""
+    """Encode the request around the fragment. An output limit is set, so that no encoder reports a default."""
     limit = 4096 if "max_output_tokens" in target.can.fields else None
     return form_of(target).read(target.encode_request(replace(sent, max_output_tokens=limit), receipt))
 
@@ -193,8 +193,8 @@ def _translated(written: bytes, receipt: Receipt, strict: bool) -> Translated:
 def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: Receipt) -> Context:
     (source_name, source_can), (target_name, target_can) = _side(source, ""), _side(target, model)
     if source_name == target_name != mcp.NAME and not model:
-        target_can = _generous(find(target), target_can)
-    # Nobody answers a fragment: a history may end with the assistant's turn, and no limit of output is needed.
+        target_can = _capabilities_of_any_model(find(target), target_can)
+    # A fragment gets no answer: a history may end with the assistant's turn, and needs no output limit.
     can = replace(target_can, prefill=True, default_output_tokens=None)
     return Context(
         source=source_name,
@@ -206,8 +206,9 @@ def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: 
     )
 
 
-def _generous(dialect: Dialect, can: Capabilities) -> Capabilities:
-    """What any model of the dialect takes: within one dialect, a fragment for an unknown model is left as it is."""
+def _capabilities_of_any_model(dialect: Dialect, can: Capabilities) -> Capabilities:
+    """Everything that any model of the dialect accepts: within one dialect, a fragment for an unknown model stays
+    unchanged."""
     allowed = {name for rule in dialect.models for name, value in rule.changes.items() if value is True}
     return replace(can, **dict.fromkeys(allowed, True))
 
@@ -222,8 +223,8 @@ def _side(side: Dialect | str, model: str) -> tuple[str, Capabilities]:
     return dialect.name, capabilities(dialect, model)
 
 
-def _offered(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple[Tool | Opaque, ...]:
-    """Tools to be offered later are offered now where there is no later: nothing here can refer to them."""
+def _offer_deferred(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple[Tool | Opaque, ...]:
+    """Offer deferred tools at once if the target has no deferred tools: nothing in a fragment can refer to them."""
     if context.can.deferred_tools:
         return tools
     offered: list[Tool | Opaque] = []
@@ -236,7 +237,7 @@ def _offered(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple[Tool |
 
 
 def read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[Tool | Opaque, ...]:
-    """Tool definitions of the source (a dialect, or `mcp`), in nobody's dialect; the data is as for `translate_tools`.
+    """Decode tool definitions of the source (a dialect, or `mcp`) to the IR; the data is as for `translate_tools`.
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
@@ -264,7 +265,7 @@ def read_result(
     name: str | None = None,
     receipt: Receipt,
 ) -> ToolResult:
-    """A result of the source (a dialect, or `mcp`), in nobody's dialect; the rest is as for `translate_result`.
+    """Decode a result of the source (a dialect, or `mcp`) to the IR; arguments are as for `translate_result`.
 
     Raises:
         UnknownDialectError: there is no dialect of that name.
@@ -277,16 +278,16 @@ def read_result(
     results = [block for block in blocks if isinstance(block, ToolResult)]
     meant = [result for result in results if call_id is None or result.call_id in (call_id, "")]
     if len(meant) != 1:
-        raise DecodeError("$", _which(results, call_id))
+        raise DecodeError("$", _describe_ambiguity(results, call_id))
     result, left = bring_back(meant[0], [block for block in blocks if not isinstance(block, ToolResult)])
     for block in left if not is_whole else ():
         receipt.loss("messages", describe_block(block), "it stands beside the result, and is no part of it")
-    said = tuple(block for block in result.content if block != NOTHING)  # Gemini has no other word for no text
-    return replace(result, call_id=result.call_id or call_id or "", name=result.name or name, content=said)
+    content = tuple(block for block in result.content if block != NOTHING)  # Gemini's form of a result without text
+    return replace(result, call_id=result.call_id or call_id or "", name=result.name or name, content=content)
 
 
-def _which(results: Sequence[ToolResult], call_id: str | None) -> str:
-    """Why it cannot be told which result is meant."""
+def _describe_ambiguity(results: Sequence[ToolResult], call_id: str | None) -> str:
+    """Explain why no single result is selected."""
     if not results:
         return "there is no result of a tool in it"
     ids = ", ".join(result.call_id or "one without an id" for result in results[:20])
@@ -296,7 +297,7 @@ def _which(results: Sequence[ToolResult], call_id: str | None) -> str:
 
 
 def _read_answer(data: bytes, source: Dialect) -> tuple[tuple[Message, ...], bool]:
-    """The messages that hold a result, and whether they are a whole request's."""
+    """Decode the messages that contain a result. Also returns whether they are those of a whole request."""
     form, value = form_of(source), json.decode(data)
     if isinstance(value, dict) and form.results[0] in value:
         return _decode(source, {form.results[0]: _member(data, value, form.results[0])}).messages, True
@@ -314,15 +315,15 @@ def _read_answer(data: bytes, source: Dialect) -> tuple[tuple[Message, ...], boo
     return _decode(source, around(wrapped, form.results), form.results, single=isinstance(value, dict)).messages, False
 
 
-def _need_to_know(result: ToolResult, target: Dialect) -> None:
-    """An API pairs results with calls: it needs to be told which call this one answers."""
+def _check_call(result: ToolResult, target: Dialect) -> None:
+    """Check that the result names its call (and tool, if required): APIs pair results with calls."""
     if not result.call_id:
         raise DecodeError("call_id", "the result does not say which call it answers; give the id of the call")
     if not result.name and target.request.results_name_tools:
         raise DecodeError("name", f"results of {target.title} name their tool, and this one does not; give its name")
 
 
-def _written_result(sent: Request, target: Dialect | str, receipt: Receipt) -> bytes:
+def _encode_result(sent: Request, target: Dialect | str, receipt: Receipt) -> bytes:
     if target == mcp.NAME:
         (result,) = (block for message in sent.messages for block in message.content if isinstance(block, ToolResult))
         return json.encode(mcp.encode_result(result, receipt))
@@ -333,13 +334,13 @@ def _written_result(sent: Request, target: Dialect | str, receipt: Receipt) -> b
 
 
 def _is_of_result(line: Loss) -> bool:
-    """Whether a line is about the result, and not about the call that was made up for it."""
+    """Whether a line is about the result, and not about the call that was synthesized for it."""
     of_call = line.where.startswith(CALL) or line.what == "of calls"
     return not of_call or line.what.startswith(("call id", "tool name"))
 
 
-def _place(where: str) -> str:
-    """A place in the request around a result, as one in the result."""
+def _path_in_result(where: str) -> str:
+    """Map a path in the request around a result to a path in the result."""
     if where.startswith(CALL):
         return f"call{where.removeprefix(CALL)}"
     return where.removeprefix(RESULT).removeprefix(".") or "result"
@@ -350,16 +351,16 @@ def _read_messages(data: bytes, source: Dialect) -> Request:
     needed, *others = form_of(source).history
     if isinstance(value, list) and needed == source.request.history_key:
         return _decode(source, {needed: Raw(data)}, (needed,))
-    wanted = {_plain(name): name for name in (needed, *others)}
+    wanted = {_normalize(name): name for name in (needed, *others)}
     given = json.decode_typed(data, members) if isinstance(value, dict) else {}
-    found = {wanted[_plain(name)]: raw for name, raw in given.items() if _plain(name) in wanted}
+    found = {wanted[_normalize(name)]: raw for name, raw in given.items() if _normalize(name) in wanted}
     if needed not in found and not (found and needed != source.request.history_key):
         _member(data, value, needed)
     return _decode(source, found)
 
 
-def _plain(name: str) -> str:
-    """A member's name without its spelling: Gemini takes `systemInstruction` and `system_instruction`."""
+def _normalize(name: str) -> str:
+    """Normalize a member's name: Gemini accepts `systemInstruction` and `system_instruction`."""
     return name.replace("_", "").lower()
 
 
@@ -372,9 +373,8 @@ def _member(data: bytes, value: Any, key: str) -> Raw:
 
 
 def _decode(source: Dialect, body: Mapping[str, Any], path: Sequence[str] = (), *, single: bool = False) -> Request:
-    """The wrapped fragment, decoded. Paths of errors are those of what the caller gave, which stands at this path, or
-    is the single element of the list there.
-    """
+    """Decode the wrapped fragment. Errors have paths in the caller's data, which is at `path`, or is the single element
+    of the list there."""
     form = form_of(source)
     if form.history[0] == source.request.history_key:
         body = {source.request.history_key: [], **body}

@@ -1,18 +1,18 @@
-"""The intermediate representation: what a conversation means, in no vendor's words.
+"""The intermediate representation: the meaning of a conversation, independent of any vendor's format.
 
-Values only. Nothing here decodes, encodes, validates or does I/O, and nothing is ever changed in place: a pass that
-wants another value builds it with `replace`.
+Values only. Nothing here decodes, encodes, validates or does I/O, and nothing is changed in place: a pass builds a
+changed value with `replace`.
 
-Rules that every reader and writer of these values keeps:
+Rules for all code that reads or writes these values:
 
 1. Content is an ordered tuple of blocks, and order is meaning.
-2. `native` holds what only one dialect understands, keyed by that dialect's name: its unknown fields, its signatures,
-   its item ids. An encoder reads its own key and no other. Inside, a key that starts with `$` is a note on the shape
-   of the original ("this content was a plain string"), so that the way back is exact; it carries no meaning.
-3. What is wholly unknown is `Opaque`: verbatim to its own dialect, a loss elsewhere.
-4. `ToolCall.arguments` is JSON text as received, also when it is broken. It is parsed only where a wire wants an
-   object, and never replaced by something that looks better.
-5. Reasoning state (signatures, encrypted content) is native data like any other: it returns to its owner alone.
+2. `native` holds data that only one dialect understands, keyed by that dialect's name: its unknown fields, its
+   signatures, its item ids. An encoder reads only its own key. Inside, a key that starts with `$` is a note on the
+   shape of the original ("this content was a plain string"), so that a round trip is exact; it carries no meaning.
+3. Wholly unknown content is `Opaque`: sent verbatim to its own dialect, a loss elsewhere.
+4. `ToolCall.arguments` is JSON text as received, even if it is invalid. It is parsed only if a wire format needs an
+   object, and never "repaired".
+5. Reasoning state (signatures, encrypted content) is native data like any other: it returns only to its owner.
 6. Token counts: `input_tokens` includes cached and cache-written ones, `output_tokens` includes reasoning.
 """
 
@@ -62,7 +62,7 @@ Json: TypeAlias = Any
 """A parsed JSON value."""
 
 Native: TypeAlias = dict[str, dict[str, Any]]
-"""Dialect name -> what only that dialect understands about the node it hangs on."""
+"""Dialect name -> fields of a node that only that dialect understands."""
 
 MediaKind = Literal["image", "document", "audio", "video"]
 ToolKind = Literal["function", "custom"]
@@ -80,28 +80,28 @@ StopReason = Literal[
 ]
 
 
-# Values that never change cannot hold themselves, so that the garbage collector need not look at them: a long history
-# is hundreds of thousands of them, and to go through those holds up everything for as long as it takes (`gc=False`).
+# Immutable values cannot form reference cycles, so the garbage collector need not track them (`gc=False`). A long
+# history has hundreds of thousands of them, and a collection that scans them all would pause the process.
 class Node(Struct, frozen=True, kw_only=True, gc=False):
-    """What every part of the tree has."""
+    """Base of all nodes of the tree."""
 
     native: Native = {}
 
 
 class Cache(Struct, frozen=True, gc=False):
-    """A prompt-cache breakpoint behind this node. `seconds` is the wished lifetime; None leaves it to the server.
-    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors know, not in the form
-    that only newer models of OpenAI do."""
+    """A prompt-cache breakpoint after this node. `seconds` is the requested lifetime; None leaves it to the server.
+    `by_control`: Chat Completions writes it as `cache_control`, which servers of several vendors know, and not in the
+    form that only OpenAI's newer models know."""
 
     seconds: int | None = None
     by_control: bool = False
 
 
 class PromptCache(Struct, frozen=True, gc=False):
-    """How a vendor is to cache prompts that it caches by itself.
+    """Settings for automatic prompt caching.
 
-    Requests with one `key` share a cache. `retention` is how long prefixes may stay (`in_memory`, `24h`). `options` are
-    OpenAI's from GPT-5.6 on (`mode`, `ttl` …).
+    Requests with the same `key` share a cache. `retention` is how long prefixes may stay (`in_memory`, `24h`).
+    `options` are OpenAI's, from GPT-5.6 on (`mode`, `ttl` …).
     """
 
     key: str | None = None
@@ -110,7 +110,7 @@ class PromptCache(Struct, frozen=True, gc=False):
 
 
 class Citation(Node, frozen=True, kw_only=True):
-    """A source that backs a stretch of text. The wire forms differ too much for more than the common core."""
+    """A source that supports a span of text. Wire formats differ too much for more than this common core."""
 
     url: str | None = None
     title: str | None = None
@@ -128,8 +128,8 @@ class Source(Struct, frozen=True, gc=False):
 
 
 class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
-    """A token of an answer and its log probability. `bytes` and `id` are there where the wire tells them; `top` has the
-    likeliest tokens in its place."""
+    """A token of an answer and its log probability. `bytes` and `id` are set if the wire format has them; `top` lists
+    the most likely tokens at this position."""
 
     token: str
     logprob: float
@@ -139,8 +139,8 @@ class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Text(Node, frozen=True, tag="text", kw_only=True):
-    """`new_message`: it begins another message of the same answer. Texts that stand side by side without this mark are
-    one text in pieces. `logprobs`: of its tokens, where they were asked for."""
+    """`new_message`: the text begins another message of the same answer. Adjacent texts without this mark are pieces of
+    one text. `logprobs`: those of its tokens, if requested."""
 
     text: str
     citations: tuple[Citation, ...] = ()
@@ -150,7 +150,7 @@ class Text(Node, frozen=True, tag="text", kw_only=True):
 
 
 class Media(Node, frozen=True, tag="media", kw_only=True):
-    """`context` is what the model is told about a document beside its content."""
+    """`context` is additional text about a document for the model."""
 
     kind: MediaKind
     source: Source
@@ -161,7 +161,7 @@ class Media(Node, frozen=True, tag="media", kw_only=True):
 
 
 class Thinking(Node, frozen=True, tag="thinking", kw_only=True):
-    """Reasoning. `text` may be empty: then only the owner's opaque state in `native` has content (redacted)."""
+    """Reasoning. `text` may be empty: then all content is the owner's opaque state in `native` (redacted)."""
 
     text: str = ""
     cache: Cache | None = None
@@ -174,8 +174,8 @@ class Refusal(Node, frozen=True, tag="refusal", kw_only=True):
 class ToolCall(Node, frozen=True, tag="tool_call", kw_only=True):
     """`arguments` is JSON text for a function and free text for a custom tool.
 
-    `complete` is False when the stream or the output limit cut the call: such a call must not be run.
-    An empty `id` means the wire had none; `passes/ids.py` derives one.
+    `complete` is False if the stream or the output limit truncated the call: such a call must not be run.
+    An empty `id` means that the wire had none; `passes/ids.py` derives one.
     """
 
     id: str
@@ -188,7 +188,7 @@ class ToolCall(Node, frozen=True, tag="tool_call", kw_only=True):
 
 
 class ToolResult(Node, frozen=True, tag="tool_result", kw_only=True):
-    """`is_error` is None where the wire cannot say. `name` is the tool's, where the wire names it."""
+    """`is_error` is None if the wire format cannot say. `name` is the tool's, if the wire format names it."""
 
     call_id: str
     content: tuple[Block, ...] = ()
@@ -213,10 +213,10 @@ Block: TypeAlias = Text | Media | Thinking | Refusal | ToolCall | ToolResult | O
 
 
 class Message(Node, frozen=True, kw_only=True):
-    """`role` is system, developer, user, assistant or tool; an unknown role rides along as it is.
+    """`role` is system, developer, user, assistant or tool; an unknown role is kept.
 
-    Tool results stand in messages of role `tool` or `user`, as the wire had them. System text stands in place:
-    a leading run of system messages is the system prompt.
+    Tool results are in messages of role `tool` or `user`, as in the wire format. System text keeps its position: a
+    leading run of system messages is the system prompt.
     """
 
     role: str
@@ -224,9 +224,9 @@ class Message(Node, frozen=True, kw_only=True):
 
 
 class Tool(Node, frozen=True, kw_only=True):
-    """`parameters` is a JSON Schema, None when the wire had none. `format` is a custom tool's text or grammar format.
+    """`parameters` is a JSON Schema; None if the wire had none. `format` is a custom tool's text or grammar format.
 
-    `deferred`: the definition is known but the tool is not offered until something refers to it.
+    `deferred`: the tool is defined, but not offered until something refers to it.
     """
 
     name: str
@@ -289,19 +289,19 @@ class Request(Node, frozen=True, kw_only=True):
     verbosity: str | None = None
     user: str | None = None
     legacy_user: str | None = None
-    """OpenAI's deprecated `user`, where it stands beside a `safety_identifier`, which then is `user` here."""
+    """OpenAI's deprecated `user`, if the request also has a `safety_identifier`, which becomes `user` here."""
     metadata: dict[str, str] | None = None
     service_tier: str | None = None
     store: bool | None = None
     moderation: dict[str, Json] | None = None
-    """How the vendor is to moderate what is said, as OpenAI's APIs write it."""
+    """Moderation settings, as in OpenAI's APIs."""
     cache: Cache | None = None
     prompt_cache: PromptCache | None = None
     stream: bool = False
 
 
 class Stop(Struct, frozen=True, gc=False):
-    """Why the model stopped: normalised, the wire's own word in `raw`, the sequence that was hit, an explanation."""
+    """Why the model stopped: the normalized reason, the wire's value in `raw`, the stop sequence, an explanation."""
 
     reason: StopReason
     raw: str | None = None
@@ -312,9 +312,8 @@ class Stop(Struct, frozen=True, gc=False):
 class Usage(Node, frozen=True, kw_only=True):
     """Token counts. None is a count that the upstream did not report, which is not the same as 0.
 
-    `cache_write_long_tokens` are those of `cache_write_tokens` that were written with the longer one of the vendor's
-    two lifetimes, which costs more: an hour and not five minutes (Anthropic), twelve hours and not thirty minutes
-    (OpenAI)."""
+    `cache_write_long_tokens` is the part of `cache_write_tokens` with the longer of the vendor's two lifetimes, which
+    costs more: an hour instead of five minutes (Anthropic), twelve hours instead of thirty minutes (OpenAI)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -323,7 +322,7 @@ class Usage(Node, frozen=True, kw_only=True):
     cache_write_long_tokens: int | None = None
     reasoning_tokens: int | None = None
     is_split_estimated: bool = False
-    """The upstream reported only the total; how it splits into input and output is an estimate."""
+    """The upstream reported only the total; the split into input and output is an estimate."""
 
 
 COUNTS = (
@@ -338,7 +337,7 @@ COUNTS = (
 
 
 def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
-    """What two answers have cost together. What an upstream says of one of them in its own words is no sum."""
+    """Sum the usage of two answers. The native fields of each are dropped, because they are not sums."""
     if first is None or second is None:
         return first or second
     counts: dict[str, Any] = {name: sum_counts(getattr(first, name), getattr(second, name)) for name in COUNTS}
@@ -346,20 +345,20 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
 
 
 def format_tokens(usage: Usage) -> str:
-    """Input and output for people, as in `12+7 tokens`."""
+    """Format input and output counts: `12+7 tokens`."""
     counts = (usage.input_tokens, usage.output_tokens)
     return "+".join("?" if count is None else str(count) for count in counts) + " tokens"
 
 
 def sum_counts(*counts: int | None) -> int | None:
-    """The sum of the reported counts. None if none of them was reported."""
+    """Sum the reported counts; None if none was reported."""
     reported = [count for count in counts if count is not None]
     return sum(reported) if reported else None
 
 
 class Response(Node, frozen=True, kw_only=True):
-    """`created` and `completed` are in Unix seconds. `service_tier` is the tier that served the request, in OpenAI's
-    words."""
+    """`created` and `completed` are in Unix seconds. `service_tier` is the tier that served the request, with OpenAI's
+    names."""
 
     id: str = ""
     model: str = ""
@@ -377,12 +376,12 @@ N = TypeVar("N", bound=Node)
 
 
 def native_of(node: Node | Opaque, dialect: str) -> Mapping[str, Any]:
-    """What `dialect` keeps on this node; empty when nothing."""
+    """The native fields of `dialect` on this node; empty if there are none."""
     return node.native.get(dialect, _NOTHING)
 
 
 def with_native(node: N, dialect: str, **fields: Any) -> N:
-    """The same node with these fields added to what `dialect` keeps on it."""
+    """Add native fields of `dialect` to a node."""
     if not fields:
         return node
     merged = {**node.native.get(dialect, {}), **fields}
@@ -390,9 +389,9 @@ def with_native(node: N, dialect: str, **fields: Any) -> N:
 
 
 OURS = "toolglot"
-"""The owner of marks that we put on nodes ourselves; no encoder reads it."""
+"""The owner of toolglot's own marks on nodes; no encoder reads it."""
 INSTRUCTION: Native = {OURS: {"$instruction": True}}
-"""On a line of our own among the user's words: the client has not said it, and will not send it again."""
+"""Mark of an instruction that toolglot inserted as user text. The client did not send it, and will not send it back."""
 
 
 def is_instruction(block: Block) -> bool:

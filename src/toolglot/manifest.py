@@ -1,8 +1,8 @@
-"""What is known of a dialect before it is loaded: its paths, its names, and where the rest of it is.
+"""Manifests: a dialect's paths and names, and references to its parts, available before the dialect is loaded.
 
-A gateway knows every dialect's paths from the start and loads the dialects that are asked for. So a dialect's package
-holds a small `Manifest`, and the `Dialect` itself with all codecs is a reference: `module:ATTRIBUTE`, imported on first
-use. Packages that bring a dialect of their own name their manifest in the entry-point group `toolglot.dialects`.
+A gateway knows every dialect's paths from the start, and loads a dialect when it is requested. A dialect's package
+therefore has a small `Manifest`. The `Dialect` itself, with all codecs, is a reference: `module:ATTRIBUTE`, imported on
+first use. Third-party packages register their manifest in the entry-point group `toolglot.dialects`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from toolglot.state_fields import StateFields
 
 
 class Route(Struct, frozen=True):
-    """One method at one path. `{model}` in a path takes slashes, `{id}` and `{item}` do not."""
+    """One method at one path. `{model}` in a path matches slashes, `{id}` and `{item}` do not."""
 
     method: str
     path: str
     action: str
     """A name of `server/actions.py`: `generate`, `count`, `models`, `model`, `function` and others."""
     dialect: str | None = None
-    """The client's dialect; None where its headers tell it."""
+    """The client's dialect; None if its headers determine it."""
     open: bool = False
     """Answered without a key."""
     reserved: bool = False
-    """Answered although the server has as many connections or requests as it takes: monitoring asks here."""
+    """Answered even if the server is at its limit of connections or requests, for monitoring."""
     function: str = ""
     """For the action `function`: a reference to the function from the request's body to the answer's JSON."""
     streams: bool | None = None
-    """For the action `generate`: whether the answer is a stream; None where the request says so."""
+    """For the action `generate`: whether the answer is a stream; None if the request decides."""
     operation: str = "chat"
     """For the action `generate`: the operation's name in OpenTelemetry's conventions."""
     setting: str = ""
-    """The member of `server` in the configuration that switches the route on; always on if empty."""
+    """The member of `server` in the configuration that enables the route; always enabled if empty."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -48,34 +48,33 @@ class Manifest(Struct, frozen=True, kw_only=True):
     marks: str = ""
     """Its `Marks`, by which its documents are recognized."""
     lint: str = ""
-    """Its `LintRules`, what clients demand of its streams."""
+    """Its `LintRules`: what clients require of its streams."""
     remedies: str = ""
-    """Its `Remedies`, for refusals that its servers alone have."""
+    """Its `Remedies`, for rejections that only its servers have."""
     json_form: str = ""
-    """Its `JsonForm`, where its wire is not JSON."""
+    """Its `JsonForm`, if its wire format is not JSON."""
     output_schema: str = ""
     """The member of a tool that holds the schema of its output, if there is one."""
     volatile: tuple[str, ...] = ("model",)
-    """Members of a request that tell who asks and not what: two requests that differ in them alone are the same."""
+    """Members of a request that say who asks, not what is asked: requests that differ only in them are the same."""
     state: StateFields = StateFields()
-    """What its models' reasoning state consists of."""
+    """Fields of its models' reasoning state."""
     aliases: tuple[str, ...] = ()
-    """What people call it, for "did you mean"."""
+    """Other names for it, for "did you mean"."""
     client: str = ""
-    """How a client is set up, for the lines that `toolglot serve` prints: a name and its base URL with `{url}`."""
+    """How to set up a client, as `toolglot serve` prints it: a name and its base URL with `{url}`."""
     routes: tuple[Route, ...] = ()
     path_prefixes: tuple[str, ...] = ()
-    """First segments of a path that tell the dialect, for the paths that do not."""
+    """First path segments that identify the dialect, for paths that are ambiguous without them."""
     owns_versions: bool = False
-    """Its clients alone write versions other than `v1` in paths."""
+    """Only its clients use versions other than `v1` in paths."""
     unserved: Mapping[str, str] = {}
-    """Endpoints of the vendor that the gateway does not have, by how a path begins (or ends, with `:`), and what they
-    are."""
+    """Endpoints of the vendor that the gateway does not have: path prefix (or suffix, with `:`) -> description."""
     client_headers: tuple[str, ...] = ()
-    """Headers that its clients alone send."""
+    """Headers that only its clients send."""
 
 
 def load(reference: str) -> Any:
-    """The object that `module:ATTRIBUTE` names."""
+    """Import the object that `module:ATTRIBUTE` names."""
     module, _, attribute = reference.partition(":")
     return getattr(import_module(module), attribute)

@@ -1,7 +1,7 @@
-"""Marks: members of a JSON document that one dialect has and the others do not.
+"""Marks: JSON members that identify a document's dialect.
 
-A mark is the path of a member: `[]` is any element of an array, `{}` a member that is an object, `=` tells a member's
-value. Each dialect lists its own in `marks.py`; the manifest refers to them.
+A mark is the path of a member: `[]` is any element of an array, `{}` a member that is an object, and `=` precedes a
+member's value. Each dialect lists its own in `marks.py`; the manifest refers to them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from msgspec import Struct
 
 
 class Marks(Struct, frozen=True, kw_only=True):
-    """The marks of one dialect by what a document is."""
+    """The marks of one dialect, by kind of document."""
 
     request: frozenset[str] = frozenset()
     response: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset()
-    """A list of tools, or a request that has nothing else."""
+    """A list of tools, or a request with nothing else."""
     messages: frozenset[str] = frozenset()
-    """A conversation, or a request that has nothing else."""
+    """A conversation, or a request with nothing else."""
     result: frozenset[str] = frozenset()
     """The result of a tool, alone or in a message."""
     error: frozenset[str] = frozenset()
@@ -31,23 +31,23 @@ class Marks(Struct, frozen=True, kw_only=True):
     body: frozenset[str] = frozenset()
     """A request, in a file of any dialect's requests."""
     decisive: frozenset[str] = frozenset()
-    """Marks of any kind that prove the dialect, whatever marks of others stand beside them."""
+    """Marks of any kind that prove the dialect, even next to marks of others."""
     shared: Mapping[str, frozenset[str]] = {}
-    """By kind, marks that are no proof of the dialect: another one has them too."""
+    """By kind, marks that do not prove the dialect, because another dialect has them too."""
 
 
 def nearest(found: Set[str], marks: Mapping[str, frozenset[str]]) -> str | None:
-    """The dialect with most of these marks; None where there is none, or a rival."""
+    """The dialect with most of these marks; None if there is none, or a tie."""
     counts = sorted(((len(found & own), name) for name, own in marks.items()), reverse=True)
     return counts[0][1] if counts[0][0] > counts[1][0] else None
 
 
-_TOLD = ("type", "role", "object")
+_DISCRIMINATORS = ("type", "role", "object")
 """Members whose value is a mark."""
 
 
 def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
-    """The paths of a document's members, down to so many objects one in the other."""
+    """Paths of a document's members, down to this nesting depth of objects."""
     if not depth:
         return
     if isinstance(value, list):
@@ -59,6 +59,6 @@ def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
             yield inner
             if isinstance(member, dict):
                 yield f"{inner}{{}}"
-            if name in _TOLD and isinstance(member, str):
+            if name in _DISCRIMINATORS and isinstance(member, str):
                 yield f"{inner}={member}"
             yield from marks_in(member, depth - 1, inner)

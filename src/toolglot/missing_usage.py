@@ -1,8 +1,7 @@
-"""Counts that the upstream did not report: an estimate where the client's dialect requires a number, else no number.
+"""Estimate token counts that the upstream did not report, if the client's dialect requires them; otherwise omit them.
 
-A server may not count, or its stream may end before the counts that follow the reason for its end. Some report only a
-part. A zero would be a measurement that nobody made. The receipt says what is an estimate; logs and metrics leave it
-out.
+A server may not count tokens, may report only some counts, or its stream may end between the stop reason and the
+counts. A zero would look like a measurement. The receipt says which counts are estimates; logs and metrics omit them.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ WHY = "the upstream did not report it, and clients need a number"
 
 
 def is_complete(usage: Usage | None, client: Dialect) -> bool:
-    """Can the client's usage object be written from these counts alone?"""
+    """Whether the client's usage object can be written from these counts alone."""
     if usage is None:
         return not client.answer.usage_required
     if client.name in usage.native:
-        return True  # its own upstream's object is written as it came
+        return True  # a usage object of the client's own dialect is written unchanged
     return None not in [getattr(usage, name) for name in client.answer.required_counts]
 
 
 def finish_with_usage(
     finish: Finish, characters: int, request: Request | None, client: Dialect, receipt: Receipt
 ) -> Finish:
-    """The end of a stream whose answer has so many characters, with an estimate where it needs one."""
+    """Add missing counts to the end of a stream, estimated from the number of characters in the answer."""
     usage = _without_empty(finish.usage, client)
     if is_complete(usage, client):
         return finish if usage is finish.usage else replace(finish, usage=usage)
@@ -37,7 +36,7 @@ def finish_with_usage(
 
 
 def with_usage(response: Response, request: Request | None, client: Dialect, receipt: Receipt) -> Response:
-    """A whole answer, with an estimate where it needs one."""
+    """Add missing counts to a non-streamed answer."""
     usage = response.usage
     has_usual = usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
     if has_usual and client.answer.required_counts <= _USUAL_COUNTS:
@@ -50,12 +49,13 @@ def with_usage(response: Response, request: Request | None, client: Dialect, rec
 
 
 def characters_at_start(block: Block) -> int:
-    """Characters of a block that a stream tells when the block opens, and not in deltas."""
+    """Characters of a block that a stream sends when the block opens, and not in deltas."""
     return len(block.name) if isinstance(block, ToolCall) else 0
 
 
 def _characters_of(block: Block) -> int:
-    """Characters of a block, counted as in a stream: the same answer has the same estimate, whole or streamed."""
+    """Characters of a block, counted as in a stream, so that a streamed and a non-streamed answer get the same
+    estimate."""
     match block:
         case Text(text=text) | Refusal(text=text) | Thinking(text=text):
             return len(text)
@@ -65,14 +65,14 @@ def _characters_of(block: Block) -> int:
 
 
 def _without_empty(usage: Usage | None, client: Dialect) -> Usage | None:
-    """None for another dialect's usage object without any count."""
+    """Return None for another dialect's usage object that has no counts."""
     if usage is None or usage.input_tokens is not None or client.name in usage.native:
         return usage
     return usage if any(getattr(usage, name) is not None for name in COUNTS) else None
 
 
 def _fill(usage: Usage, characters: int, request: Request | None, client: Dialect, receipt: Receipt) -> Usage:
-    """Estimate the required counts that are missing."""
+    """Estimate missing counts that the client requires."""
     if usage.output_tokens is None and "output_tokens" in client.answer.required_counts:
         output = -(-characters // CHARACTERS_PER_TOKEN)
         receipt.note("usage.output_tokens", "an estimate", WHY)

@@ -1,4 +1,4 @@
-"""A model as lists of models tell of it, in no vendor's words, and the pages in which lists are told."""
+"""Entries of model lists, independent of any vendor's format, and pagination."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
-    """None, or an empty set, where nothing is known: a list must not promise what nobody said."""
+    """One model in a list. Unknown values are None or an empty set: a list must not promise unknown abilities."""
 
     name: str
-    """As clients ask for it."""
+    """The name that clients request."""
     title: str | None = None
     created: int | None = None
     """Unix seconds."""
@@ -22,12 +22,12 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     max_output_tokens: int | None = None
     inputs: frozenset[str] = frozenset()
-    """What it reads: text, image, document, audio, video."""
+    """Accepted input kinds: text, image, document, audio, video."""
     thinking: bool | None = None
 
 
 def whole(value: object) -> int | None:
-    """A number that a list may hold: a whole one above zero, whatever its spelling; None for anything else."""
+    """Parse a positive integer, given as a number or a string; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -38,10 +38,10 @@ def whole(value: object) -> int | None:
 
 
 def asked_size(query: Mapping[str, str], key: str, usual: int, most: int) -> int:
-    """How many entries a page shall have: what a client asked for within bounds, the usual number when it is none."""
+    """Page size: the client's number, at most `most`; the usual number if it is missing or invalid."""
     return min(whole(query.get(key)) or usual, most)
 
 
 def page(items: Sequence[T], start: int, size: int) -> Sequence[T]:
-    """Entries from a place on; a place outside the list has none."""
+    """A page of entries; empty if `start` is outside the list."""
     return items[max(start, 0) : max(start, 0) + size] if start >= 0 else items[:0]

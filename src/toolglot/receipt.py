@@ -1,9 +1,9 @@
-"""What an exchange could not carry over exactly: told to the caller, never dropped in silence.
+"""Receipts: report to the caller what a translation could not carry over exactly. Nothing is dropped silently.
 
-A `Receipt` is handed to every pass, encoder and decoder of one exchange, and each writes what it changed. Severity:
+Every pass, encoder and decoder of an exchange gets the same `Receipt` and records its changes. Severity:
 
-- `note`: the form changed and the meaning did not (a name shortened and restored, a default filled in).
-- `loss`: something the sender said will not reach the receiver, or only roughly. Strict mode refuses these.
+- `note`: the form changed, but not the meaning (a name shortened and restored, a default filled in).
+- `loss`: something that the sender sent does not reach the receiver, or only approximately. Strict mode refuses these.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ARTICLES = {"image": "an", "audio": "an"}
 
 
 def describe_block(block: Block) -> str:
-    """What a block is, in the words of a receipt: `a document`, `reasoning`, `web_search_call`."""
+    """Describe a block for a receipt: `a document`, `reasoning`, `web_search_call`."""
     if isinstance(block, Media):
         return f"{_ARTICLES.get(block.kind, 'a')} {block.kind}"
     if not isinstance(block, Opaque):
@@ -43,13 +43,13 @@ def describe_block(block: Block) -> str:
 
 
 def describe_setting(name: str, value: Json) -> str:
-    """A setting and its value, spelled as in JSON: `store false`, `service_tier flex`."""
+    """Describe a setting for a receipt, with its value as in JSON: `store false`, `service_tier flex`."""
     return f"{name} {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
 
 
 UNREAD = "$unread"
-"""The native key of `Loss` lines that a decoder left. They count where the other side speaks another dialect, which a
-decoder does not know. `where` begins at the node that has them."""
+"""Native key of `Loss` lines that a decoder recorded. They count only if the other side speaks another dialect, which a
+decoder does not know. Their `where` is relative to the node."""
 
 
 class Loss(Struct, frozen=True):
@@ -61,21 +61,21 @@ class Loss(Struct, frozen=True):
     severity: Severity = "loss"
 
     def __str__(self) -> str:
-        # A field that is named by its path need not be named again.
+        # If the path ends with the field's name, it is not repeated.
         what = "" if self.where.endswith(self.what) else f" {self.what}:"
         return f"{self.severity}: {self.where}:{what} {self.why}"
 
 
 def unread_lines(fields: Mapping[str, Json], where: str = "") -> Iterator[Loss]:
-    """The lines that a decoder left among the native fields of a node, which is at `where`."""
+    """Lines that a decoder recorded in the native fields of the node at `where`."""
     lines = fields.get(UNREAD)
-    for line in lines if isinstance(lines, tuple) else ():  # a peer may have a member of this name
+    for line in lines if isinstance(lines, tuple) else ():  # a peer may send a member of this name
         if isinstance(line, Loss):
             yield msgspec.structs.replace(line, where=f"{where}.{line.where}") if where else line
 
 
 class Receipt:
-    """The lines of one exchange, in the order they were written, each once."""
+    """The lines of one exchange, in the order they were written, without duplicates."""
 
     __slots__ = ("_lines", "asked_at", "loss_count")
 
@@ -83,21 +83,21 @@ class Receipt:
         self._lines: dict[Loss, None] = {}
         self.loss_count = 0
         self.asked_at: Callable[[str], str] | None = None
-        """Where in the client's request something stood that has this path now; None while all stands where it did."""
+        """Maps a current path to the path in the client's request; None if no pass has moved anything."""
 
     def loss(self, where: str, what: str, why: str) -> None:
-        """Something did not survive, or only roughly."""
+        """Record that something was lost, or carried over only approximately."""
         self._write(Loss(self._place(where), what, why, "loss"))
 
     def note(self, where: str, what: str, why: str) -> None:
-        """Something took another form and kept its meaning."""
+        """Record that something changed its form but not its meaning."""
         self._write(Loss(self._place(where), what, why, "note"))
 
     def _place(self, where: str) -> str:
         return where if self.asked_at is None else self.asked_at(where)
 
     def add(self, lines: Iterable[Loss]) -> None:
-        """Lines that somebody else wrote."""
+        """Add lines from elsewhere, without mapping their paths."""
         for line in lines:
             self._write(line)
 
@@ -108,7 +108,7 @@ class Receipt:
             self.loss_count += line.severity == "loss"
 
     def truncate(self, count: int) -> None:
-        """Drop all but the first lines: the others are about an answer that failed and that nobody gets."""
+        """Keep only the first lines. The others are about an answer that failed and is not delivered."""
         for line in tuple(self._lines)[count:]:
             del self._lines[line]
             self.loss_count -= line.severity == "loss"

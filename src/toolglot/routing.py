@@ -1,18 +1,18 @@
-"""Which upstream answers for a model's name, and by which name it knows the model.
+"""Route a model's name to an upstream, and to the upstream's own name of the model.
 
 The rules, in order; the first that applies decides:
 
 1. An alias of exactly this name.
-2. An alias pattern (`claude-*`) that matches; of several the one with the most literal text.
-3. `upstream/model`, when the first part is an upstream's name. Only there is the first part taken away.
-4. `demo`, the upstream that is always there, and its models `demo-text…`.
-5. A name that an upstream lists among its `models`, then a pattern among them.
+2. A matching alias pattern (`claude-*`); if several match, the one with the most literal text.
+3. `upstream/model`, if the first part is an upstream's name. Only this rule removes the first part.
+4. `demo`, the built-in upstream, and its models `demo-text…`.
+5. A name that an upstream lists in its `models`, then a pattern in that list.
 6. A pattern of names that an upstream's vendor owns (`gpt-*`).
 7. The default upstream.
-8. The only upstream there is besides `demo`; or `demo`, when there is no other at all.
+8. The only upstream besides `demo`; or `demo`, if there is no other.
 
-A name is matched as it came and then without what clients add to it: a suffix such as `[1m]`, a `models/` before it.
-A `*` in an alias's target stands for what the pattern's `*` matched, the second for the second, and so on.
+A name is matched as received, and then without client additions: a suffix like `[1m]`, a prefix `models/`. A `*` in an
+alias's target is replaced by what the pattern's `*` matched, the second by the second, and so on.
 
 For the name of a fallback, rule 3 comes before rule 2, and rule 2 leaves out the patterns that led to the fallback: a
 catch-all alias (`*`) would match the names of its own fallbacks.
@@ -33,34 +33,34 @@ from toolglot.textcalls.settings import BadCalls
 Value = TypeVar("Value")
 
 DEMO = "demo"
-"""The upstream that is always there, and the model it answers for."""
+"""The built-in upstream, and the model it serves."""
 
 DEMO_TEXT = "demo-text"
-"""How the names of the demo's models begin that have no native tools."""
+"""Prefix of the demo's models without native tools."""
 
 AUTO, NATIVE = "auto", "native"
-"""How a model is given tools, where it is not the name of a text format."""
+"""How a model gets tools, if not by a text format."""
 
 MAX_NAME = 512
-"""Characters. Longer names are nobody's, and cost nothing to refuse."""
+"""Characters. Longer names are rejected without a search."""
 
 MAX_TARGETS = 32
-"""Targets of one request: the first one, and fallbacks."""
+"""Most targets of one request: the first one, and fallbacks."""
 
 MAX_RESOLVED = 1000
-"""Names of which is kept in mind where they go: they are the clients' to choose."""
+"""Most names in the cache of resolved names. Clients choose the names, so the cache must be bounded."""
 
 MAX_COMPARED = 500
-"""Names among which the nearest ones are looked for: each comparison takes longer than all the rules together."""
+"""Most names to compare for suggestions: a comparison takes longer than all rules together."""
 
 _RULES_OF_ALIASES = 2
-"""The first rules of `Router`: they look at aliases."""
+"""Number of rules at the start of `Router._rules` that use aliases."""
 
 _ADDED = re.compile(r"(?:\[[^\[\]]*\])+$")
 
 
 class Alias(Struct, frozen=True, kw_only=True):
-    """What a model's name, or a pattern of names, stands for."""
+    """The target of a model's name, or of a pattern of names."""
 
     upstream: str
     model: str | None = None
@@ -79,26 +79,26 @@ class Alias(Struct, frozen=True, kw_only=True):
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """An upstream, as far as routing is concerned."""
+    """The properties of an upstream that routing needs."""
 
     name: str
     models: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
-    """Patterns of the names that its vendor gives to models."""
+    """Patterns of its vendor's model names."""
     default_model: str | None = None
     quirks: Mapping[str, Any] = {}
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Where a request goes."""
+    """The upstream and model that a request is sent to."""
 
     upstream: str
     model: str
     """The upstream's name of the model."""
     asked: str
-    """The name by which the client, or an alias for which this is a fallback, asked."""
+    """The name that the client requested, or that the alias lists as this fallback."""
     rule: str
-    """Why it goes there, in words."""
+    """The reason for this target, as text."""
     alias: str | None = None
     strict: bool = False
     context_window: int | None = None
@@ -108,17 +108,17 @@ class Target(Struct, frozen=True, kw_only=True):
     """`native`, `auto` or the name of a text format."""
     bad_calls: BadCalls = "pass"
     rescue: bool | str = False
-    """Whether text is searched for calls that the upstream should have read; a format's name, or the family's."""
+    """Whether to search text for calls that the upstream should have parsed; or the name of a format or family."""
     starts_in_reasoning: bool = False
     """Whether the prompt of a text model ends inside its reasoning."""
     history: str | HistoryPolicy | None = None
-    """How much of a conversation is sent, and what of it is mended; a text is the format of calls in its past."""
+    """The history policy; a string is the text format of calls in the history."""
     mcp: tuple[str, ...] = ()
-    """MCP servers whose tools the model is given."""
+    """MCP servers whose tools the model gets."""
 
 
 class UnknownModelError(ToolglotError, LookupError):
-    """No upstream answers for this name."""
+    """No upstream serves this model."""
 
     def __init__(self, model: str, suggestions: tuple[str, ...] = ()) -> None:
         self.model = model
@@ -128,7 +128,7 @@ class UnknownModelError(ToolglotError, LookupError):
 
 
 class Pattern:
-    """A name with stars in it: each stands for any text."""
+    """A name with wildcards: each `*` matches any text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -136,28 +136,28 @@ class Pattern:
         self._regex = re.compile("(.*?)".join(re.escape(part) for part in text.split("*")), re.DOTALL)
 
     def match(self, name: str) -> tuple[str, ...] | None:
-        """What the stars stand for in this name."""
+        """The texts that the wildcards match in this name; None if the name does not match."""
         found = self._regex.fullmatch(name)
         return None if found is None else found.groups()
 
 
 def filled(text: str, stars: tuple[str, ...]) -> str:
-    """The text with its stars replaced in order; one that is left over stays."""
+    """Replace the wildcards of a text in order. A wildcard without a value stays."""
     values = iter(stars)
     return re.sub(r"\*", lambda star: next(values, "*"), text)
 
 
 def bare(name: str) -> str:
-    """The name without what clients add to it; nothing is left of a name that is only that."""
+    """Remove client additions from a name. A name that consists only of additions stays."""
     return _ADDED.sub("", name.removeprefix("models/")).strip() or name
 
 
 Claim: TypeAlias = tuple[str, Callable[[str], Target | None]]
-"""A rule: what it looks at, and what it finds for a name."""
+"""A rule: its description, and the function that finds the target of a name."""
 
 
 class Router:
-    """The rules over one configuration."""
+    """Applies the rules to one configuration."""
 
     def __init__(
         self,
@@ -195,10 +195,10 @@ class Router:
         )
 
     def resolve(self, model: str) -> tuple[Target, ...]:
-        """Where a request for this model goes: first, and then when that fails. No target twice, `MAX_TARGETS` at most.
+        """Resolve a model's name to its targets: the first one, then its fallbacks. Unique, `MAX_TARGETS` at most.
 
         Raises:
-            UnknownModelError: nothing claims the name.
+            UnknownModelError: no rule matches the name.
         """
         known = self._resolved.get(model)
         if known is not None:
@@ -222,7 +222,7 @@ class Router:
         return found
 
     def claim(self, model: str) -> Target | None:
-        """Where a request for this model goes first; None when nothing claims the name."""
+        """The first target for this model; None if no rule matches the name."""
         if len(model) > MAX_NAME:
             return None
         for name, (_, rule) in self._tries(model):
@@ -231,11 +231,11 @@ class Router:
         return None
 
     def direct(self, upstream: str, model: str) -> Target | None:
-        """An upstream's model by the upstream's own name of it, whatever the other rules say of that name."""
+        """The target for an upstream's model by the upstream's own name, regardless of the other rules."""
         return self._target(upstream, model, f"{upstream}/{model}", f"{upstream} is an upstream's name")
 
     def explain(self, model: str) -> list[tuple[str, str]]:
-        """Each rule that was tried for a name, and what it said; the last one decided."""
+        """Each rule that was tried for a name, with its result; the last one decided."""
         steps: list[tuple[str, str]] = []
         for name, (what, rule) in self._tries(model):
             target = rule(name)
@@ -245,7 +245,7 @@ class Router:
         return steps
 
     def names(self) -> list[str]:
-        """What can be listed by name: aliases, then what upstreams list; `upstream/model` where a name is taken."""
+        """Names for a model list: aliases, then models that upstreams list; `upstream/model` if a name is taken."""
         names = [name for name, alias in self.aliases.items() if "*" not in name and not alias.hidden]
         taken = {*names, *(name for name, alias in self.aliases.items() if alias.hidden)}
         for place in self.places.values():
@@ -256,8 +256,8 @@ class Router:
         return [name for name in dict.fromkeys(names) if self.claim(name) is not None]
 
     def nearest(self, model: str) -> tuple[str, ...]:
-        """Names that somebody who wrote this one may have meant."""
-        import difflib  # needed for names that nobody knows
+        """Known names that are similar to this one."""
+        import difflib  # needed only for unknown names
 
         known = [DEMO, *(name for name, alias in self.aliases.items() if not alias.hidden)]
         known += [model for place in self.places.values() for model in (*place.models, *place.owned)]
@@ -265,23 +265,23 @@ class Router:
         return tuple(difflib.get_close_matches(bare(model[:MAX_NAME])[:200], compared, n=3, cutoff=0.5))
 
     def _tries(self, model: str) -> Iterator[tuple[str, Claim]]:
-        """Names and rules in the order in which they are tried."""
+        """Names and rules in the order of evaluation."""
         plain = bare(model)
         if plain != model:
             yield model, self._rules[0]
         yield from ((plain, rule) for rule in self._rules)
 
     def _fallbacks(self, target: Target, passed: frozenset[str]) -> list[Target]:
-        """The fallbacks of a target's alias. `passed`: the aliases that led to the target, its own included."""
+        """Fallbacks of a target's alias. `passed`: the aliases that led to the target, including its own."""
         alias = target.alias or ""
         stars = Pattern(alias).match(target.asked) or ()
         found = (self.claim_fallback(filled(name, stars), passed) for name in self.aliases[alias].fallbacks)
         return [fallback for fallback in found if fallback is not None]
 
     def claim_fallback(self, name: str, passed: frozenset[str]) -> Target | None:
-        """Where the fallback of this name goes; None when nothing claims it. `passed`: the aliases that led to it.
+        """The target of a fallback's name; None if no rule matches. `passed`: the aliases that led to it.
 
-        `upstream/model` goes to that upstream, and no pattern is used twice on the way.
+        `upstream/model` goes to that upstream, and no pattern is used twice in a chain.
         """
         if len(name) > MAX_NAME:
             return None
@@ -316,7 +316,7 @@ class Router:
             rescue=facts.rescue,
             starts_in_reasoning=facts.starts_in_reasoning,
             history=facts.history,
-            # Of a model under its own name the facts are the same; tools are given to those who ask for the alias.
+            # A model requested by its own name has the same facts, but MCP tools only come with the alias.
             mcp=facts.mcp if alias is not None else (),
         )
 
@@ -376,5 +376,5 @@ class Router:
 
 
 def _most_literal_first(pairs: Iterable[tuple[Pattern, Value]]) -> tuple[tuple[Pattern, Value], ...]:
-    """Equally literal ones stay in the order in which they were written."""
+    """Sort by literal text, most first. Ties keep the configured order."""
     return tuple(sorted(pairs, key=lambda pair: -pair[0].literal))

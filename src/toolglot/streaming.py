@@ -1,12 +1,12 @@
-"""A stream on its way from the upstream to the client: bytes in, bytes out.
+"""Translate a stream from the upstream to the client: bytes in, bytes out.
 
-There are three ways, and `StreamTranslation` takes the right one by itself:
+`StreamTranslation` chooses one of three modes:
 
-- translate: decode to events, run the event passes, encode;
-- forward: one dialect on both sides and nothing to change, so the bytes go through as they are, frame by frame, with a
-  decoder beside them that notices usage, errors, the end, and an end that comes too soon;
-- a whole document: the upstream was asked to stream and sent one JSON document, an error or a response. It is read at
-  the end and streamed from there.
+- Translate: decode to events, run the event passes, encode.
+- Forward: both sides speak the same dialect and nothing has to change. Frames pass unchanged, and a decoder reads along
+  to detect usage, errors, the end, and truncation.
+- Document: the upstream sent one JSON document (an error or a response) instead of a stream. It is decoded at the end,
+  and then streamed to the client.
 """
 
 from __future__ import annotations
@@ -51,26 +51,27 @@ if TYPE_CHECKING:
 
 
 LONG = 1024
-"""Bytes that are rather those of many frames than of one."""
+"""From this many bytes on, data likely contains many frames, not one."""
 MOST_UNREAD = 2048
-"""Bytes of text that may be written before they are read."""
+"""Most bytes of text that may be written before they are decoded."""
 NOTHING = b"\n"
-"""What no JSON string has in it."""
+"""A byte that never occurs in a JSON string."""
 RUNS = 2
-"""How often in one piece of data frames are looked for that can be written at once: each time costs the whole rest."""
+"""Most searches per piece of data for a run of frames that can be written at once. Each search scans all remaining
+data."""
 
 UNMOVED = (Labeller, Reporter)
-"""Passes that deltas go through as they are."""
+"""Passes that do not change deltas."""
 
 
 class StreamTranslation:
-    """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended.
+    """Upstream bytes in, client bytes out; both may be split anywhere. `usage` is known once the stream has ended.
 
-    `broken`: the upstream broke off, its connection or the stream in the middle of an answer. `is_cut`: the client is
-    told so by cutting its connection: it gets no error event, and the stream has no end.
+    `broken`: the upstream's connection failed, or its stream ended in the middle of an answer. `is_cut`: the caller
+    must cut the client's connection to signal this: the client gets no error event, and its stream has no end.
     """
 
-    # There may be thousands of streams at a time, and a dictionary of so many attributes is large.
+    # There may be thousands of concurrent streams, and a `__dict__` with this many attributes is large.
     __slots__ = (
         "_at_start",
         "_begun",
@@ -114,7 +115,7 @@ class StreamTranslation:
 
     def __init__(self, exchange: Exchange, encoder: StreamEncoder | None = None) -> None:
         self._exchange = exchange
-        # Where bytes are forwarded nothing is lost, whatever the decoder beside them makes of them.
+        # Forwarded bytes lose nothing, whatever the decoder that reads along reports.
         self._beside = Receipt() if exchange.verbatim else None
         self._decoder = exchange.upstream.stream_decoder(exchange.receipt if self._beside is None else self._beside)
         self._encoder = encoder or exchange.client.stream_encoder(exchange.asked, exchange.receipt)
@@ -122,7 +123,7 @@ class StreamTranslation:
         self._passes = exchange.event_passes(self._reader)
         last = self._passes[-1]
         self._carrier = last if isinstance(last, (Carrier, DetailsCarrier)) else None
-        self._uncounted = 0  # characters of the open text that the carrier has not seen
+        self._uncounted = 0  # characters of the open text that bypassed the carrier
         self._delta_passes = [each for each in self._passes if not isinstance(each, UNMOVED)]
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None
         self._listener = None if exchange.new_listener is None else exchange.new_listener()
@@ -130,24 +131,24 @@ class StreamTranslation:
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass changes, else -1
         self._plain_as = -1  # the client's index of the same block
-        self._is_collected = False  # passes look at the deltas of the same block all the same
-        self._text_as = -1, -1  # the reader's index of the text it has opened, and the client's of the same block
-        self._called = False  # a forwarded stream has a tool call in it
+        self._is_collected = False  # passes still need to see the deltas of that block
+        self._text_as = -1, -1  # index of the open text as the reader and as the client know it
+        self._called = False  # a forwarded stream contains a tool call
         shape = exchange.upstream.stream
         self._texts: TextFrames | None = None
         if shape.text_of_frame is not None and self._reader is None:
             self._texts = TextFrames(shape.framing, shape.text_of_frame, shape.changing_members)
-        self._at_start = False  # what comes next is the beginning of a frame
-        self._short: Around | None = None  # while a frame may come that need not be read
-        self._template = DeltaTemplate()  # how it is written then
-        self._number = 0  # of the client's next frame, where they have numbers
+        self._at_start = False  # the next byte begins a frame
+        self._short: Around | None = None  # set while the next frame may be written without decoding it
+        self._template = DeltaTemplate()  # the client's template for such a frame
+        self._number = 0  # number of the client's next frame, if its frames are numbered
         self._holds_ends = any(isinstance(each, Settler) and each.holds_ends for each in self._passes)
-        self._held_back = NOTHING  # what a text of the open block has in it that a pass may hold back
+        self._held_back = NOTHING  # bytes in a text that a pass may hold back
         self._unread = bytearray()
-        self._characters = 0  # of the answer, for a usage that may be missing at its end
-        self._has_usage = False  # it had one at its beginning
+        self._characters = 0  # of the answer, to estimate usage if it is missing at the end
+        self._has_usage = False  # the `Start` event had usage
         self._cuts = exchange.options.can_cut and exchange.client.stream.broken == "cut"
-        self._waits = exchange.options.holds_head  # nothing has come but the head of an answer
+        self._waits = exchange.options.holds_head  # only the head of an answer has come so far
         self._head = b""
         self.may_want_again = self._reader is not None
         """`wants_again` may become true."""
@@ -158,7 +159,7 @@ class StreamTranslation:
         self.ended = False
 
     def feed(self, data: bytes) -> bytes:
-        """The client's bytes for these bytes of the upstream."""
+        """Translate the next bytes of the upstream. Returns the client's bytes."""
         if self._short is not None:
             came, first, last, within, opens, middle, closes = self._short
             if data.startswith(first) and data.endswith(last):
@@ -173,7 +174,7 @@ class StreamTranslation:
                         self._number += 1
                     return written if len(self._unread) < MOST_UNREAD else written + self._catch_up()
         if self._texts is not None and self._at_start and self._begun and not self.ended and self._forwarder is None:
-            return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
+            return self._read_frames(self._texts, data)  # not a document, and no reader of text calls
         if self.ended or self.wants_again is not None:
             return b""
         if not self._begun:
@@ -189,8 +190,8 @@ class StreamTranslation:
         return written
 
     def _read_frames(self, texts: TextFrames, data: bytes) -> bytes:
-        """Frame by frame: those that only bring more of an open block take the shortest way."""
-        if b"\r" in data or len(data) > MAX_EVENT_BYTES // 2:  # what is too large is refused by who reads it
+        """Translate frame by frame, with a fast path for frames that only extend an open block."""
+        if b"\r" in data or len(data) > MAX_EVENT_BYTES // 2:  # the decoder rejects events that are too large
             late = self._catch_up()
             self._texts = self._short = None
             return late + self._translate(self._decode(data))
@@ -214,15 +215,15 @@ class StreamTranslation:
         return written[0] if len(written) == 1 else b"".join(written)
 
     def _write_run(self, bodies: list[bytes]) -> bytes:
-        """The client's frames for texts that need not be read."""
+        """Write the client's frames for texts that need not be decoded first."""
         written = self._template.write(bodies, self._number)
         self._number += len(bodies)
         self._unread += b"".join(bodies)
         return written if len(self._unread) < MOST_UNREAD else written + self._catch_up()
 
     def _write_known(self, texts: TextFrames, frame: bytes) -> bytes | None:
-        """A frame that need not be read, though its text is written otherwise or the client's template is not known;
-        None for one that has to be."""
+        """Translate a frame by the upstream's template, if its text has other escapes than the client's, or the client
+        has no template yet. None if the frame must be decoded."""
         if texts.template is None or not self._at_start or self.ended:
             return None
         text = text_of(texts.template.body_of(frame, 0, len(frame)))
@@ -249,7 +250,7 @@ class StreamTranslation:
         return late + written if late else written
 
     def _learn(self, texts: TextFrames, frame: bytes, event: Event) -> None:
-        """This frame has brought more of the open block: the next one may look like it."""
+        """Learn the template of a frame that extended the open block: the next frame may look like it."""
         if type(event) is not Delta or event.index != self._plain:
             return
         if self._held_back is NOTHING or "}" not in event.text:
@@ -257,15 +258,16 @@ class StreamTranslation:
             self._take_template(texts)
 
     def _take_template(self, texts: TextFrames) -> None:
-        """Take the shortest way from now on, if both sides have a template."""
+        """Enable the fast path if both sides have a template."""
         template = self._encoder.text_around
         if texts.template is not None and template is not None:
             self._template, self._number = template, template.number
             self._short = around(texts.template, template)
 
     def _catch_up(self) -> bytes:
-        """Read what was written without reading, as one frame, for all who remember a text: the decoder, passes, the
-        encoder, and who listens. Returns what there is to write: an error, if the answer has become too long."""
+        """Decode the text that was written without decoding, as one frame, for everything that tracks text: the
+        decoder, passes, the encoder, and the listener. Returns bytes to write: an error if the answer became too
+        long."""
         if not self._unread or self._texts is None or self._texts.template is None:
             return b""
         events = self._decode(self._texts.template.frame(bytes(self._unread)))
@@ -283,16 +285,18 @@ class StreamTranslation:
                 self._uncounted += len(event.text)
                 passed = (event if self._forwarder is not None else Delta(self._plain_as, event.text),)
             if self._listener is not None:
-                for heard in passed:
-                    self._listener(heard)
+                for out in passed:
+                    self._listener(out)
         return b""
 
     def _end_late(self, events: Sequence[Event]) -> bytes:
         self._short = None
-        return self._translate(events) if self._forwarder is None else self._hand_on(self._forwarder, b"", events)
+        if self._forwarder is None:
+            return self._translate(events)
+        return self._forward_frame(self._forwarder, b"", events)
 
     def close(self) -> bytes:
-        """The upstream has ended: what is left to say to the client."""
+        """End the upstream's stream. Returns the client's remaining bytes."""
         late, self._short = self._catch_up(), None
         if self.ended or self.wants_again is not None:
             return late
@@ -301,15 +305,15 @@ class StreamTranslation:
         if self._forwarder is None:
             return self._translate(self._last_events([]))
         rest, is_whole = self._forwarder.rest()
-        # Half a frame is not let through. Whether it matters, the decoder knows.
+        # An incomplete frame is not forwarded. The decoder decides whether it matters.
         written = self._forward(self._forwarder, [rest]) if is_whole else b""
-        cut = self._decode(rest) if not is_whole else []
+        incomplete = self._decode(rest) if not is_whole else []
         if not self.ended:
-            written += self._hand_on(self._forwarder, b"", self._last_events(cut))
+            written += self._forward_frame(self._forwarder, b"", self._last_events(incomplete))
         return self._hold_head(written)
 
     def _last_events(self, events: list[Event]) -> list[Event]:
-        """These and what the decoder makes of the end of its input, which may have come too soon."""
+        """Append the decoder's last events, and detect truncation."""
         events = [*events, *self._decoder.close()]
         self._note_odd_end(ENDED_EARLY)
         last = events[-1] if events else None
@@ -317,17 +321,18 @@ class StreamTranslation:
         return events
 
     def _note_odd_end(self, why: str) -> None:
-        """How a forwarded stream ended is in the receipt too, though nothing is translated."""
+        """Copy the decoder's note on an unusual end of a forwarded stream into the exchange's receipt."""
         if self._beside is not None:
             self._exchange.receipt.add(line for line in self._beside if line.why == why)
 
     @property
     def wants_again(self) -> RetryPrompt | None:
-        """The model wrote a call that cannot be run: it is to be asked once more before the client's stream goes on."""
+        """Set if the model wrote a call that cannot be run: it must be asked again before the client's stream
+        continues."""
         return None if self._reader is None else self._reader.wants_again
 
     def again(self) -> bytes:
-        """The request for the second answer. Its bytes are fed next, and go on where the first answer's left off."""
+        """Create the request for the second answer. Feed its bytes next: they continue the first answer's stream."""
         if self._reader is None:
             raise ValueError("nothing has to be asked again")
         self._exchange.wants_again = self._reader.wants_again
@@ -339,8 +344,8 @@ class StreamTranslation:
         return request
 
     def break_off(self, error: ApiError, *, broken: bool = True) -> bytes:
-        """No more comes from the upstream: an error, unless the answer had been said to be over. `broken`: it broke off
-        itself (a reset, a timeout); else it was given up."""
+        """End the stream because no more bytes will come: with an error, unless the upstream already sent its stop
+        reason. `broken`: the upstream failed (a reset, a timeout); otherwise the caller gave up."""
         if self.settled:
             written = self.close()
             if all(line.why != ENDED_EARLY for line in self._exchange.receipt):
@@ -350,45 +355,45 @@ class StreamTranslation:
         return self.fail(error)
 
     def fail(self, error: ApiError) -> bytes:
-        """The answer has failed in a way that the upstream's bytes do not tell."""
+        """End the stream with an error that is not in the upstream's bytes."""
         late, self._short = self._catch_up(), None
         if self.ended:
             return late
-        told = self._encode(Fault(error))
-        return self._hold_head(told if self._forwarder is None else self._forwarder.numbered(told))
+        encoded = self._encode(Fault(error))
+        return self._hold_head(encoded if self._forwarder is None else self._forwarder.numbered(encoded))
 
     @property
     def is_document(self) -> bool:
-        """The upstream sends one JSON document in the place of a stream."""
+        """Whether the upstream sends one JSON document instead of a stream."""
         return self._document is not None
 
     @property
     def settled(self) -> bool:
-        """The upstream has said why it stops: usage may follow and a mark of the end, or nothing any more."""
+        """Whether the upstream has sent its stop reason. Usage and an end marker may follow, or nothing."""
         return self._document is None and self._decoder.settled
 
     def keepalive(self) -> bytes:
-        """Bytes that keep the connection busy and that the client ignores."""
+        """Bytes that keep the connection alive; the client ignores them."""
         return self._encoder.keepalive()
 
     def _begin(self, data: bytes) -> None:
         head = data.removeprefix(BYTE_ORDER_MARK).lstrip()
         self._begun = bool(head)
         if head.startswith(b"[") and self._exchange.upstream.stream.framing.can_be_array:
-            # Its decoder reads the array; a client that wants events gets events.
+            # The decoder reads the array, and the client gets events.
             self._forwarder = None
         elif head.startswith((b"{", b"[")) and not self._exchange.upstream.stream.framing.is_bare:
             self._document, self._at_start = bytearray(), False
             self._forwarder = None
 
     def _events_of_document(self, document: bytes) -> Iterable[Event]:
-        """The events of an answer that came whole where a stream was asked for."""
+        """Decode a whole document that came instead of a stream."""
         try:
             return unfold(self._exchange.upstream.decode_response(document))
         except UpstreamError as error:
             return (Fault(error.error),)
         except DecodeError:
-            # Gemini's frames may also stand behind one another without any framing: its decoder knows.
+            # Gemini's frames may also be concatenated without any framing; its decoder handles that.
             return (*self._decoder.feed(document), *self._decoder.close())
 
     def _decode(self, data: bytes) -> list[Event]:
@@ -401,24 +406,24 @@ class StreamTranslation:
         written: list[bytes] = []
         for event in events:
             if type(event) is Delta and event.index == self._plain and not self._is_collected:
-                # Most of a stream is text, and a pass changes text only through its block's index.
+                # Most of a stream is text, and passes change only the block index of text.
                 moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text, event.logprobs)
                 self._uncounted += len(event.text)
                 written.append(self._encode(moved))
                 continue
             if self._reader is not None and type(event) is Delta:
-                written += self._read(self._reader, event)
+                written += self._parse_text(self._reader, event)
                 continue
             if isinstance(event, Fault):
                 event = Fault(self._exchange.hide(event.error))
             self._count_text()
             passed = one_through(self._delta_passes if type(event) is Delta else self._passes, event)
-            self._follow(event, passed)
-            written += [data for out in passed if (data := self._encode(out))]  # one alone is not copied
+            self._track_block(event, passed)
+            written += [data for out in passed if (data := self._encode(out))]  # a single piece is not copied
         return self._hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _hold_head(self, written: bytes) -> bytes:
-        """What is written, behind the head that was held back; nothing while there is only that."""
+        """Prepend the held-back head; return nothing while only the head has come."""
         if self._waits:
             self._head += written
             return b""
@@ -427,28 +432,28 @@ class StreamTranslation:
         return written
 
     def _count_text(self) -> None:
-        """Tell the carrier how much text went past it: state may belong to one of several texts."""
+        """Report text that bypassed the carrier to it: state may belong to one of several texts."""
         if self._carrier is not None and self._uncounted:
             self._carrier.add_length(self._uncounted)
         self._uncounted = 0
 
-    def _read(self, reader: TextAnswerPass, delta: Delta) -> list[bytes]:
-        """A delta where calls may stand in the text. Text that stays text takes a short way here too."""
+    def _parse_text(self, reader: TextAnswerPass, delta: Delta) -> list[bytes]:
+        """Translate a delta whose text may contain calls, with a fast path for text that stays text."""
         found = reader.feed(delta)
         text, text_as = self._text_as
         if len(found) == 1 and text >= 0 and type(only := found[0]) is Delta and only.index == text:
             self._uncounted += len(only.text)
             return [self._encode(Delta(text_as, only.text))]
         self._count_text()
-        passed = through(self._passes[2:], found)  # those behind the labeller and the reader
+        passed = through(self._passes[2:], found)  # the passes after the labeller and the reader
         if passed and type(last := passed[-1]) is Delta and reader.text_index >= 0:
             self._text_as = reader.text_index, last.index
         else:
             self._text_as = -1, -1
         return [self._encode(out) for out in passed]
 
-    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
-        """Notice when a block whose deltas nothing changes has just been opened towards the client, and its end."""
+    def _track_block(self, event: Event, passed: Sequence[Event]) -> None:
+        """Track whether the open block's deltas pass unchanged."""
         if type(event) is not Delta:
             last = passed[-1] if passed else None
             self._plain = self._plain_as = -1
@@ -464,7 +469,7 @@ class StreamTranslation:
             self._listener(event)
         if self._waits and type(event) is not Start:
             self._waits = False
-        if self.broken and self._cuts and _tells_break(event):
+        if self.broken and self._cuts and _shows_break(event):
             self._cut(event)
             return b""
         if type(event) is Delta:
@@ -490,7 +495,7 @@ class StreamTranslation:
         return finish_with_usage(finish, self._characters, exchange.asked, exchange.client, exchange.receipt)
 
     def _forward(self, forwarder: Forwarder, frames: Iterable[bytes]) -> bytes:
-        """Frames as they are, up to the one that ends the stream, well or badly."""
+        """Forward frames up to the one that ends the stream, normally or with an error."""
         written: list[bytes] = []
         note_forwarded = self._exchange.client.stream.note_forwarded
         for frame in frames:
@@ -501,7 +506,7 @@ class StreamTranslation:
             if self.fault is not None:
                 break
             events = self._decode(frame)
-            self._follow_forwarded(frame, events)
+            self._learn_forwarded(frame, events)
             if note_forwarded is not None:
                 note_forwarded(self._encoder, frame)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
@@ -509,21 +514,21 @@ class StreamTranslation:
                     self._listener(events[0])
                 written.append(forwarder.release(frame))
                 continue
-            written.append(self._hand_on(forwarder, frame, events))
+            written.append(self._forward_frame(forwarder, frame, events))
             if self.ended:
                 break
         return self._hold_head(written[0] if len(written) == 1 else b"".join(written))
 
     def _is_more_text(self, texts: TextFrames, frame: bytes) -> bool:
-        """Does this frame bring more text and nothing else? Then it is read later, with those that follow."""
+        """Whether this frame only adds text. Its text is then decoded later, together with that of the next frames."""
         body = texts.template.body_of(frame, 0, len(frame)) if texts.template is not None else b""
         if not body or len(self._unread) > MOST_UNREAD or not text_of(body):
             return False
         self._unread += body
         return True
 
-    def _follow_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
-        """Notice which text is open, and what its frames look like."""
+    def _learn_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
+        """Track the open text of a forwarded stream, and learn the template of its frames."""
         if self._texts is None:
             return
         for event in events:
@@ -533,8 +538,8 @@ class StreamTranslation:
             elif len(events) == 1 and event.index == self._plain:
                 self._texts.learn(frame, event.text)
 
-    def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
-        """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""
+    def _forward_frame(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
+        """Forward a frame, or replace it with toolglot's own error if the stream is truncated or invalid."""
         calls = False
         for event in events:
             if isinstance(event, Open) and is_nameless(event.block):
@@ -545,7 +550,7 @@ class StreamTranslation:
             if self._listener is not None:
                 self._listener(event)
             if isinstance(event, Start):
-                # A frame of our own must have the id of the response it ends, and the client's name of the model.
+                # A frame that toolglot adds must have the id of the response and the client's name of the model.
                 for labelled in self._passes[0].feed(event):
                     self._encoder.feed(labelled)
             elif isinstance(event, Open):
@@ -574,8 +579,9 @@ class StreamTranslation:
             self.ended = True
 
 
-def _tells_break(event: Event) -> bool:
-    """The error, or the end of a call that was cut: nobody may take that for a whole one."""
+def _shows_break(event: Event) -> bool:
+    """Whether the event is the error, or the end of a truncated call, which clients must not take for a complete
+    one."""
     return isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
 
 

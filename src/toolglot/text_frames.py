@@ -1,11 +1,12 @@
-"""Frames of a stream that only bring more text, reasoning or arguments: read and written by their templates.
+"""Templates for stream frames that only add text, reasoning or arguments.
 
-Most frames of a stream differ from the one before in one JSON string. From a frame that was read, the bytes before and
-behind that string are learnt. A frame with the same bytes around it has its text in the same place, because JSON is
-read from left to right and nothing in a string can change what its surroundings mean. Members that change with every
-frame and say nothing (a number, a time, random letters) are holes in these bytes; a dialect names them.
+Most frames of a stream differ from the previous one in a single JSON string. The bytes before and after that string
+are learned from a decoded frame. A frame with the same surrounding bytes has its text in the same place, because JSON
+is read from left to right and the content of a string cannot change the meaning of its surroundings. Members that
+change with every frame and carry no meaning (a number, a time, random letters) are holes in the template. A dialect
+names these members.
 
-The client's encoder gives a template as well, so that such a text goes from frame to frame as it is.
+The client's encoder provides a template as well, so that the text is copied from frame to frame without decoding.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.framing import Framing
 
 _TRIES = 4
-"""Frames to learn from in vain before a stream is taken for one whose frames all differ."""
+"""Failed attempts to learn a template before learning stops, because all frames differ."""
 _PROBE = "toolglot probe"
 
 TextOf: TypeAlias = Callable[[bytes], str | None]
-"""Reads a frame's JSON document: what it adds to its block, or None if it says anything else."""
+"""Reads a frame's JSON document: the text it adds to its block, or None if it contains anything else."""
 
 BLANKED = bytes(32 if 32 <= code < 127 and code not in b'"\\' else 0 for code in range(256))
-"""For `translate`. Characters that stand for themselves in JSON, so that whoever writes them writes the same, become
-blanks: a text of nothing else is all space then. No other way to tell is as fast."""
+"""Table for `bytes.translate`: maps characters that JSON never escapes to blanks. A text of only such characters then
+satisfies `isspace()`, which is the fastest check."""
 _ALIKE = re.compile(rb'[ !#-\[\]-~\x80-\xff]*(?:\\["\\bfnrt][ !#-\[\]-~\x80-\xff]*)*').fullmatch
 _ALIKE_LINES = re.compile(rb'[ !#-\[\]-~\n]*(?:\\["\\bfnrt][ !#-\[\]-~\n]*)*').fullmatch
 
@@ -39,7 +40,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def text_of(body: bytes) -> str:
-    """The text of a JSON string without its quotes; nothing if it is none."""
+    """Decode the inside of a JSON string; empty if it is not valid."""
     try:
         return _decode_text(b'"%b"' % body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -47,27 +48,27 @@ def text_of(body: bytes) -> str:
 
 
 def is_alike(body: bytes) -> bool:
-    """Is this the inside of a JSON string that is not empty, as `json.encode` would write it?"""
+    """Whether this is the inside of a non-empty JSON string, written exactly as `json.encode` would."""
     return bool(body) and _ALIKE(body) is not None and (body.isascii() or text_of(body) != "")
 
 
 def _are_alike(bodies: list[bytes], held_back: bytes) -> bool:
-    """The same for many at once, none of them with `held_back` in it; False also where it is not sure."""
+    """`is_alike` for many bodies at once, none of which contains `held_back`. False may also mean "not sure"."""
     joined = b"".join(bodies)
     if held_back in joined:
         return False
     if joined.translate(BLANKED).isspace():
         return all(bodies)
-    # No text has a line end in it, so that one can stand between them: an escape that is cut is none with it.
+    # No body contains a newline, so it can separate them: an escape cut at a border does not match then.
     return b"\n" not in joined and _ALIKE_LINES(b"\n".join(bodies)) is not None and all(bodies)
 
 
 _WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.:+-"
-"""Characters of a string that stand for themselves, and none of which ends a string or a number."""
+"""String characters that are never escaped and do not end a string or a number."""
 _ZERO = ord("0")
 _NUMBERS = re.compile(rb"(?:[1-9][0-9]*\n)+")
 _Hole: TypeAlias = tuple[bool, bytes]
-"""A value that changes: whether it is a number or the inside of a string, and the constant bytes behind it."""
+"""A value that changes: whether it is a number (else the inside of a string), and the constant bytes after it."""
 
 
 def _are_values(values: list[bytes], is_number: bool) -> bool:
@@ -78,7 +79,8 @@ def _are_values(values: list[bytes], is_number: bool) -> bool:
 
 
 def _skip_values(holes: tuple[_Hole, ...], data: bytes, at: int) -> int:
-    """Where the values at this place, and the constant bytes behind each, end; -1 if there is anything else."""
+    """Skip the changing values at this offset and the constant bytes after each. Returns the end offset; -1 if there is
+    anything else."""
     for is_number, constant in holes:
         end = data.find(constant[0], at)
         value = data[at:end]
@@ -91,13 +93,13 @@ def _skip_values(holes: tuple[_Hole, ...], data: bytes, at: int) -> int:
 
 @lru_cache(maxsize=32)
 def _values_of(members: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Finds the values of these members: a number, or a string without escapes."""
+    """Pattern that finds the values of these members: a number, or a string without escapes."""
     names = "|".join(map(re.escape, members)).encode()
     return re.compile(rb'[{,] ?"(?:%b)": ?(?:([1-9][0-9]*)(?=[,}])|"([%b]*)")' % (names, re.escape(_WORD)))
 
 
 def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[bytes, list[_Hole]]:
-    """The bytes up to the first value of these members, and the values with the bytes behind each."""
+    """Split at the values of these members: the bytes up to the first value, and a hole for each value."""
     matches = list(_values_of(members).finditer(constant)) if members else []
     edges = [*[match.span(match.lastindex or 0) for match in matches], (len(constant), 0)]
     holes = [
@@ -108,34 +110,34 @@ def _split_values(constant: bytes, members: tuple[str, ...]) -> tuple[bytes, lis
 
 
 class FrameTemplate(Struct, frozen=True):
-    """The bytes of a frame around its text, with the quotes and what ends the frame."""
+    """The bytes of a frame around its text, including the quotes and the end of the frame."""
 
     head: bytes
     tail: bytes
     first: bytes
-    """How `head` begins, up to the first value that changes."""
+    """The beginning of `head`, up to the first changing value."""
     last: bytes
-    """How `tail` ends, behind the last value that changes."""
+    """The end of `tail`, after the last changing value."""
     before: tuple[_Hole, ...] = ()
-    """The values that change in `head`."""
+    """The changing values in `head`."""
     middle: bytes = b""
-    """How `tail` begins, up to the first value that changes."""
+    """The beginning of `tail`, up to the first changing value."""
     behind: tuple[_Hole, ...] = ()
-    """The values that change in `tail`."""
+    """The changing values in `tail`."""
 
     @property
     def is_constant(self) -> bool:
         return not self.before and not self.behind
 
     def body_of(self, data: bytes, start: int, stop: int) -> bytes:
-        """The inside of the string, if this is such a frame; else nothing. Whether it is the inside of a string, and
-        the frame no more than one, is for the caller to tell."""
+        """Extract the inside of the string if the frame matches, else empty bytes. The caller checks that it is valid
+        as the inside of a string, and that the data is a single frame."""
         if not data.startswith(self.first, start) or not data.endswith(self.last, start, stop):
             return b""
         return self.inside(data, start + len(self.first), stop)
 
     def inside(self, data: bytes, start: int, stop: int) -> bytes:
-        """The same from behind `first` on, of a frame that ends with `last`."""
+        """`body_of` for a frame that ends with `last`, with `start` after its `first`."""
         start = _skip_values(self.before, data, start)
         if start < 0:
             return b""
@@ -146,7 +148,7 @@ class FrameTemplate(Struct, frozen=True):
         return data[start:end] if is_known else b""
 
     def bodies_of(self, frames: list[bytes]) -> list[bytes]:
-        """The same of many, each between `first` and `last`; none where they are not all such frames."""
+        """`body_of` for many frames, each without its `first` and `last`; empty unless all of them match."""
         for is_number, constant in self.before:
             parts = [frame.partition(constant) for frame in frames]
             if not _are_values([value for value, _, _ in parts], is_number):
@@ -164,7 +166,7 @@ class FrameTemplate(Struct, frozen=True):
         return [body for body, _, _ in parts] if not any(rests) else []
 
     def frame(self, body: bytes) -> bytes:
-        """A frame like those that were learnt from, with this text."""
+        """Write a frame with this text."""
         return b"%b%b%b" % (self.head, body, self.tail)
 
 
@@ -177,8 +179,8 @@ def _template(head: bytes, tail: bytes, changing: tuple[str, ...]) -> FrameTempl
 def run_of(
     template: FrameTemplate, data: bytes, start: int, end: bytes, held_back: bytes = b"\n"
 ) -> tuple[list[bytes], int]:
-    """The texts of the frames that stand at `start` one behind the other, up to the first that has to be read; and
-    where they end. `end` ends a frame, and no text may have `held_back` in it."""
+    """Extract the texts of consecutive frames from `start` on, up to the first frame that must be decoded. Returns the
+    texts and the end offset. `end` terminates a frame, and no text may contain `held_back`."""
     first, last = template.first, template.last
     stop = data.rfind(last, start)
     if stop < 0 or not data.startswith(first, start):
@@ -206,8 +208,8 @@ def _run_one_by_one(
 
 
 Around: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
-"""The template of frames that come; how these begin and end; where the text is, if always in the same place. Of frames
-that go: the bytes before the text, between a number and the text, and behind the text."""
+"""Of incoming frames: the template, how frames begin and end, and the slice of the text if it is constant. Of outgoing
+frames: the bytes before the text, between the frame number and the text, and after the text."""
 
 
 def around(came: FrameTemplate, goes: DeltaTemplate) -> Around:
@@ -216,8 +218,8 @@ def around(came: FrameTemplate, goes: DeltaTemplate) -> Around:
 
 
 class TextFrames:
-    """The frames of one stream. `text_of` reads the JSON of a frame, and `changing` names members that may change and
-    say nothing."""
+    """Learns the template of one stream's frames. `text_of` reads the JSON of a frame, and `changing` names members
+    that may change and carry no meaning."""
 
     __slots__ = ("_changing", "_is_bare", "_text_of", "_tries", "end", "template")
 
@@ -228,15 +230,15 @@ class TextFrames:
         self._changing = changing
         self._tries = _TRIES
         self.template: FrameTemplate | None = None
-        """None while nothing is learnt, or a frame with the same bytes may mean something else: another block has
-        begun, or none is open."""
+        """None until a template is learned, and while the same bytes may have another meaning: another block has begun,
+        or none is open."""
 
     def note_recognised(self) -> None:
-        """Frames are alike: go on learning."""
+        """Frames matched the template: keep learning."""
         self._tries = _TRIES
 
     def learn(self, frame: bytes, text: str) -> None:
-        """This frame was read and has said this text. Learn from it if it says nothing else."""
+        """Learn from a decoded frame that added this text, if it contains nothing else."""
         self.template = None
         if not self._tries:
             return
@@ -255,7 +257,7 @@ class TextFrames:
 
 
 def _payload_start(frame: bytes) -> int:
-    """Where the JSON of an event begins that is written as nearly all are; else -1."""
+    """Offset of the JSON in an event of the usual form (`data: `, optionally after `event: `); else -1."""
     start = frame.find(b"data: ") + 6
-    behind_event = frame.startswith(b"event: ") and frame.find(b"\n") == start - 7
-    return start if start == 6 or behind_event else -1
+    is_after_event = frame.startswith(b"event: ") and frame.find(b"\n") == start - 7
+    return start if start == 6 or is_after_event else -1

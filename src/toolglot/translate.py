@@ -3,9 +3,9 @@
     client bytes ─ decode_request ─▶ IR ─ passes ─▶ IR ─ encode_request ─▶ upstream bytes
     client bytes ◀─ encode ─ events ◀─ event passes ◀─ events ◀─ decode ─ upstream bytes
 
-An `Exchange` is one request and its answer. It remembers what the request passes renamed, so that the answer comes
-back in the client's own words, and it keeps the receipt. Where both sides speak the same dialect and no pass has
-anything to change, the bytes go through as they are, but for the model's name.
+An `Exchange` is one request and its answer. It records what the request passes renamed, so that the answer has the
+client's own names, and it holds the receipt. If both sides speak the same dialect and no pass changes anything, the
+bytes are forwarded unchanged, except for the model's name.
 """
 
 from __future__ import annotations
@@ -57,39 +57,39 @@ if TYPE_CHECKING:
     from toolglot.textcalls.settings import TextCalls
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]
-"""A JSON document: its bytes, its text, or what it says as Python values."""
+"""A JSON document: its bytes, its text, or its content as Python values."""
 
 
 class Exchange:
     """One request and its answer, between a client's dialect and an upstream's.
 
     Args:
-        client: the dialect of whoever asks.
-        upstream: the dialect of whoever answers.
+        client: the client's dialect.
+        upstream: the upstream's dialect.
         strict: refuse (`LossError`, or an error event once a stream has begun) instead of losing anything.
-        model: the upstream's name of the model, when it differs from the client's.
-        can: what the upstream can express, when it differs from what is known of the model.
-        passes: the request passes, in order, when they are not the usual ones.
-        created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
-        answer_id: the id to put on an answer whose upstream does not tell one; without it, one is derived from the
-            exchange.
-        clock: tells the time (Unix seconds) at which an answer ends, for clients whose answers have it.
-        hide: takes out of an error, inside a stream too, what no client may see; the same error if nothing.
-        verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
-            reads and writes everything, for upstreams that leave out what the dialect's clients need.
-        text_calls: how the model writes tool calls as text, when it has no native ones or leaks them.
-        history_format: the text format in which calls stand in the client's own history, when they do.
-        keeps_state: reasoning state that the client has no field for is kept by the caller, who listens to the answer.
-        issuer: the upstream's server, where state that the client carries is to go back to the same one only, and to
-            the model that made it.
-        takes_back: others whose state goes to the upstream too, as `issuer_of` names them.
-        can_cut: the caller can cut the client's connection. A stream that the upstream broke off then ends without an
-            error event where the client's dialect wants that, and `is_cut` of its translation says so.
-        holds_head: the head of a streamed answer, which says nothing of it, is given out with what follows it. Until
-            then the caller can still ask again, or answer with an error.
-        cache_marks: when breakpoints of the prompt cache are set for clients that set none, at models that cache
-            nothing without: `auto` in tool loops and where prefixes repeat, `always`, or `never`.
-        prefix_repeats: the caller knows that the request's tools and system text have come before, a short time ago.
+        model: the upstream's name of the model, if it differs from the client's.
+        can: the upstream's capabilities, if they differ from those known for the model.
+        passes: the request passes, in order, if they are not the usual ones.
+        created: timestamp for an answer whose upstream sends none (Unix seconds; the core has no clock).
+        answer_id: id for an answer whose upstream sends none. By default, an id is derived from the exchange.
+        clock: returns the time (Unix seconds) at which an answer ends, for clients whose answers have it.
+        hide: removes data that clients must not see from an error, also inside a stream. Returns the same object if
+            there is none.
+        verbatim: forward bytes unchanged if both sides speak the same dialect and nothing has to change. False decodes
+            and encodes everything, for upstreams that omit data that the dialect's clients need.
+        text_calls: how the model writes tool calls as text, if it has no native calls or leaks them as text.
+        history_format: the text format of calls in the client's own history, if it has any.
+        keeps_state: the caller stores reasoning state that the client has no field for; it listens to the answer.
+        issuer: the upstream's server. If set, state that the client carries returns only to the same server and model.
+        takes_back: other issuers whose state the upstream also accepts, as named by `issuer_of`.
+        can_cut: the caller can cut the client's connection. If the upstream's stream breaks off, the client's stream
+            then ends without an error event if its dialect wants that, and `is_cut` of the translation is set.
+        holds_head: hold back the head of a streamed answer, which has no content, until more follows. Until then the
+            caller can still retry, or answer with an error.
+        cache_marks: when to set prompt-cache breakpoints for clients that set none, on models that cache nothing
+            without breakpoints: `auto` (in tool loops and for repeated prefixes), `always`, or `never`.
+        prefix_repeats: the caller knows that the request's tools and system text were sent recently.
+        serves: whether the caller runs the tool of this name itself.
     """
 
     __slots__ = (
@@ -118,22 +118,22 @@ class Exchange:
     options: CallerOptions
     labels: AnswerLabels
     asked: Request | None
-    """The client's request as it was decoded."""
+    """The client's decoded request."""
     sent: Request | None
-    """The request as the upstream gets it."""
+    """The request that is sent to the upstream."""
     verbatim: bool
-    """The bytes go through unchanged: one dialect on both sides, and no pass had anything to change."""
+    """The bytes are forwarded unchanged: both sides speak the same dialect, and no pass changed anything."""
     answered: Response | None
-    """A whole response as the upstream sent it, with the stop reason that the client gets."""
+    """A non-streamed response as the upstream sent it, with the stop reason that the client gets."""
     restored: Response | None
     """The same response as the client gets it, with its own names and ids."""
     withheld: Sequence[Block]
-    """Empty texts at the end of the answer that hold the upstream's state and that the client does not get."""
+    """Empty texts at the end of the answer that hold the upstream's state and are not sent to the client."""
     wants_again: RetryPrompt | None
-    """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
+    """Set if the model wrote a call that cannot be run and must be asked again: `again` creates the request."""
     new_listener: Callable[[], Callable[[Event], None]] | None
-    """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An attempt
-    that fails and the one that follows are two answers, so neither listener sees the other's events."""
+    """Creates a listener for each streamed answer. It gets every event that the client gets, before the bytes are
+    written. A failed attempt and its retry are two answers, so neither listener sees the other's events."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Exchange:
 
     @classmethod
     def begin(cls, settings: ExchangeSettings, options: CallerOptions, labels: AnswerLabels) -> Exchange:
-        """An exchange with settings that many share."""
+        """Create an exchange from settings that many exchanges share."""
         exchange = cls.__new__(cls)
         exchange._begin(settings, options, labels)
         return exchange
@@ -223,32 +223,33 @@ class Exchange:
 
     @property
     def can(self) -> Capabilities:
-        """What the upstream's model can be told."""
+        """Capabilities of the upstream's model."""
         return self._context.can
 
     @property
     def bound_to(self) -> str:
-        """Who takes back the state that a client carries in an envelope."""
+        """The only issuer whose state the client may return in an envelope; empty if any."""
         return self._context.owner.bound_to
 
     @property
     def stages(self) -> Iterator[tuple[Message, ...]]:
-        """The messages of the request after each pass that has changed them, from the client's on."""
+        """The messages of the request after each pass that changed them, starting with the client's."""
         return self._origins.stages
 
     @property
     def path(self) -> str:
-        """Where the rewritten request is posted, below the upstream's base URL."""
+        """Path of the rewritten request, below the upstream's base URL."""
         if self.sent is None:
             raise ValueError("the path is known once there is a request")
         return self.upstream.path(self.sent)
 
     def request(self, data: Document, *, model: str | None = None, stream: bool | None = None) -> bytes:
-        """The upstream's request. `model` and `stream` override what the request says; Gemini has them in the URL.
+        """Translate the client's request to the upstream's. `model` and `stream` override the body's values; Gemini has
+        them in the URL.
 
         Raises:
             DecodeError: the data is not a request of the client's dialect.
-            RefusedError: it leans on state that only an upstream of the client's own dialect keeps.
+            RefusedError: it depends on state that only an upstream of the client's own dialect stores.
             LossError: strict, and something would be lost.
         """
         raw = json.to_bytes(data)
@@ -259,7 +260,7 @@ class Exchange:
         if stream is not None and stream != asked.stream:
             changes["stream"] = stream
         if changes and self.client.upstream.forwards and not self.client.request.model_in_path:
-            for name, value in changes.items():  # these bytes may go through as they are
+            for name, value in changes.items():  # these bytes may be forwarded unchanged
                 raw = json.replace_member(raw, name, value)
             asked, changes = self._decode(raw), {}
         return self.request_of(replace(asked, **changes) if changes else asked, raw)
@@ -271,7 +272,7 @@ class Exchange:
             raise DecodeError("$", json.TOO_DEEP) from None
 
     def request_of(self, asked: Request, data: bytes) -> bytes:
-        """The upstream's request for one that is decoded already; `data` are its bytes. Raises as `request` does."""
+        """Translate a request that is already decoded; `data` are its bytes. Raises as `request` does."""
         try:
             encoded = self._request(asked, data)
         except RecursionError:
@@ -280,7 +281,7 @@ class Exchange:
         return encoded
 
     def _request(self, asked: Request, data: bytes) -> bytes:
-        # Told as text, a conversation is told whole.
+        # A conversation that is sent as text must be complete.
         text_calls = self.settings.text_calls
         as_text = text_calls is not None and not text_calls.rescue
         elsewhere = as_text or self.client.name != self.upstream.name
@@ -292,34 +293,34 @@ class Exchange:
         return self._forward(data, sent) if self.verbatim else self.upstream.encode_request(sent, self.receipt)
 
     def rewrite(self, asked: Request) -> Request:
-        """The request that the passes make of the client's."""
+        """Run the request passes."""
         self.asked = asked
         settings = self.settings
         model = settings.model
         sent = asked if model is None or model == asked.model else replace(asked, model=model)
         context = self._context_made = self._new_context(sent.model)
         sent, self._origins = run_passes(sent, settings.passes, context)
-        self._remember(sent)
+        self._set_sent(sent)
         is_unchanged = settings.may_forward and replace(sent, model=asked.model) == asked
         self.verbatim = is_unchanged and (context.text is None or context.text.tools is None)
         return sent
 
     def resend(self, sent: Request) -> bytes:
-        """The request once more, after its `sent` form was changed to what the upstream accepts."""
-        self._remember(sent)
+        """Encode the request again, after its `sent` form was changed to one that the upstream accepts."""
+        self._set_sent(sent)
         encoded = self.upstream.encode_request(sent, self.receipt)
         self._refuse_losses()
         return encoded
 
-    def _remember(self, sent: Request) -> None:
+    def _set_sent(self, sent: Request) -> None:
         self.sent = sent
         self._origins.moved(sent.messages)
         if self.upstream.upstream.answering is not None:
             self.upstream = self.upstream.upstream.answering(self.upstream, sent)
 
     def release_request(self) -> None:
-        """Drop the messages as they were sent: a stream has begun, which may last, and the request is not sent again.
-        A model that writes its calls as text may have to be asked once more."""
+        """Free the sent messages: a stream has begun, which may take long, and the request is not sent again. They stay
+        if the model writes its calls as text, because it may have to be asked again."""
         if self.settings.text_calls is None and self.sent is not None:
             self.sent, self._origins = replace(self.sent, messages=()), Origins(())
             self._context.tool_history = self.receipt.asked_at = None
@@ -327,56 +328,57 @@ class Exchange:
     def label(
         self, created: int | None, answer_id: str, *, renamed: bool = False, completed: int | None = None
     ) -> None:
-        """The times and the id to put on an answer after all, where they are known only once it has begun. `renamed`:
-        it is another model's, and is to have the name of the one that was asked."""
+        """Set the timestamps and the id of an answer, if they are known only after it has begun. `renamed`: another
+        model answers, and the answer gets the name of the requested one."""
         self.labels = AnswerLabels(created, answer_id, lambda: completed, renamed)
 
     def start_of_failure(self) -> Start:
-        """The beginning of an answer that fails before its upstream has begun one."""
+        """The `Start` event of an answer that fails before the upstream has begun one."""
         model = self.alias or (self.asked.model if self.asked is not None else "")
         labels = self.labels
         start = Start(id=labels.answer_id, model=model or self.settings.model or "", created=labels.created)
         return start if start.id else replace(start, id=self._derive_id(start))
 
     def _derive_id(self, start: Start | Response, content: tuple[Block, ...] = ()) -> str:
-        """An id in the form of the client's dialect for an answer without one, the same for the same exchange."""
+        """Derive an id in the form of the client's dialect; the same exchange always gets the same id."""
         made = digest(start.model, start.created, self.asked, content)
         return f"{self.client.answer.id_prefix}{made[:24]}"
 
     def seal_for(self, server: str, model: str) -> None:
-        """What the client is to carry is for this one, who has answered in the place of the one that was asked."""
+        """Bind the state that the client carries to this server and model, which answered instead of the requested
+        one."""
         context = self._context
         context.owner = StateOwner(issuer_of(server, self.upstream.name, model), True, context.owner.accepts)
 
     def again(self) -> bytes:
-        """The request once more, with what the model wrote and what was wrong with it; then `response` as before."""
+        """Create the retry request, with the model's output and its problem. Call `response` with its answer."""
         text_calls = self.settings.text_calls
         if self.wants_again is None or self.sent is None or text_calls is None:
             raise ValueError("nothing has to be asked again")
         self._retry_prompt, self.wants_again = self.wants_again, None
-        asked = self._retry_prompt.retry_request(self.sent, text_calls.format)
-        return self.upstream.encode_request(asked, self.receipt)
+        retry = self._retry_prompt.retry_request(self.sent, text_calls.format)
+        return self.upstream.encode_request(retry, self.receipt)
 
     @property
     def alias(self) -> str | None:
-        """The client's name of the model, when the upstream has another one."""
+        """The client's name of the model, if the upstream's name differs."""
         if self.asked is None or self.sent is None:
             return None
         return (self.asked.model or None) if self.labels.is_renamed or self.asked.model != self.sent.model else None
 
     def _forward(self, data: bytes, sent: Request) -> bytes:
-        """The client's bytes, with the upstream's name of the model where the dialect has it in the body."""
+        """Forward the client's bytes, with the upstream's name of the model if the body contains it."""
         if self.asked is None or sent.model == self.asked.model or self.upstream.request.model_in_path:
             return data
         return json.replace_member(data, "model", sent.model)
 
     def response(self, data: Document, *, encode: bool = True) -> bytes:
-        """The client's response; empty when the model has to be asked `again`, as `wants_again` tells, and without
-        `encode`, for callers that only want `restored`.
+        """Translate the upstream's response to the client's. Empty if the model must be asked `again` (see
+        `wants_again`), or without `encode`, for callers that only need `restored`.
 
         Raises:
             UpstreamDecodeError: the data is not a response of the upstream's dialect.
-            UpstreamError: it is an error where a response should be.
+            UpstreamError: it is an error instead of a response.
             LossError: strict, and something would be lost.
         """
         try:
@@ -405,7 +407,7 @@ class Exchange:
         if self.verbatim and not is_stream:
             return data if self.alias is None else renamed(data, self.client.answer.model_places, self.alias)
         self.restored = restored = self.restore(response)
-        # Why it stopped is known only now, where calls stand in its text.
+        # If calls are text, the actual stop reason is known only now.
         if restored.stop is not response.stop:
             self.answered = replace(response, stop=restored.stop)
         if self.wants_again or not encode:
@@ -414,7 +416,7 @@ class Exchange:
         return self.client.encode_response(restored, self.asked, self.receipt)
 
     def _read_stream(self, data: bytes) -> Response:
-        """The response that came as a stream, which some servers send whatever they are asked for."""
+        """Decode a response that came as a stream. Some servers always stream."""
         self.receipt.note("response", "a stream", "a whole answer was asked for: it is read to its end")
         decoder = self.upstream.stream_decoder(self.receipt)
         accumulator = Fold()
@@ -425,7 +427,7 @@ class Exchange:
         return accumulator.response()
 
     def restore(self, response: Response) -> Response:
-        """The upstream's response in the client's words: the event passes, run over the whole of it."""
+        """Run the event passes over a non-streamed response."""
         reader = None if self._context.text is None else self.reader(whole=True)
         if reader is None and self._keeps_content(response):
             tier = Reporter(self.client, self.upstream, self.receipt).whole(response)
@@ -441,20 +443,20 @@ class Exchange:
         return accumulator.response()
 
     def _keeps_content(self, response: Response) -> bool:
-        """Would the event passes leave the blocks and the stop of this answer as they are, and report nothing of them
-        but the members that get lost?"""
+        """Whether the event passes would leave the blocks and the stop of this answer unchanged, and report only lost
+        members."""
         upstream = self.upstream
         if upstream.upstream.answer_pass is not None:  # it may find more blocks
             return False
         return keeps_content(response, self._context, self.client, upstream)
 
     def stream(self, encoder: StreamEncoder | None = None) -> StreamTranslation:
-        """A translator for the upstream's stream of bytes. `encoder` takes the place of the client's own, for whoever
-        wants the events themselves; an exchange that forwards bytes has none."""
+        """Create a translator for the upstream's byte stream. `encoder` replaces the client's own, for callers that
+        want the events themselves. An exchange that forwards bytes produces no events."""
         return StreamTranslation(self, encoder)
 
     def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
-        """The client's form of an error that the upstream answered with."""
+        """Translate the upstream's error reply to the client's."""
         document = error_document(json.to_bytes(body))
         encoded = self.client.encode_error(self.upstream.decode_error(status, headers, document))
         if self.client.name != self.upstream.name:
@@ -464,38 +466,37 @@ class Exchange:
         return replace(encoded, headers={**passed, **encoded.headers})
 
     def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
-        """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
+        """Encode an error that this exchange raised, or that its caller had (for example, no connection)."""
         return self.client.encode_error(error if isinstance(error, ApiError) else api_error(error))
 
     def reader(self, *, whole: bool = False) -> TextAnswerPass | None:
-        """The event pass that reads calls out of an answer's text, new for each answer; None where none may be."""
+        """Create the event pass that parses calls in an answer's text; None if the text cannot contain calls."""
         return textual.reader(self._context, self._retry_prompt, whole=whole)
 
     def event_passes(self, reader: EventPass | None = None, whole: Response | None = None) -> tuple[EventPass, ...]:
-        """The passes that an answer goes through, in order, new for each answer; `whole`: it is there, and does not
-        stream.
+        """Create the event passes for one answer, in order. `whole`: the answer, if it is not streamed.
 
-        A reader of text calls comes before what settles and names calls. It sequences blocks itself.
+        The reader of text calls comes before the passes that settle and restore calls. It sequences blocks itself.
         """
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole is not None)
-        # A model that writes its calls as text knows no other stop than the end of the text.
+        # A model that writes its calls as text has no stop reason for calls.
         tells_stops = self.client.name != self.upstream.name and reader is None
         settler = Settler(
             self.receipt,
             whole=whole is not None,
             client=self.client.can,
             tells_stops=tells_stops,
-            # Of a whole answer the stop reason tells as well: Anthropic closes the object of a call that it cut.
+            # For a non-streamed answer, the stop reason shows it too: Anthropic closes the object of a truncated call.
             marks_cuts=(whole is not None or self.upstream.can.incomplete_calls)
             and self.client.name != self.upstream.name,
             is_foreign=self.client.name != self.upstream.name,
             serves=None if self.options.serves is None else self._is_served,
             tools=self._context.tools,
         )
-        made = self.upstream.upstream.answer_pass
-        asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
-        first = (*asked, settler, Sequencer()) if reader is None else (reader, *asked, settler)
+        new_pass = self.upstream.upstream.answer_pass
+        own = () if new_pass is None else (new_pass(self.sent, self.client.name, self.receipt),)
+        first = (*own, settler, Sequencer()) if reader is None else (reader, *own, settler)
         return self._labeller(whole), *first, reporter, restorer, self._carrier()
 
     def _labeller(self, whole: Response | None) -> Labeller:
@@ -505,7 +506,7 @@ class Exchange:
         return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, self._derive_id, content)
 
     def _is_served(self, name: str) -> bool:
-        """Does the caller run this tool itself? `name` is the upstream's."""
+        """Whether the caller runs this tool itself. `name` is the upstream's."""
         serves = self.options.serves
         assert serves is not None
         original = self._context.tools.get(name)
@@ -516,7 +517,7 @@ class Exchange:
     def _carrier(self) -> EventPass:
         client, owner, kept = self.client, self.upstream, self.options.keeps_state
         context = self._context
-        known = self.sent is not None  # who answers
+        known = self.sent is not None  # the upstream is known
         if client.state.details_slot is None:
             slots = client.state.slot, owner.name, owner.state.slot
             bound_to = context.owner.bound_to if known else ""

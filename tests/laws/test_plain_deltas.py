@@ -18,7 +18,7 @@ from toolglot.streaming import StreamTranslation
 class LongWay(StreamTranslation):
     """Never notices that a block's deltas could go the short way."""
 
-    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
+    def _track_block(self, event: Event, passed: Sequence[Event]) -> None:
         pass
 
 

@@ -656,8 +656,8 @@ def test_the_short_way_of_a_delta_gives_the_same_bytes(client: str, upstream: st
 class _LongWay(StreamTranslation):
     """Every event through every pass."""
 
-    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
+    def _track_block(self, event: Event, passed: Sequence[Event]) -> None:
         pass
 
-    def _read(self, reader: TextAnswerPass, delta: Delta) -> list[bytes]:
+    def _parse_text(self, reader: TextAnswerPass, delta: Delta) -> list[bytes]:
         return [self._encode(out) for out in through(self._passes, (delta,))]

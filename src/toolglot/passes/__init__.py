@@ -1,8 +1,8 @@
 """Passes: pure rewrites between decoding and encoding.
 
-A request pass takes a `Request` and the `Context` of its exchange and returns a `Request` that is one step nearer to
-what the target can express; whatever it changes it writes into the receipt. Running a pass twice changes nothing more.
-Event passes do the same for the stream on its way back.
+A request pass takes a `Request` and the `Context` of its exchange. It returns a `Request` that is one step closer to
+what the target can express, and it records every change in the receipt. Passes are idempotent: a second run changes
+nothing. Event passes do the same for the response stream.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 CacheMarks = Literal["auto", "always", "never"]
-"""When breakpoints of the prompt cache are set for clients that set none: in tool loops and where prefixes repeat,
-always, or never."""
+"""When to set prompt-cache breakpoints for clients that set none. `auto` sets them in tool loops and for prompts whose
+prefix repeats."""
 
 
 _UNKNOWN = Capabilities(fields=frozenset())
 
 
 class OriginalTool(Struct, frozen=True):
-    """What the client calls a tool that the upstream knows under another name or in another form."""
+    """The client's definition of a tool that the upstream sees under another name or in another form."""
 
     name: str
     namespace: str | None = None
@@ -40,34 +40,35 @@ class OriginalTool(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Is it a function outside of any namespace?"""
+        """Whether the tool is a function without a namespace."""
         return self.kind == "function" and self.namespace is None
 
 
 class StateOwner(Struct, frozen=True):
-    """The server and model that take reasoning state back."""
+    """The server and model that accept the returned reasoning state."""
 
     issuer: str = ""
     is_bound: bool = False
-    """The server is known, so state goes back to it alone."""
+    """The server is known, so state returns only to it."""
     accepts: frozenset[str] = frozenset()
-    """Other issuers whose state it takes too."""
+    """Other issuers whose state it also accepts."""
 
     @property
     def bound_to(self) -> str:
-        """The only issuer whose state the client may return; empty if any issuer's is accepted."""
+        """The only issuer whose state the client may return; empty if state of any issuer is accepted."""
         return self.issuer if self.is_bound else ""
 
 
 class TextCallContext(Struct, kw_only=True):
-    """Tool calls as text in one exchange: the settings, and what the request passes note for the answer's parser."""
+    """Tool calls as text in one exchange: the settings, and the facts that request passes record for the answer's
+    parser."""
 
     calls: TextCalls | None = None
-    """How the model writes calls as text; None if it has native ones."""
+    """How the model writes calls as text; None if it has native calls."""
     history_format: str | None = None
     """The text format of calls in the client's history."""
     tools: dict[str, Json] | None = None
-    """The tools that the answer's text may call, with their schemas. None: the text holds no calls."""
+    """Tools that the answer's text may call, with their schemas; None if the text is not searched for calls."""
     call_count: int = 0
     """The number of calls before the answer."""
     is_in_reasoning: bool = False
@@ -75,9 +76,9 @@ class TextCallContext(Struct, kw_only=True):
     client_messages: tuple[Message, ...] = ()
     """The conversation as the client sent it."""
     escapes: Escapes | None = None
-    """Text that was escaped in the request. The answer is unescaped by it."""
+    """Text that was escaped in the request, used to unescape the answer."""
     added_stops: tuple[str, ...] = ()
-    """Stop sequences that the client did not ask for."""
+    """Stop sequences that toolglot added to the client's."""
 
 
 class Context(Struct, kw_only=True):
@@ -88,36 +89,36 @@ class Context(Struct, kw_only=True):
     can: Capabilities
     receipt: Receipt
     tools: dict[str, OriginalTool] = {}
-    """Maps the upstream's name of a tool to the client's, for the answer."""
+    """Maps the upstream's name of a tool to the client's definition, to restore calls in the answer."""
     call_ids: set[str] = set()
-    """The ids that the conversation has used. A new call gets another one."""
+    """Call ids that the conversation already uses. A new call gets a different id."""
     source_can: Capabilities = _UNKNOWN
-    """The client's dialect: its native keys that no other dialect needs, and its notes."""
+    """Capabilities of the client's dialect, for the keys of its `native` fields (`cosmetic`, `noted`, `containers`)."""
     readable: ReadableTypes = {}
-    """The source's opaque blocks that other dialects can carry as text: `passes/opaque.py`."""
+    """Opaque block types of the source that other dialects can carry as text: `passes/opaque.py`."""
     slots: StateSlots = StateSlots()
     """The members in which the client carries reasoning state."""
     owner: StateOwner = StateOwner()
     aliased: bool = False
-    """The upstream is not the one that the client names: another model, or one configured to differ."""
+    """The upstream's model differs from the one the client requested: another model, or configured capabilities."""
     carried: bool = False
-    """The history holds turns of other vendors, with the state that the client carried for them."""
+    """The history contains turns of other vendors, with the state that the client carried for them."""
     limit_is_ours: bool = False
-    """The output limit is a default that the wire requires; the client set none."""
+    """The output limit is a default that the wire format requires; the client set none."""
     text: TextCallContext | None = None
-    """Tool calls as text; None where the model and the history have native ones."""
+    """Tool calls as text; None if the model and the history have native calls."""
     shortened: dict[int, tuple[Text, str]] = {}
-    """Texts of results that were cut, by their identity, and what the receipt is to say of each that is sent."""
+    """Shortened result texts by `id()`, each with its receipt entry. Only texts that are sent are reported."""
     cache_marks: CacheMarks = "auto"
-    """When breakpoints of the prompt cache are set for clients that set none: `passes/cache_marks.py`."""
+    """When to set prompt-cache breakpoints for clients that set none: `passes/cache_marks.py`."""
     prefix_repeats: bool = False
-    """The same tools and system text were sent a short time ago."""
+    """The same tools and system text were sent recently."""
     client_marks: bool = False
     """The client sets its own cache breakpoints."""
     features: int = -1
-    """The features that the request may have now (`features.py`); all of them unless a plan runs the passes."""
+    """Features that the request may currently have (`features.py`); all of them unless a plan runs the passes."""
     tool_history: ToolHistory | None = None
-    """The calls and results of the messages that were surveyed last."""
+    """Calls and results of the most recently scanned messages."""
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

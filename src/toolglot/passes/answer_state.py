@@ -1,7 +1,8 @@
-"""What a model wants back of an answer: its reasoning whole, and of its calls and texts what it has put on them.
+"""Reasoning state of an answer: all of its reasoning, and the state that the model attached to its calls and texts.
 
-It is kept for clients that carry nothing, or sealed and carried by them in one piece. A sealed one comes back from the
-network, where anybody can write one: of each block come out only the fields that such state has, each with its type.
+Toolglot stores the state for clients that cannot carry it, or seals it into one string that the client carries. A
+sealed string returns from the network, where anyone can forge one. Unsealing therefore keeps only known fields of each
+block, and checks the type of each.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from toolglot.state_fields import LENGTH, Checks
 AnswerState: TypeAlias = tuple[Block, ...]
 
 PHASE = "$phase"
-"""Where a text says in which phase of the turn it stands, outside the item that it came in."""
+"""Native key for the `phase` of a text, stored separately from the item that contained the text."""
 _ON_CALLS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.calls)
 _ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
 NEEDS_FOLLOWER: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.needs_follower)
-"""APIs that refuse reasoning without the item that followed it."""
+"""APIs that reject reasoning without the item that followed it."""
 UNFOLLOWED = "the block that followed it does not come back, and its API refuses it alone"
 _MARKS = frozenset({"thought", LENGTH})
-"""What says of reasoning only that it is some, and of a text how long it was."""
+"""Keys that are not state: a flag that marks reasoning, and the length of a text."""
 
 
 def claim_kept(owner: str, *, as_well: bool = False) -> str:
@@ -48,17 +49,18 @@ def without_kept_claim(line: Loss, owner: str) -> Loss | None:
 
 
 def state_of_answer(content: Iterable[Block], owner: str) -> AnswerState:
-    """What the owner will want back of an answer; empty if nothing."""
+    """Extract the state of an answer that its owner expects back; empty if there is none."""
     if owner not in TAKES_BACK:
         return ()
-    states = tuple(each for block in _followed(content, owner) if (each := state_of_block(block, owner)) is not None)
+    blocks = _drop_unfollowed(content, owner)
+    states = tuple(each for block in blocks if (each := state_of_block(block, owner)) is not None)
     if any(isinstance(each, Thinking) for each in states) or holds_state(states):
         return without_needless_lengths(states)
     return ()
 
 
-def _followed(content: Iterable[Block], owner: str) -> list[Block]:
-    """The blocks without the reasoning that its owner refuses without the next one."""
+def _drop_unfollowed(content: Iterable[Block], owner: str) -> list[Block]:
+    """Drop reasoning whose next block does not return, if the owner rejects such reasoning."""
     blocks = list(content)
     if owner not in NEEDS_FOLLOWER:
         return blocks
@@ -67,14 +69,14 @@ def _followed(content: Iterable[Block], owner: str) -> list[Block]:
 
 
 def comes_back(block: Block) -> bool:
-    """Whether clients send such a block of an answer back. An item of a server's own tools has no place in their APIs,
-    and an image of an answer is no part of a history."""
+    """Whether clients return this kind of block in their history. Their APIs have no place for items of server-side
+    tools, and images in answers do not become part of a history."""
     return isinstance(block, (Text, Thinking, ToolCall, Refusal))
 
 
 def without_needless_lengths(states: AnswerState) -> AnswerState:
-    """The same; lengths are needed only where one of several texts has state, or an empty one, and where reasoning led
-    to the second of two texts."""
+    """Remove text lengths that are not needed to match state to texts. They are needed if one of several texts, or an
+    empty text, has state, or if there is reasoning between two texts."""
     texts = [each for each in states if isinstance(each, Text)]
     if holds_state(texts) and (len(texts) > 1 or not all(map(length_of, texts))):
         return states
@@ -98,12 +100,13 @@ def _without_length(text: Text) -> Text:
 
 
 def length_of(text: Text) -> int | None:
-    """How many characters it had; None if that was not noted."""
+    """Number of characters the text had; None if not recorded."""
     return next((fields[LENGTH] for fields in text.native.values() if LENGTH in fields), None)
 
 
 def state_of_block(block: Block, owner: str, length: int | None = None) -> Block | None:
-    """What of one block; `length` is that of a text which is not all in it."""
+    """Extract the state of one block. `length` overrides the length of a text whose block does not contain all of
+    it."""
     fields = native_of(block, owner)
     match block:
         case Thinking(text=text) if text or fields:
@@ -123,30 +126,30 @@ def phase_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> Native:
-    """The owner's own words need no check."""
+    """Select state fields without type checks: they come from the owner itself."""
     state = {key: value for key, value in fields.items() if key in table.get(owner, {})}
     return {owner: state} if state else {}
 
 
 def holds_state(states: Iterable[Block]) -> bool:
-    """Is there more than words that a client has anyway?"""
+    """Whether there is state beyond the text that the client has anyway."""
     return any(fields.keys() - _MARKS for each in states for fields in each.native.values())
 
 
 def state_members(kind: type[Block], owner: str) -> frozenset[str]:
-    """The native keys that hold an owner's state on blocks of this kind."""
+    """Native keys that hold the owner's state on blocks of this kind."""
     tables = {ToolCall: _ON_CALLS, Text: _ON_TEXTS}
     return frozenset(tables.get(kind, STATE).get(owner, {}))
 
 
 @lru_cache(maxsize=256)
 def issuer_of(server: str, owner: str, model: str) -> str:
-    """Who takes the state back, in a form that tells a client nothing."""
+    """Identify the server and model that state is bound to, as a digest that reveals neither to the client."""
     return digest(server, owner, model if owner in BOUND_TO_MODEL else "")[:16]
 
 
 class SealedState(Struct, frozen=True):
-    """The state of an answer with its owner. `issuer` is empty where it was not known."""
+    """The state of an answer and its owner. `issuer` is empty if unknown."""
 
     owner: str
     issuer: str
@@ -154,12 +157,12 @@ class SealedState(Struct, frozen=True):
 
 
 def seal(sealed: SealedState) -> str:
-    """The text that a client carries."""
+    """Encode state as the string that a client carries."""
     owner = sealed.owner
-    return close([owner, sealed.issuer, [_written(each, native_of(each, owner)) for each in sealed.states]])
+    return close([owner, sealed.issuer, [_encode_block(each, native_of(each, owner)) for each in sealed.states]])
 
 
-def _written(each: Block, state: Mapping[str, Any]) -> list[Any]:
+def _encode_block(each: Block, state: Mapping[str, Any]) -> list[Any]:
     match each:
         case Thinking(text=text):
             return ["thinking", state, text]
@@ -170,25 +173,26 @@ def _written(each: Block, state: Mapping[str, Any]) -> list[Any]:
 
 
 def unseal(value: object) -> SealedState | None:
-    """The state; None for anything that is none of ours."""
+    """Decode a sealed string; None if toolglot did not write it."""
     match opened(value):
-        case [str() as owner, str() as issuer, list() as written] if owner in TAKES_BACK:
-            states = tuple(_read(each, owner) for each in written)
+        case [str() as owner, str() as issuer, list() as encoded] if owner in TAKES_BACK:
+            states = tuple(_decode_block(each, owner) for each in encoded)
             return None if None in states else SealedState(owner, issuer, states)  # type: ignore[arg-type]
     return None
 
 
-def _native(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> Native:
+def _select_known(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> Native:
+    """Select the state fields that pass their type checks."""
     state = known(fields, table.get(owner, {}))
     return {owner: state} if state else {}
 
 
-def _read(written: object, owner: str) -> Block | None:
-    match written:
+def _decode_block(encoded: object, owner: str) -> Block | None:
+    match encoded:
         case ["thinking", dict() as state, str() as text]:
-            return Thinking(text=text, native=_native(owner, state, STATE))
+            return Thinking(text=text, native=_select_known(owner, state, STATE))
         case ["call", dict() as state, str() as call_id, str() as name]:
-            return ToolCall(id=call_id, name=name, native=_native(owner, state, _ON_CALLS))
+            return ToolCall(id=call_id, name=name, native=_select_known(owner, state, _ON_CALLS))
         case ["text", dict() as state]:
-            return Text(text="", native=_native(owner, state, _ON_TEXTS))
+            return Text(text="", native=_select_known(owner, state, _ON_TEXTS))
     return None

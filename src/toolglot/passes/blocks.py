@@ -1,6 +1,7 @@
-"""Walking over a request's messages and blocks, and rewriting them.
+"""Iterate over a request's messages and blocks, and rewrite them.
 
-What a rewrite leaves alone stays the same object, so that an untouched request costs no allocation and compares fast.
+Values that a rewrite does not change remain the same objects. An unchanged request costs no allocation and compares
+fast.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import NamedTuple, TypeAlias, get_args
 from toolglot.ir import Block, Message, Request, ToolResult, replace
 
 NO_CONTENT = "it has no content that can be sent, so the message is left out"
-"""Why a message is missing: it came empty, or the passes have taken out what the target cannot read."""
+"""Receipt reason for a dropped message: it was empty, or the passes removed all content that the target cannot read."""
 
 INSTRUCTION_ROLES = ("system", "developer")
 
 
 class Place(NamedTuple):
-    """Where a block stands; `inner` counts inside a tool result. Its text is the path that receipts show."""
+    """Position of a block; `inner` is the index inside a tool result. `str()` gives the path that receipts show."""
 
     message: int
     block: int = -1
@@ -34,11 +35,11 @@ class Place(NamedTuple):
 
 
 Rewrite: TypeAlias = Callable[[Block, Place], tuple[Block, ...]]
-"""What stands for a block: itself, something else, several blocks, or none."""
+"""Maps a block to its replacement: the same block, another one, several, or none."""
 
 
 def blocks(request: Request) -> Iterator[tuple[Block, Place]]:
-    """Every block with its place, those inside tool results after their result."""
+    """Iterate over all blocks and their places. Blocks inside a tool result follow the result."""
     for number, message in enumerate(request.messages):
         for index, block in enumerate(message.content):
             yield block, Place(number, index)
@@ -48,7 +49,8 @@ def blocks(request: Request) -> Iterator[tuple[Block, Place]]:
 
 
 def rewrite_blocks(request: Request, rewrite: Rewrite, *kinds: type[Block]) -> Request:
-    """Every block (of these kinds) replaced by what `rewrite` says, those inside tool results before their result."""
+    """Apply `rewrite` to every block of these kinds (default: all). Blocks inside a tool result come before the
+    result."""
     return rewrite_messages(request, lambda message, number: rewrite_message(message, number, rewrite, *kinds))
 
 
@@ -65,7 +67,7 @@ def with_messages(request: Request, messages: tuple[Message, ...]) -> Request:
 
 
 def rewrite_message(message: Message, number: int, rewrite: Rewrite, *kinds: type[Block]) -> Message:
-    """The same for one message. Most passes care for few kinds, and most messages hold none of them."""
+    """Apply `rewrite` to one message. Most passes handle few kinds, and most messages contain none of them."""
     kinds = kinds or get_args(Block)
     content: list[Block] | None = None
     for index, block in enumerate(message.content):
@@ -100,7 +102,7 @@ def has_results(message: Message) -> bool:
 
 
 def leading(messages: Sequence[Message]) -> int:
-    """How many system and developer messages stand before the conversation."""
+    """Count the system and developer messages before the conversation."""
     for number, message in enumerate(messages):
         if message.role not in INSTRUCTION_ROLES:
             return number

@@ -1,4 +1,4 @@
-"""Prompt-cache breakpoints: as many and with such lifetimes as the target has."""
+"""Fit prompt-cache breakpoints and settings to the number and lifetimes that the target supports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _triggers(context: Context) -> int:
 
 @runs_on(_triggers, in_place=True)
 def fit(request: Request, context: Context) -> Request:
-    """The last breakpoints stay, since they cover the longest prefix."""
+    """Fit breakpoints and cache settings to the target. If there are too many breakpoints, the last ones are kept: they
+    cover the longest prefix."""
     can, receipt = context.can, context.receipt
     is_own = context.source == context.target
     if is_own and not _lacks_breakpoints(context):
@@ -58,10 +59,10 @@ def fit(request: Request, context: Context) -> Request:
         marks = _with_mark_on_last_block(request, request.cache, marks, context)
         request = replace(request, cache=None)
     if can.cache_by_control:
-        marks = _inside_results(request, marks)
+        marks = _move_into_results(request, marks)
     if can.cache_on_parts_only:
-        marks = _on_parts_only(request, marks, context)
-    whole = request.cache is not None  # the request's own is one of them, and the last
+        marks = _keep_on_parts(request, marks, context)
+    whole = request.cache is not None  # the request-level breakpoint counts too, as the last
     surplus = len(marks) + whole - can.cache_breakpoints
     if surplus > 0:
         why = f"the target takes {can.cache_breakpoints}; the last ones stay"
@@ -75,8 +76,8 @@ def fit(request: Request, context: Context) -> Request:
 
 
 Marks: TypeAlias = Mapping[Place, Cache]
-"""Breakpoints by their places, in the order of the prompt: tools (as places in message -1), then the messages, a
-result's parts before the result."""
+"""Breakpoints by place, in prompt order: tools (as places in message -1), then messages. The parts of a result come
+before the result."""
 _TOOLS = -1
 _WITHOUT_MARKS = (Opaque, Refusal)
 
@@ -104,7 +105,7 @@ def _marks_of_tools(tools: Tools) -> Marks:
 
 
 def _with_marks(request: Request, before: Marks, after: Marks, context: Context) -> Request:
-    """The request with other breakpoints."""
+    """Replace the breakpoints `before` with `after`."""
     changed = {place: after.get(place) for place in (*before, *after) if after.get(place) is not before.get(place)}
     tools, of_tools = request.tools, [(place.block, mark) for place, mark in changed.items() if place.message == _TOOLS]
     if of_tools:
@@ -139,27 +140,27 @@ def _with_marks(request: Request, before: Marks, after: Marks, context: Context)
 
 
 def _without_marks(request: Request, before: Marks, context: Context) -> Request:
-    """The request without any breakpoint but its own."""
+    """Remove all breakpoints from tools and blocks. The request-level breakpoint stays."""
     tools = request.tools
     messages = [*request.messages]
     for number in dict.fromkeys([place.message for place in before]):
         if number == _TOOLS:
-            tools = DECLARED.rewrite(tools, "unmarked", None, lambda _: _unmarked_tools(request.tools), context.receipt)
+            tools = DECLARED.rewrite(tools, "unmarked", None, lambda _: _unmark_tools(request.tools), context.receipt)
         else:
             message = messages[number]
-            messages[number] = replace(message, content=tuple([_unmarked(block) for block in message.content]))
+            messages[number] = replace(message, content=tuple([_unmark_block(block) for block in message.content]))
     return replace(request, tools=tools, messages=tuple(messages))
 
 
-def _unmarked(block: Block) -> Block:
+def _unmark_block(block: Block) -> Block:
     if isinstance(block, _WITHOUT_MARKS):
         return block
     if isinstance(block, ToolResult) and any(getattr(part, "cache", None) is not None for part in block.content):
-        return replace(block, cache=None, content=tuple([_unmarked(part) for part in block.content]))
+        return replace(block, cache=None, content=tuple([_unmark_block(part) for part in block.content]))
     return block if block.cache is None else replace(block, cache=None)
 
 
-def _unmarked_tools(tools: Tools) -> Tools:
+def _unmark_tools(tools: Tools) -> Tools:
     return tuple([replace(tool, cache=None) if isinstance(tool, Tool) and tool.cache else tool for tool in tools])
 
 
@@ -173,15 +174,15 @@ def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]
 
 
 def _lacks_breakpoints(context: Context) -> bool:
-    """Does this model lack breakpoints of this form, which the one that the client thinks it speaks to may have?"""
+    """Whether this model lacks this form of breakpoint. The model that the client requested may support it."""
     can = context.can
     lacks = not can.cache_breakpoints or can.cache_by_control
     return context.aliased and lacks and "options" not in can.cache_settings
 
 
 def _without_breakpoints(request: Request, context: Context) -> Request:
-    """The request without what only OpenAI's newer models know, for a server of another vendor. It may well know the
-    rest: `cache_control`, and keys."""
+    """Remove the breakpoint form and options that only OpenAI's newer models know, for a server of another vendor. Such
+    a server may support the rest: `cache_control` and cache keys."""
     marks = _marks(request)
     left = {place: mark for place, mark in marks.items() if mark.by_control}
     if len(left) < len(marks):
@@ -193,7 +194,7 @@ def _without_breakpoints(request: Request, context: Context) -> Request:
 
 
 def _fit_settings(request: Request, context: Context, takes: AbstractSet[str] | None = None) -> Request:
-    """The settings of a cache that the target has too."""
+    """Keep only the cache settings that the target supports."""
     wanted, takes = request.prompt_cache, context.can.cache_settings if takes is None else takes
     if wanted is None:
         return request
@@ -210,7 +211,8 @@ def _fit_settings(request: Request, context: Context, takes: AbstractSet[str] | 
 
 
 def _with_key(request: Request, marks: Marks, context: Context) -> Request:
-    """Breakpoints say that a prompt will come again: a key sends it to the machine that has it in its cache."""
+    """Replace breakpoints with a cache key. Breakpoints imply that the prompt will repeat, and a key routes it to the
+    machine that has it cached."""
     takes, wanted = context.can.cache_settings, request.prompt_cache or PromptCache()
     if "key" not in takes or wanted.key is not None:
         return request
@@ -226,13 +228,14 @@ def _key(model: str, user: str, tools: Tools) -> str:
 
 
 def _longest(request: Request, marks: Marks) -> int:
-    """The longest lifetime of a breakpoint on tools and texts, in seconds: those on results come and go."""
+    """Longest lifetime in seconds of the breakpoints on tools and texts. Breakpoints on results are ignored: they are
+    short-lived."""
     lasting = [mark for place, mark in marks.items() if place.message == _TOOLS or _is_on(request, place, Text)]
     return max((mark.seconds or 0 for mark in (*lasting, request.cache) if mark is not None), default=0)
 
 
 def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
-    """Is it one of these kinds that stands there?"""
+    """Whether the block at this place is of one of these kinds."""
     block = request.messages[place.message].content[place.block]
     if place.inner >= 0:
         assert isinstance(block, ToolResult)
@@ -242,7 +245,7 @@ def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
 
 _KEY_LENGTH = 32
 _LONG = 3600
-"""Seconds, from which on a cache is to outlive a pause of its user."""
+"""Seconds. From this lifetime on, the cache should survive a pause of the user."""
 
 
 def _recache(block: Block, cache: Cache | None) -> Block:
@@ -250,7 +253,7 @@ def _recache(block: Block, cache: Cache | None) -> Block:
 
 
 def _with_mark_on_last_block(request: Request, cache: Cache, marks: Marks, context: Context) -> dict[Place, Cache]:
-    """A breakpoint for the whole request stands for one on the last block."""
+    """Turn the request-level breakpoint into one on the last block that can carry it."""
     for number in range(len(request.messages) - 1, -1, -1):
         content = request.messages[number].content
         for index in range(len(content) - 1, -1, -1):
@@ -270,13 +273,13 @@ def _may_mark_result(result: ToolResult, context: Context) -> bool:
 
 
 def last_text(result: ToolResult) -> int | None:
-    """The number of the last part of a result that is a text; None if there is none, or all are blank."""
+    """Index of the last non-blank text in a result; None if there is none."""
     texts = [index for index, part in enumerate(result.content) if isinstance(part, Text) and part.text.strip()]
     return texts[-1] if texts else None
 
 
-def _inside_results(request: Request, marks: Marks) -> dict[Place, Cache]:
-    """The breakpoints, those on results moved to the last text inside."""
+def _move_into_results(request: Request, marks: Marks) -> dict[Place, Cache]:
+    """Move breakpoints on results to the last text inside the result."""
     moved: dict[Place, Cache] = {}
     for place, mark in marks.items():
         block = None if place.message == _TOOLS else request.messages[place.message].content[place.block]
@@ -286,15 +289,15 @@ def _inside_results(request: Request, marks: Marks) -> dict[Place, Cache]:
 
 
 def _longer(first: Cache | None, second: Cache, context: Context) -> Cache:
-    """The one of two breakpoints that lives longer."""
+    """Choose the breakpoint with the longer lifetime."""
     default = context.can.cache_lifetimes[0]
     if first is None or (first.seconds or default) < (second.seconds or default):
         return second
     return first
 
 
-def _on_parts_only(request: Request, marks: Marks, context: Context) -> dict[Place, Cache]:
-    """Without the breakpoints on tools, calls and results; the next one on a text covers them too."""
+def _keep_on_parts(request: Request, marks: Marks, context: Context) -> dict[Place, Cache]:
+    """Drop breakpoints on tools, calls and results. The next breakpoint on a text covers them too."""
     kept: dict[Place, Cache] = {}
     for place, mark in marks.items():
         if place.message != _TOOLS and _is_on(request, place, Text, Media):
@@ -315,7 +318,7 @@ def _with_lifetime(cache: Cache, context: Context) -> Cache:
 
 
 def drop_marks(request: Request, context: Context) -> Request:
-    """The request without any breakpoint, for a server that turns out to refuse them."""
+    """Remove all breakpoints, for a server that rejected them."""
     marks = _marks(request)
     if not marks and request.cache is None:
         return request
@@ -324,5 +327,6 @@ def drop_marks(request: Request, context: Context) -> Request:
 
 
 def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:
-    """The shortest lifetime that is long enough, else the longest: a cache that dies early is paid for twice."""
+    """Choose the shortest lifetime that is long enough, else the longest: a cache that expires early is paid for
+    twice."""
     return min((other for other in lifetimes if other >= seconds), default=max(lifetimes))

@@ -1,16 +1,17 @@
-"""Cache breakpoints for clients whose API has none, at models that cache nothing without.
+"""Set cache breakpoints for clients whose API has none, on models that cache nothing without breakpoints.
 
-The rule, in the order of the prompt (an upstream hashes tools, then system text, then messages):
+Breakpoints are set in prompt order (an upstream hashes tools, then system text, then messages):
 
 1. The last tool.
 2. The last block of the system text.
-3. The last block of the user's turn before the newest one: the place of (4) in the request before, so that a turn of
-   more blocks than the upstream looks back over still finds it.
-4. The last block of the newest user's turn, which moves on with the conversation.
+3. The last block of the user's previous turn, where the previous request had (4). Without it, the upstream would not
+   find the cached prefix if the newest turn has more blocks than its lookback limit.
+4. The last block of the user's newest turn, which advances with the conversation.
 
-Each is set only where the prompt up to there surely reaches the model's minimum; none of them on reasoning or blank
-text. They live as long as the target's default, and a read renews them. A prompt that never comes again would pay for
-the writing in vain, so they are set only inside of a tool loop, or where the caller knows that the beginning repeats.
+Each one is set only if the prompt up to it certainly reaches the model's minimum, and never on reasoning or blank text.
+They have the target's default lifetime, and a cache read renews them. A cache write costs extra and is wasted on a
+prompt that never repeats. Breakpoints are therefore set only in a tool loop, or if the caller knows that the prefix
+repeats.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 
 CHARACTERS = 4
-"""Of a token, at the most: prompts of code and JSON have fewer, so that no estimate is too high."""
+"""Upper bound of characters per token. Code and JSON have fewer, so an estimated token count is never too high."""
 
 _SYSTEM = ("system", "developer")
 _USER = ("user", "tool")
 
 
 class MarkPlan(Struct, frozen=True, gc=False):
-    """Which places get a breakpoint."""
+    """The places that get a breakpoint."""
 
     tools: bool = False
     system: bool = False
@@ -50,7 +51,7 @@ class MarkPlan(Struct, frozen=True, gc=False):
 
 
 class PromptSizes(Struct, frozen=True, gc=False):
-    """Characters up to each place; -1 where there is no such place."""
+    """Characters up to each place; -1 if there is no such place."""
 
     tools: int
     system: int
@@ -61,8 +62,8 @@ class PromptSizes(Struct, frozen=True, gc=False):
 def plan_marks(
     sizes: PromptSizes, minimum: int, marks: CacheMarks, *, in_loop: bool, goes_on: bool, repeats: bool
 ) -> MarkPlan:
-    """The breakpoints for a prompt of these sizes. `in_loop`: it has calls; `goes_on`: it has answers; `repeats`: its
-    tools and system text have come before, a short time ago."""
+    """Choose the breakpoints for a prompt of these sizes. `in_loop`: it has calls; `goes_on`: it has answers;
+    `repeats`: the same tools and system text were sent recently."""
     if marks == "never" or not (marks == "always" or in_loop or repeats):
         return MarkPlan()
     least = minimum * CHARACTERS
@@ -77,7 +78,7 @@ def plan_marks(
 
 @runs_on(lambda context: features.ANY if may_originate(context) else 0, in_place=True)
 def originate(request: Request, context: Context) -> Request:
-    """Set the breakpoints of the rule, unless the client has set some itself."""
+    """Set breakpoints (see the module's docstring), unless the client set its own."""
     if not may_originate(context):
         return request
     calls = bool(tool_history(request, context).calls)
@@ -107,10 +108,10 @@ def originate(request: Request, context: Context) -> Request:
     messages = list(request.messages)
     places = ((plan.system, leading - 1), (plan.earlier, earlier), (plan.newest, newest))
     for index in [place for is_planned, place in places if is_planned]:
-        messages[index] = _marked_message(messages[index], context)
+        messages[index] = _mark_message(messages[index], context)
     tools = request.tools
     if plan.tools and not context.can.cache_on_parts_only:
-        tools = DECLARED.rewrite(tools, "originated", None, lambda _: _marked_tools(request.tools), context.receipt)
+        tools = DECLARED.rewrite(tools, "originated", None, lambda _: _mark_last_tool(request.tools), context.receipt)
     return replace(request, tools=tools, messages=tuple(messages))
 
 
@@ -122,7 +123,7 @@ def may_originate(context: Context) -> bool:
 
 
 def _has_marks(request: Request, context: Context) -> bool:
-    """Has the client said itself what is to be cached, or that nothing is?"""
+    """Whether the client itself specified what to cache, or to cache nothing."""
     if request.cache is not None or context.client_marks:
         return True
     if not context.features & features.CACHE_MARKS:
@@ -137,8 +138,7 @@ def _count_leading(messages: Sequence[Message]) -> int:
 
 
 def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
-    """Where the newest turn of the user ends, and where the one before ends, behind which there is an answer; -1 for
-    none."""
+    """Index of the last message of the user's newest turn, and of the previous turn that was answered; -1 if none."""
     newest, answered = -1, False
     for index in range(len(messages) - 1, leading - 1, -1):
         message = messages[index]
@@ -152,7 +152,7 @@ def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
 
 
 def _totals(request: Request) -> list[int]:
-    """Characters up to the end of the tools, and of each message."""
+    """Cumulative characters: up to the end of the tools, then up to the end of each message."""
     declared = request.tools
     total = DECLARED.derive(declared, "size", None, lambda: tools_size(declared)) if declared else 0
     totals = [total]
@@ -163,7 +163,7 @@ def _totals(request: Request) -> list[int]:
 
 
 def tools_size(tools: Iterable[Tool | Opaque]) -> int:
-    """Characters of the tools that a model sees."""
+    """Characters of the tools that the model sees. Deferred tools are excluded."""
     known = [tool for tool in tools if isinstance(tool, Tool) and not tool.deferred]
     texts = sum(len(tool.name) + len(tool.description or "") for tool in known)
     return texts + sum(len(json.encode(tool.parameters)) for tool in known if tool.parameters is not None)
@@ -182,7 +182,7 @@ def content_size(content: Iterable[Block]) -> int:
 
 
 def text_size(text: str) -> int:
-    """Characters; none of a text that is blank, which not every way to the upstream keeps."""
+    """Characters of a text; 0 if it is blank, because blank text may be dropped before it reaches the upstream."""
     return 0 if text.isspace() else len(text)
 
 
@@ -194,18 +194,18 @@ def _last_place(content: Sequence[Block]) -> int | None:
     return None
 
 
-def _marked_message(message: Message, context: Context) -> Message:
+def _mark_message(message: Message, context: Context) -> Message:
     index = _last_place(message.content)
     if index is None:
         return message
     block = message.content[index]
     assert isinstance(block, (Text, Media, ToolResult))
-    marked = _marked_block(block, Cache(by_control=context.can.cache_by_control))
+    marked = _mark_block(block, Cache(by_control=context.can.cache_by_control))
     return replace(message, content=(*message.content[:index], marked, *message.content[index + 1 :]))
 
 
-def _marked_block(block: Text | Media | ToolResult, mark: Cache) -> Block:
-    """The block with a breakpoint. As `cache_control` it stands on the last text of a result, if there is one."""
+def _mark_block(block: Text | Media | ToolResult, mark: Cache) -> Block:
+    """Set a breakpoint on a block. In a result, `cache_control` goes on the last text, if there is one."""
     if not mark.by_control or not isinstance(block, ToolResult):
         return replace(block, cache=mark)
     if (index := last_text(block)) is None:
@@ -214,7 +214,7 @@ def _marked_block(block: Text | Media | ToolResult, mark: Cache) -> Block:
     return replace(block, content=(*block.content[:index], part, *block.content[index + 1 :]))
 
 
-def _marked_tools(tools: tuple[Tool | Opaque, ...]) -> tuple[Tool | Opaque, ...]:
+def _mark_last_tool(tools: tuple[Tool | Opaque, ...]) -> tuple[Tool | Opaque, ...]:
     for index in range(len(tools) - 1, -1, -1):
         tool = tools[index]
         if isinstance(tool, Tool) and not tool.deferred:

@@ -1,6 +1,7 @@
-"""Which tools the model may, must or must not call, as far as the target can be told.
+"""Fit `tool_choice` and `parallel_tool_calls` to the target.
 
-What the target has no word for is asked for in words, and what can be had by offering fewer tools is had that way.
+If the target has no such setting, an instruction in the prompt asks for it. A restriction to some tools can also be
+enforced by offering only those tools.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _without_tools(request: Request, context: Context) -> Request:
-    # A dialect may hold its tools elsewhere, in a stored conversation for one.
+    # A dialect may keep its tools elsewhere, for example in a stored conversation.
     if context.source == context.target:
         return request
     for name in ("tool_choice", "parallel_tool_calls"):
@@ -57,7 +58,8 @@ def _fit_choice(request: Request, context: Context) -> Request:
 
 
 def _fit_none(request: Request, choice: ToolChoice, context: Context) -> Request:
-    """The tools stay: the history may have calls of them, and the prompt cache holds them."""
+    """Forbid tool calls. The tools stay: the history may contain calls to them, and they are part of the cached
+    prefix."""
     if "none" in context.can.tool_choices:
         return request
     context.receipt.loss("tool_choice", "no tool", "the target cannot be told; a line of text asks for it")
@@ -65,7 +67,7 @@ def _fit_none(request: Request, choice: ToolChoice, context: Context) -> Request
 
 
 def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[Request, ToolChoice]:
-    """Names only where the target can hold them; elsewhere only the named tools are offered."""
+    """Keep the names if the target supports them; otherwise offer only the named tools."""
     can = context.can
     if not choice.names:
         return request, choice
@@ -80,7 +82,7 @@ def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[
 
 
 def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Request:
-    """The request with the chosen tools alone. Each tool left out is a line of the receipt."""
+    """Offer only the chosen tools. The receipt lists each tool that is left out."""
     names = frozenset(choice.names)
     kept = [isinstance(tool, Tool) and tool.name in names for tool in request.tools]
     if not any(kept):
@@ -97,7 +99,7 @@ def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Reque
 
 
 def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str | None:
-    """Why the target cannot be made to call a tool; None when it can."""
+    """Reason why the target cannot be forced to call a tool; None if it can."""
     can = context.can
     kind = "required" if not choice.names else "named" if len(choice.names) == 1 else "allowed"
     if kind not in can.tool_choices or (kind == "allowed" and "required" not in can.tool_choices):

@@ -1,4 +1,4 @@
-"""Blocks in the forms that the target has: refusals, citations, calls that were cut, and results that are errors."""
+"""Convert blocks that the target has no form for: refusals, citations, truncated calls, and error results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ERROR = "Error: "
 
 
 def _marks_cuts(context: Context) -> bool:
-    """Can a call of the history say that it was cut off? A wire with arguments as objects marks only its answers."""
+    """Whether a call in the history can be marked as truncated. Wire formats with arguments as objects can only mark
+    calls in answers."""
     can = context.can
     return context.source == context.target or (can.incomplete_calls and can.arguments == "text")
 
@@ -51,7 +52,7 @@ def fit(request: Request, context: Context) -> Request:
                 context.receipt.note(str(place), "a refusal", "the target has no block for it; it is text")
                 return (Text(text=text, native=block.native),)
             case Text() if block.citations and not can.citations:
-                # One that came in the target's own words is for a server that its client knows.
+                # A citation in the target's own form stays: the client knows that its server accepts it.
                 own = tuple([citation for citation in block.citations if context.target in citation.native])
                 if len(own) < len(block.citations):
                     lost = len(block.citations) - len(own)
@@ -67,7 +68,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _with_plain_results(request: Request, history: ToolHistory, context: Context) -> Request:
-    """The request where nothing else is to be done than to say in words which results are errors."""
+    """Mark error results in their text. A fast path for requests that need no other change."""
     results = [
         _plain_result(result, Place(*place), context) if result.is_error else result
         for result, place in zip(history.results, history.places, strict=True)
@@ -77,11 +78,11 @@ def _with_plain_results(request: Request, history: ToolHistory, context: Context
 
 def _plain_result(result: ToolResult, place: Place, context: Context) -> ToolResult:
     context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
-    return replace(result, is_error=None, content=_marked(result.content))
+    return replace(result, is_error=None, content=_prefix_error(result.content))
 
 
 def _report_cut(call: ToolCall, place: Place, context: Context) -> None:
-    """Write a line for a call whose mark is lost. Arguments that no object can hold get theirs from the encoder."""
+    """Report a truncated call whose mark is lost. The encoder reports arguments that are not a JSON object."""
     what = f"call of {call.name} that was cut off"
     if call.kind == "custom" or not call.arguments.strip() or json.object_of(call.arguments) is not None:
         context.receipt.loss(str(place), what, "it looks whole to the target")
@@ -89,7 +90,7 @@ def _report_cut(call: ToolCall, place: Place, context: Context) -> None:
         context.receipt.note(str(place), what, "the target has no mark for it; only its arguments show it")
 
 
-def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:
+def _prefix_error(content: tuple[Block, ...]) -> tuple[Block, ...]:
     if content and isinstance(first := content[0], Text):
         if first.text.startswith(ERROR):
             return content

@@ -1,7 +1,8 @@
-"""Custom tools (free text, perhaps bound by a grammar) as functions with one text parameter, where there are none.
+"""Wrap custom tools (free text, optionally constrained by a grammar) as functions with one text parameter, for targets
+without custom tools.
 
-Definition, calls and results change together. On the way back the event pass takes the text out of the object again,
-because `context.tools` says that the tool is a custom one; `names.shorten` has written that before.
+Definitions, calls and results change together. In the answer, the event pass `Restorer` extracts the text from the
+object again: `context.tools`, written earlier by `names.shorten`, records that the tool is a custom one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json
 
 MEMBER = "input"
-"""The one parameter of the function that stands for a custom tool."""
+"""The only parameter of the function that represents a custom tool."""
 
 
 def _triggers(context: Context) -> int:
@@ -29,23 +30,23 @@ def _triggers(context: Context) -> int:
 
 @runs_on(_triggers, in_place=True)
 def wrap(request: Request, context: Context) -> Request:
-    """Custom tools become functions `{"input": text}` when the target has no custom tools.
+    """Turn custom tools into functions `{"input": text}` if the target has no custom tools.
 
-    A client of the target's own dialect knows whether the model it asks for takes them.
+    A client of the target's own dialect knows whether the model that it requests accepts them.
     """
     if context.can.custom_tools or (context.source == context.target and not context.aliased):
         return request
     tools = request.tools
-    functions = DECLARED.rewrite(tools, "functions", None, lambda lines: _functions(tools, lines), context.receipt)
+    functions = DECLARED.rewrite(tools, "functions", None, lambda lines: _wrap_tools(tools, lines), context.receipt)
     if functions is not tools:
         request = replace(request, tools=functions)
     history = tool_history(request, context)
     if history.is_flat and not history.has_custom:
         return request
-    return rewrite_blocks(request, _wrap, ToolCall, ToolResult)
+    return rewrite_blocks(request, _wrap_block, ToolCall, ToolResult)
 
 
-def _wrap(block: Block, place: Place) -> tuple[Block, ...]:
+def _wrap_block(block: Block, place: Place) -> tuple[Block, ...]:
     match block:
         case ToolCall(kind="custom"):
             return (replace(block, kind="function", arguments=json.encode_text({MEMBER: block.arguments})),)
@@ -54,23 +55,23 @@ def _wrap(block: Block, place: Place) -> tuple[Block, ...]:
     return (block,)
 
 
-def _functions(tools: Tools, receipt: Receipt) -> Tools:
-    functions = tuple(_function(tool, f"tools[{index}]", receipt) for index, tool in enumerate(tools))
+def _wrap_tools(tools: Tools, receipt: Receipt) -> Tools:
+    functions = tuple(_wrap_tool(tool, f"tools[{index}]", receipt) for index, tool in enumerate(tools))
     return tools if all(map(is_, functions, tools)) else functions
 
 
-def _function(tool: Tool | Opaque, where: str, receipt: Receipt) -> Tool | Opaque:
+def _wrap_tool(tool: Tool | Opaque, where: str, receipt: Receipt) -> Tool | Opaque:
     if isinstance(tool, Opaque) or tool.kind != "custom":
         return tool
     receipt.note(where, f"custom tool {tool.name}", f"it is a function with one text parameter, {MEMBER}")
     grammar = _grammar(tool.format)
     if grammar:
         receipt.loss(f"{where}.format", "the grammar", "it is told in the description and nothing enforces it")
-    told = f"The input is free text that must match this {grammar[0]} grammar:\n{grammar[1]}" if grammar else ""
+    format_note = f"The input is free text that must match this {grammar[0]} grammar:\n{grammar[1]}" if grammar else ""
     return replace(
         tool,
         kind="function",
-        description="\n\n".join(part for part in (tool.description, told) if part) or None,
+        description="\n\n".join(part for part in (tool.description, format_note) if part) or None,
         parameters={
             "type": "object",
             "properties": {MEMBER: {"type": "string", "description": "The whole input of the tool, as plain text."}},
@@ -82,7 +83,7 @@ def _function(tool: Tool | Opaque, where: str, receipt: Receipt) -> Tool | Opaqu
 
 
 def _grammar(format_: Json) -> tuple[str, str] | None:
-    """Syntax and definition. Chat nests them under `grammar`, Responses does not."""
+    """Syntax and definition of a grammar. Chat Completions nests them under `grammar`, Responses does not."""
     if not isinstance(format_, dict) or format_.get("type") != "grammar":
         return None
     inner = format_.get("grammar")

@@ -1,12 +1,12 @@
-"""Reasoning state of other vendors in the answers of a client that returns a list of it: Chat Completions.
+"""Reasoning state of other vendors for clients that return it in a list: Chat Completions.
 
-Their API has no field for state, but many of its clients return what they do not know: those that echo the message as
-it came, and those that know the conventions of OpenRouter (`reasoning_details` on the message) and of Google
-(`extra_content.google.thought_signature` on a call). So what the owner wants back of an answer travels there, sealed,
-as one entry behind everything else; Gemini's signatures of calls stand on the calls as well. When the client sends its
-history, all seals are opened and taken out, before everything else: no vendor ever sees one.
+The API has no field for state, but many of its clients return unknown fields: clients that echo the message unchanged,
+and clients that follow the conventions of OpenRouter (`reasoning_details` on the message) or Google
+(`extra_content.google.thought_signature` on a call). The state that the owner expects back is therefore sealed into
+one entry after all others. Gemini's call signatures are also attached to the calls. When the client sends its history,
+the first pass opens and removes all seals: no vendor ever sees one.
 
-A client that drops the fields loses nothing by them: what is kept elsewhere for it is put back behind this pass.
+A client that drops these fields loses nothing: state that toolglot stored for it is restored after this pass.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ _SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
     lambda context: 0 if context.slots.details_slot is None else features.THINKING | features.NATIVE_CALLS, adds=None
 )
 def open_details(request: Request, context: Context) -> Request:
-    """What the client carried for other vendors, back under their names."""
+    """Open the state that the client carried for other vendors, and put it back under their names."""
     if context.slots.details_slot is None:
         return request
 
     def rewrite(message: Message, number: int) -> Message:
-        return _Opening(message, number, context).done() if message.role == "assistant" else message
+        return _Opening(message, number, context).open_message() if message.role == "assistant" else message
 
     return rewrite_messages(request, rewrite)
 
 
 class _Opening:
-    """One message while its seals are opened."""
+    """Opens the seals of one message."""
 
     def __init__(self, message: Message, number: int, context: Context) -> None:
         self._message = message
@@ -71,10 +71,10 @@ class _Opening:
         self._context = context
         self._states: list[AnswerState] = []  # of the whole message
         self._others: set[str] = set()
-        """Whose it is that is not for the target."""
+        """Owners of state that is not for the target."""
 
-    def done(self) -> Message:
-        content = tuple(new for block in self._message.content if (new := self._opened(block)) is not None)
+    def open_message(self) -> Message:
+        content = tuple(new for block in self._message.content if (new := self._open_block(block)) is not None)
         same = len(content) == len(self._message.content) and all(map(_is, content, self._message.content))
         message = self._message if same else replace(self._message, content=content)
         for states in self._states:
@@ -84,13 +84,13 @@ class _Opening:
                 message = replace(message, content=tuple(block for _, block in blocks))
         return message
 
-    def _opened(self, block: Block) -> Block | None:
+    def _open_block(self, block: Block) -> Block | None:
         if isinstance(block, Thinking):
-            return self._reasoning(block)
-        return self._call(block) if isinstance(block, ToolCall) else block
+            return self._open_reasoning(block)
+        return self._open_call(block) if isinstance(block, ToolCall) else block
 
-    def _reasoning(self, block: Thinking) -> Block | None:
-        """The reasoning without our entries; None if there is nothing left."""
+    def _open_reasoning(self, block: Thinking) -> Block | None:
+        """Remove toolglot's entries from reasoning; None if nothing is left."""
         source, slot = self._context.source, self._context.slots.details_slot
         fields = native_of(block, source)
         entries = fields.get(slot, ()) if slot is not None else ()
@@ -98,7 +98,7 @@ class _Opening:
         if len(others) == len(entries):
             return block
         for entry in entries:
-            if is_ours(entry.get("data")) and (states := self._unsealed(entry["data"])) is not None:
+            if is_ours(entry.get("data")) and (states := self._unseal(entry["data"])) is not None:
                 self._states.append(states)
         rest = {key: value for key, value in fields.items() if key != slot}
         if others and slot is not None:
@@ -108,8 +108,8 @@ class _Opening:
         made = {owner: {MADE: True, **native_of(block, owner)} for owner in sorted(self._others - {source})}
         return replace(block, native={**block.native, source: rest, **made})
 
-    def _call(self, block: ToolCall) -> Block:
-        """The call with Google's signature as Gemini has it. What others gave their clients as it is, stays."""
+    def _open_call(self, block: ToolCall) -> Block:
+        """Move Google's signature to where Gemini expects it. Unsealed signatures of other servers stay unchanged."""
         extra: Any = native_of(block, self._context.source).get(EXTRA)
         signature = _signature(extra)
         if not is_ours(signature):
@@ -118,7 +118,7 @@ class _Opening:
                 return block
             state: Native = {self._context.target: {SIGNATURE: signature}}
         else:
-            states = self._unsealed(signature) or ()
+            states = self._unseal(signature) or ()
             state = states[0].native if states else {}
         kept = {owner: fields for owner, fields in block.native.items() if owner != self._context.source}
         own = {key: value for key, value in native_of(block, self._context.source).items() if key != EXTRA}
@@ -126,8 +126,8 @@ class _Opening:
             own[EXTRA] = rest
         return replace(block, native=merge_native(kept | ({self._context.source: own} if own else {}), state))
 
-    def _unsealed(self, value: str) -> AnswerState | None:
-        """What is for the target."""
+    def _unseal(self, value: str) -> AnswerState | None:
+        """Open a seal, and report it. Returns the state if it is for the target, else None."""
         receipt, where = self._context.receipt, str(Place(self._number))
         sealed = unseal(value)
         if sealed is None:
@@ -164,7 +164,7 @@ def _without_signature(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class DetailsCarrier:
-    """The event pass that seals: it needs sequenced events, and adds a block behind the others."""
+    """Event pass that seals reasoning state. It needs sequenced events, and appends a block after all others."""
 
     __slots__ = (
         "_block",
@@ -182,7 +182,7 @@ class DetailsCarrier:
     )
 
     def __init__(self, client: str, slot: str, owner: str, issuer: str, receipt: Receipt, *, kept: bool) -> None:
-        """`kept`: the state is kept elsewhere as well, for clients that do not carry it."""
+        """`kept`: the caller also stores the state, for clients that do not carry it."""
         self._client = client
         self._slot = slot
         self._owner = owner if owner != client and owner in STATE else ""
@@ -211,18 +211,18 @@ class DetailsCarrier:
                     self._drop_unfollowed(index - 1)
                 self._length = len(block.text) if isinstance(block, Text) else 0
                 self._text = [] if isinstance(block, Thinking) else None
-                if isinstance(block, ToolCall) and (signed := self._on_call(block, block.native)):
+                if isinstance(block, ToolCall) and (signed := self._sign_call(block, block.native)):
                     return (Open(index, replace(block, native=merge_native(block.native, signed))),)
             case Close():
-                return (self._closed(event),)
+                return (self._close(event),)
             case Finish():
-                return *self._sealed(), event
+                return *self._seal_states(), event
             case _:
                 pass
         return (event,)
 
     def add_length(self, count: int) -> None:
-        """So many characters of the open text went another way."""
+        """Count characters of the open text that bypassed this pass."""
         self._length += count
 
     def _drop_unfollowed(self, index: int) -> None:
@@ -230,7 +230,7 @@ class DetailsCarrier:
             self._states.pop()
             self._receipt.loss(f"content[{index}]", WHAT, UNFOLLOWED)
 
-    def _closed(self, event: Close) -> Close:
+    def _close(self, event: Close) -> Close:
         opened, self._block = self._block, None
         text, self._text = "".join(self._text or ()), None
         if opened is None:
@@ -242,11 +242,11 @@ class DetailsCarrier:
             native_of(block, self._owner)
         ):
             self._receipt.loss(f"content[{event.index}]", WHAT, "the client's API has no field that carries it")
-        signed = self._on_call(block, event.native) if isinstance(block, ToolCall) else {}
+        signed = self._sign_call(block, event.native) if isinstance(block, ToolCall) else {}
         return replace(event, native=merge_native(event.native, signed)) if signed else event
 
-    def _on_call(self, call: ToolCall, native: Native) -> Native:
-        """Where Google's own server for such clients puts a signature, and they look for it."""
+    def _sign_call(self, call: ToolCall, native: Native) -> Native:
+        """Seal a call's signature into the field that Google's OpenAI-compatible endpoint uses and its clients read."""
         owner = self._owner
         if owner not in _IN_EXTRA_CONTENT or SIGNATURE not in native.get(owner, {}):
             return {}
@@ -254,12 +254,12 @@ class DetailsCarrier:
         sealed = seal(SealedState(self._owner, self._issuer, (own,)))
         return {self._client: {EXTRA: {"google": {"thought_signature": sealed}}}}
 
-    def _sealed(self) -> Sequence[Event]:
-        """A block with the state of all others."""
+    def _seal_states(self) -> Sequence[Event]:
+        """Create the block that carries the state of all other blocks."""
         states = without_needless_lengths(tuple(self._states))
         if not holds_state(states):
             return ()
-        # Some clients keep what has the id of a call, with that call.
+        # Some clients store an entry that has a call's id together with that call.
         calls = [each.id for each in states if isinstance(each, ToolCall) and each.id]
         entry = {
             "type": "reasoning.encrypted",

@@ -1,4 +1,4 @@
-"""Short names for long things: the same input gives the same characters in every process."""
+"""Stable digests for ids, names and keys: the same input gives the same characters in every process."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import hashlib
 
 
 def digest(*parts: object) -> str:
-    """Lower-case hex over the parts, 64 characters; callers cut what they need."""
+    """SHA-256 of the parts as 64 lower-case hex characters; callers truncate it."""
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()

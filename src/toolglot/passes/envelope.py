@@ -1,7 +1,8 @@
 """The envelope in which a client carries reasoning state for another vendor.
 
-It comes back from the network, where anybody can write one. So only the fields that an owner's state really has go in
-and come out, each with its type: a forged envelope can say no more than the owner's own wire lets every client say.
+It returns from the network, where anyone can forge one. Only the known fields of an owner's state are packed and
+unpacked, and each has its type checked. A forged envelope can express no more than any client can send in the owner's
+own wire format.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from toolglot.state_fields import Checks
 from toolglot.wire import json
 
 Place = Literal["here", "next_call", "next_text", "last_call", "last_text"]
-"""What the state belongs to: the reasoning that the envelope is on, or another block that has no slot of its own."""
+"""The block that the state belongs to: the reasoning with the envelope, or a block without a slot of its own."""
 
 PLACES: frozenset[str] = frozenset(get_args(Place))
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
-    """State that `owner` keeps on a block. `text` is the reasoning that a signature may be bound to; `issuer` is the
-    server to which alone it goes back, and empty where nobody has said."""
+    """State that `owner` attached to a block. `text` is the reasoning that a signature may be bound to. `issuer` is the
+    only server that the state returns to; empty if unknown."""
 
     owner: str
     state: dict[str, Any] = {}
@@ -35,33 +36,34 @@ class Envelope(Struct, frozen=True, kw_only=True):
     issuer: str = ""
 
     def is_for(self, owner: str, issuer: str) -> bool:
-        """May it be given back to this one?"""
+        """Whether the state may be returned to this owner and issuer."""
         return self.owner == owner and self.issuer in ("", issuer)
 
 
 STATE: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.thinking)
-"""What each vendor's reasoning state consists of."""
+"""State fields of each dialect's reasoning, with their type checks."""
 _ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
 TAKES_BACK: Mapping[str, bool] = ByDialect(lambda manifest: bool(manifest.state.thinking) or manifest.state.words)
-"""APIs whose models are given their own reasoning back."""
+"""APIs whose models accept their own reasoning back."""
 BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
-"""APIs whose state only the model that made it takes back."""
+"""APIs whose state is accepted only by the model that created it."""
 
-# The whole envelope is base64, because Gemini's clients check that. Nine bytes make twelve characters that never vary.
+# The whole envelope is base64, because Gemini's clients check that. The 9-byte seal always encodes to the same 12
+# characters.
 _SEAL = b"toolglot\0"
 _PREFIX = base64.b64encode(_SEAL).decode()
 _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 
 def pack(envelope: Envelope) -> str:
-    """The text that stands in the client's slot."""
+    """Encode an envelope as the string that goes into the client's slot."""
     state = known(envelope.state, _checks(envelope.owner, envelope.place))
     issuer = [envelope.issuer] if envelope.issuer else []
     return close([envelope.owner, envelope.place, state, envelope.text, *issuer])
 
 
 def unpack(value: object) -> Envelope | None:
-    """The envelope; None for anything that is none of ours."""
+    """Decode an envelope; None if toolglot did not write it."""
     match opened(value):
         case [str() as owner, str() as place, dict() as state, str() as text, *rest]:
             issuer = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
@@ -77,20 +79,20 @@ def _checks(owner: str, place: str) -> Checks:
 
 
 def close(content: list[Any]) -> str:
-    """Any content as the text that no vendor takes for its own."""
+    """Encode content as a string that no vendor mistakes for its own state."""
     return base64.b64encode(_SEAL + json.encode(content)).decode()
 
 
 def is_ours(value: object) -> TypeGuard[str]:
-    """Does it look like an envelope? What is in it, `opened` tells."""
+    """Whether the value starts like an envelope. `opened` decodes it."""
     return isinstance(value, str) and value.startswith(_PREFIX)
 
 
 def opened(value: object) -> Any:
-    """The content; None for anything that is none of ours."""
+    """Decode the content of an envelope; None if toolglot did not write it."""
     if not is_ours(value):
         return None
-    # Google's own clients read the bytes and write them again in the other alphabet of base64, some without padding.
+    # Google's own clients decode the bytes and re-encode them as URL-safe base64, some without padding.
     value = value.translate(_PLAIN_ALPHABET).rstrip("=")
     try:
         return json.decode_frame(base64.b64decode(value + "=" * (-len(value) % 4), validate=True)[len(_SEAL) :])
@@ -99,5 +101,5 @@ def opened(value: object) -> Any:
 
 
 def known(state: Mapping[str, Any], checks: Checks) -> dict[str, Any]:
-    """Of these fields those that there may be."""
+    """Keep only the known fields whose values pass their checks."""
     return {key: value for key, value in state.items() if key in checks and checks[key](value)}

@@ -1,9 +1,9 @@
-"""What only another dialect understands: told when it stays behind, taken out where it would be in the way.
+"""Report fields that only another dialect understands, and remove blocks and tools that the target cannot read.
 
-Encoders read their own `native` and no other, so foreign fields need no removing, only telling. That pass runs first,
-while the paths are still those of the client's request. Keys that start with `$` are notes on shape and mean nothing;
-the source's `cosmetic` keys mean nothing to anybody else; the text and the state of reasoning are told by
-`reasoning.settle`.
+An encoder reads only its own `native` fields, so foreign fields need no removal, only a report. The report runs early,
+while paths are still those of the client's request. Not reported: keys that start with `$` (notes on the original
+shape, without meaning), the source's `cosmetic` keys (no other dialect needs them), and the text and state of
+reasoning, which `reasoning.settle` reports.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from toolglot.wire.usage import ORIGINAL, is_empty_count
 
 @runs_on(lambda context: features.OTHERS if context.source == context.target else features.FOREIGN)
 def report(request: Request, context: Context) -> Request:
-    """Tells every native field that the target's encoder will not read. Changes nothing."""
+    """Report every native field that the target's encoder does not read. The request is not changed."""
     can, receipt = context.source_can, context.receipt
-    for name, native in _of_settings(request):
+    for name, native in _native_of_settings(request):
         _report_node(name, native, STATE, context, receipt)
     tools = request.tools
     if tools:
         receipt.add(DECLARED.derive(tools, f"foreign {context.target}", can, lambda: _lines_on_tools(tools, context)))
     if context.features & (features.FOREIGN_HISTORY | features.OTHERS):
-        for where, native, state in _of_history(request):
+        for where, native, state in _native_of_history(request):
             _report_node(where, native, state, context, receipt)
     for owner, fields in request.native.items():
         if owner != context.target:
-            for key in _switched_off(fields, can):
+            for key in _flags_turned_off(fields, can):
                 receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
 
@@ -66,17 +66,17 @@ def report(request: Request, context: Context) -> Request:
 def _report_node(
     where: str | Place, native: NativeFields, state: frozenset[str] | None, context: Context, receipt: Receipt
 ) -> None:
-    """The lines on one node. `state` are keys that are reported elsewhere; None for reasoning."""
+    """Report the native fields of one node. `state` are keys that are reported elsewhere; None for reasoning."""
     can = context.source_can
     for owner, fields in native.items():
-        # What others have put on reasoning is state that the client carried for them, which `carry` reports.
+        # Fields of other owners on reasoning are state that the client carried for them; `carry` reports it.
         if owner == context.target or (state is None and owner != context.source):
             continue
         if UNREAD in fields:
             receipt.add(unread_lines(fields, str(where)))
-        told_elsewhere = can.reasoning_members if state is None else state
-        for path, key in missed(fields, can, told_elsewhere, asked=True):
-            _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
+        reported_elsewhere = can.reasoning_members if state is None else state
+        for path, key in missed(fields, can, reported_elsewhere, asked=True):
+            _report_key(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
 
 
 def _lines_on_tools(tools: Tools, context: Context) -> tuple[Loss, ...]:
@@ -87,15 +87,15 @@ def _lines_on_tools(tools: Tools, context: Context) -> tuple[Loss, ...]:
     return tuple(receipt)
 
 
-def _switched_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
-    """The flags of a request that are off, as few are from the start: `include_reasoning` of OpenRouter is not."""
+def _flags_turned_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
+    """Flags of a request that are false. Some are true by default, for example OpenRouter's `include_reasoning`."""
     for key, value in fields.items():
         known = key.startswith("$") or key in can.cosmetic or False in can.assumed.get(key, ())
         if value is False and not known:
             yield key
 
 
-def _tell(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str, str]) -> None:
+def _report_key(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str, str]) -> None:
     if key in noted:
         receipt.note(where, key, noted[key])
     else:
@@ -105,12 +105,12 @@ def _tell(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str
 def missed(
     fields: Mapping[str, Json], can: Capabilities, state: frozenset[str] = STATE, *, asked: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """The native fields that their owner would miss, as (path, key). Containers are told by what they contain, and what
-    is `state` is told elsewhere.
+    """Native fields whose loss matters, as (path, key). A container is represented by its members. Keys in `state` are
+    reported elsewhere.
 
-    Nobody misses nulls, empty things, flags that are off, notes on shape, cosmetic keys and assumed values. In requests
-    (`asked`) an empty object may switch something on (`web_search_options` of Chat). A peer may nest containers as deep
-    as JSON can, so this does not recurse.
+    The loss of nulls, empty values, false flags, notes on shape, cosmetic keys and assumed values does not matter. In
+    requests (`asked`), an empty object may enable something (Chat's `web_search_options`). A peer may nest containers
+    as deep as JSON allows, so this does not recurse.
     """
     cosmetic: Container[str] = can.cosmetic if asked else _unreported(can)
     paths = can.request_paths if asked else can.answer_paths
@@ -122,7 +122,7 @@ def missed(
                 (key.startswith("$") and key not in can.containers)
                 or key in state
                 or key in cosmetic
-                or _says_nothing(value)
+                or _is_empty(value)
             ):
                 continue
             if (key in can.assumed and value in can.assumed[key]) or (value == {} and not asked):
@@ -137,7 +137,7 @@ def missed(
 
 
 def _is_quiet(fields: Mapping[str, Json], can: Capabilities, state: Container[str], depth: int = 0) -> bool:
-    """Does nobody miss any of these fields? A quick look, which may say no where there is nothing to miss either."""
+    """Quick check that `missed` would find nothing. False may also mean "not sure"."""
     containers, cosmetic = can.containers, can.cosmetic
     for key, value in fields.items():
         if value is None or value is False or (key in cosmetic and key not in can.informational):
@@ -150,7 +150,7 @@ def _is_quiet(fields: Mapping[str, Json], can: Capabilities, state: Container[st
     return True
 
 
-def _says_nothing(value: Json) -> bool:
+def _is_empty(value: Json) -> bool:
     return value is None or value is False or value in ("", [])
 
 
@@ -160,7 +160,7 @@ _silent: dict[int, tuple[Capabilities, frozenset[str]]] = {}
 
 
 def _unreported(can: Capabilities) -> frozenset[str]:
-    """The native keys of an answer that nobody misses, made once for a dialect."""
+    """Native keys of an answer that are never reported, computed once per dialect."""
     found = _silent.get(id(can))
     if found is None or found[0] is not can:
         found = _silent[id(can)] = (can, frozenset(can.cosmetic) - can.informational)
@@ -168,20 +168,21 @@ def _unreported(can: Capabilities) -> frozenset[str]:
 
 
 class Reporter(Struct, eq=False):
-    """The same for a response on its way to the client, as an event pass that changes nothing but the service tier.
+    """Reports fields of a response that the client's dialect does not have. An event pass that changes only the service
+    tier.
 
-    Reasoning state is told by the pass that carries it.
+    The pass that carries reasoning state reports it.
     """
 
     _client: Dialect
     _upstream: Dialect
     _receipt: Receipt
     _refused: bool = False
-    """A refusal has come, which explains itself."""
+    """The answer contains a refusal, which explains itself."""
     _usage: Usage | None = None
-    """As the start told it."""
+    """The usage in the `Start` event."""
     _kinds: dict[int, type[Block]] = {}
-    """Some of them have state of their own."""
+    """Block kinds by index: state keys depend on the kind."""
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -207,7 +208,7 @@ class Reporter(Struct, eq=False):
         return (event,)
 
     def whole(self, response: Response) -> str | None:
-        """Report on an answer that is there as a whole. Returns the service tier that the client is told."""
+        """Report on a non-streamed answer. Returns the service tier to send to the client."""
         tier = None if response.service_tier is None else self._known_tier(response.service_tier)
         for index, block in enumerate(response.content):
             if type(block) is Refusal:
@@ -223,7 +224,7 @@ class Reporter(Struct, eq=False):
         return tier
 
     def _with_known_tier(self, event: E) -> E:
-        """The event without a service tier that the client's API cannot tell."""
+        """Remove a service tier that the client's API does not have."""
         tier = self._known_tier(event.service_tier)
         return event if tier == event.service_tier else replace(event, service_tier=tier)
 
@@ -257,7 +258,7 @@ class Reporter(Struct, eq=False):
     def _report_end(self, usage: Usage | None, stop: Stop) -> None:
         if self._client.name == self._upstream.name:
             return
-        if usage is not None and not _is_told(usage, self._client):
+        if usage is not None and not _is_plain_usage(usage, self._client):
             self._receipt.add(usage_lines(usage, self._client))
         can, raw = self._client.can, stop.raw
         if stop.reason == "other" and raw:
@@ -272,7 +273,7 @@ class Reporter(Struct, eq=False):
 
 
 def describe_lost_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
-    """The line on a member of an answer that only its owner understands."""
+    """Receipt line for a member of an answer that only its owner understands."""
     if key == can.further_answers:
         return Loss(where, "further answers", "the client's API carries one answer, and gets the first", "loss")
     severity: Severity = "note" if key in can.informational or key in can.noted else "loss"
@@ -283,8 +284,8 @@ def describe_lost_tier(tier: str) -> Loss:
     return Loss("service_tier", f"service tier {tier}", "the client's API has no such tier", "note")
 
 
-def _is_told(usage: Usage, client: Dialect) -> bool:
-    """Is the client told all of this? A quick look: no members of others, and no more counts than every API has."""
+def _is_plain_usage(usage: Usage, client: Dialect) -> bool:
+    """Quick check that no usage data is lost: no foreign members, and only the counts that every API has."""
     if usage.is_split_estimated or usage.reasoning_tokens or usage.cached_tokens or usage.cache_write_tokens:
         return False
     for fields in usage.native.values():
@@ -297,8 +298,8 @@ _EVERYWHERE = frozenset({"input_tokens", "output_tokens"})
 
 
 def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
-    """What the client is not told of the tokens: members that only the upstream understands, and counts that the
-    client's API has no member for. Nothing in an answer depends on them."""
+    """Receipt lines for usage data that the client does not get: members that only the upstream understands, and counts
+    that the client's API has no member for. No answer depends on them."""
     for name in _uncounted(client.answer.counts):
         if count := getattr(usage, name):
             yield Loss(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name], "note")
@@ -315,8 +316,8 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
 
 
 @lru_cache(maxsize=16)
-def _uncounted(told: frozenset[str]) -> tuple[str, ...]:
-    return tuple([name for name in COUNTS if name not in told])
+def _uncounted(counts: frozenset[str]) -> tuple[str, ...]:
+    return tuple([name for name in COUNTS if name not in counts])
 
 
 _UNCOUNTED = {
@@ -325,26 +326,26 @@ _UNCOUNTED = {
     "cache_write_long_tokens": "the client's API does not tell the lifetimes of cache writes apart",
     "reasoning_tokens": "the client's API does not tell them apart; they are part of the output",
 }
-"""Where the tokens are counted that a client's API has no count of its own for."""
+"""Receipt reasons for counts that a client's API does not have."""
 
 
 _STATE_ON: dict[type[Block], frozenset[str] | None] = {ToolCall: ON_CALLS, Thinking: None}
-"""Native keys that are state, where they are not `STATE`; None for those that the dialect itself names."""
+"""State keys of block kinds for which `STATE` does not apply; None for the `reasoning_members` of the dialect."""
 
 
-def _of_settings(request: Request) -> Iterator[tuple[str, NativeFields]]:
-    """The paths of a request's settings with what is native there."""
+def _native_of_settings(request: Request) -> Iterator[tuple[str, NativeFields]]:
+    """Paths of a request's settings, with their native fields."""
     if request.native:
         yield "", request.native
     for name in ("response_format", "reasoning", "tool_choice"):
         node = getattr(request, name)
-        # A choice that only its dialect understands is told as a whole by `choice.fit`.
+        # `choice.fit` reports a choice that only its own dialect understands.
         if node is not None and node.native and getattr(node, "mode", None) != "opaque":
             yield name, node.native
 
 
-def _of_history(request: Request) -> Iterator[tuple[str | Place, NativeFields, frozenset[str] | None]]:
-    """The paths of messages, then those of blocks, with what is native there, and which of its keys are state."""
+def _native_of_history(request: Request) -> Iterator[tuple[str | Place, NativeFields, frozenset[str] | None]]:
+    """Paths of messages, then of blocks, with their native fields and the state keys among them."""
     for number, message in enumerate(request.messages):
         if message.native:
             yield Place(number), message.native, STATE
@@ -359,16 +360,16 @@ def _of_history(request: Request) -> Iterator[tuple[str | Place, NativeFields, f
 
 @runs_on(lambda context: features.OPAQUE | features.OPAQUE_TOOLS, adds=features.BLANK, keeps_messages=True)
 def remove(request: Request, context: Context) -> Request:
-    """Takes out blocks and tools that are opaque to the target, each with a loss that names its type."""
+    """Remove blocks and tools that are opaque to the target. The receipt names the type of each."""
 
     def keep(block: Block, place: Place) -> tuple[Block, ...]:
         if not isinstance(block, Opaque) or block.dialect == context.target:
             return (block,)
         kind = describe_block(block)
-        # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
-        tell = context.receipt.note if kind in context.source_can.cosmetic else context.receipt.loss
-        tell(str(place), kind, _foreign_reason(block.dialect))
-        for index, tool in _brought(block) if kind in context.source_can.cosmetic else ():
+        # The content of a cosmetic item is carried another way: its tools are also in the list of tools.
+        report_line = context.receipt.note if kind in context.source_can.cosmetic else context.receipt.loss
+        report_line(str(place), kind, _foreign_reason(block.dialect))
+        for index, tool in _unnamed_tools(block) if kind in context.source_can.cosmetic else ():
             context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _foreign_reason(block.dialect))
         return ()
 
@@ -378,12 +379,12 @@ def remove(request: Request, context: Context) -> Request:
     if not tools or not context.features & features.OPAQUE_TOOLS:
         return request
     what = f"understood by {target}"
-    understood = DECLARED.rewrite(tools, what, None, lambda lines: _understood(tools, target, lines), context.receipt)
+    understood = DECLARED.rewrite(tools, what, None, lambda lines: _drop_foreign(tools, target, lines), context.receipt)
     return request if understood is tools else replace(request, tools=understood)
 
 
-def _understood(tools: Tools, target: str, receipt: Receipt) -> Tools:
-    """The tools that the target understands."""
+def _drop_foreign(tools: Tools, target: str, receipt: Receipt) -> Tools:
+    """Drop the tools that only another dialect understands."""
     understood: list[Tool | Opaque] = []
     for index, tool in enumerate(tools):
         if isinstance(tool, Opaque) and tool.dialect != target:
@@ -393,8 +394,8 @@ def _understood(tools: Tools, target: str, receipt: Receipt) -> Tools:
     return tools if len(understood) == len(tools) else tuple(understood)
 
 
-def _brought(item: Opaque) -> Iterator[tuple[int, Opaque]]:
-    """Tools that an item brings and that have no name: they are no functions, and do not stand among the tools."""
+def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
+    """Tools inside an item that have no name. They are not functions, so the list of tools does not contain them."""
     tools = item.value.get("tools") if isinstance(item.value, dict) else None
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         if isinstance(tool, dict) and not isinstance(tool.get("name"), str):

@@ -1,4 +1,4 @@
-"""The format of the answer: asked for in words where the target cannot be bound to it."""
+"""Fit the response format. If the target cannot enforce it, an instruction in the prompt asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolglot.wire import json
 
 @runs_on(lambda context: features.FORMAT, adds=features.NEIGHBOURS | features.LATER_SYSTEM)
 def fit(request: Request, context: Context, *, may_call: bool = False) -> Request:
-    """`may_call`: the model writes its calls into its answer, so that it must not take them for forbidden."""
+    """`may_call`: the model writes its calls as text, so the instruction must not seem to forbid calls."""
     wanted = request.response_format
     if wanted is None:
         return request
@@ -26,10 +26,10 @@ def fit(request: Request, context: Context, *, may_call: bool = False) -> Reques
     if wanted.kind == "json_schema" and wanted.schema is None:
         wanted = replace(wanted, kind="json")
     context.receipt.loss("response_format", wanted.kind, "approximated: a line of text asks for it")
-    return instruct(request, _asked(wanted, may_call=may_call), context)
+    return instruct(request, _format_instruction(wanted, may_call=may_call), context)
 
 
-def _asked(wanted: ResponseFormat, *, may_call: bool) -> str:
+def _format_instruction(wanted: ResponseFormat, *, may_call: bool) -> str:
     start = "Call tools as you need them; when you answer, answer" if may_call else "Answer"
     line = f"{start} with one JSON object and nothing else: no prose, no code fence."
     if wanted.kind == "json":

@@ -1,13 +1,13 @@
-"""A history in which every call has one result, right behind its batch, and every result has its call.
+"""Repair the history: every call gets one result, directly after its batch, and every result has its call.
 
-Clients that were interrupted send calls without results, and clients that cut old turns off send results without
-calls (claude-code #6836); every API refuses both. A batch is the calls of a run of assistant messages. Its results
-stand before the next assistant message; whatever else stands between them moves behind them.
+Interrupted clients send calls without results, and clients that drop old turns send results without calls
+(claude-code #6836). Every API rejects both. A batch is the calls of a run of assistant messages. Its results come
+before the next assistant message, and other content between them moves after them.
 
-A result may also stand in another turn: a client that runs calls in parallel sends the slow one's result after the next
-answer of the model. Such a result moves to its call.
+A result may also be in another turn: a client that runs calls in parallel sends the result of a slow call after the
+model's next answer. Such a result moves to its call.
 
-Blocks of server-side tools are opaque and stay where they are.
+Blocks of server-side tools are opaque and are not moved.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ BEHIND = "they stand in call order, right behind their calls"
     adds=features.RESULT_ERRORS | features.NEIGHBOURS | features.ODD_RESULTS | features.ENDS_ODD | features.STARTS_ODD,
 )
 def repair(request: Request, context: Context) -> Request:
-    """Calls and results paired and in order. A dialect's own histories are its client's business."""
+    """Pair calls and results, in order. A history in the target's own dialect is left to its client."""
     return request if context.source == context.target else pair(request, context)
 
 
 def pair(request: Request, context: Context) -> Request:
-    """Calls and results paired and in order, whoever speaks."""
+    """Pair calls and results, in order, for any client."""
     is_one_batch = _is_one_batch(context)
     if is_one_batch and _is_paired(request.messages):
         return request
@@ -44,7 +44,7 @@ def pair(request: Request, context: Context) -> Request:
     for number, (start, stop) in enumerate(runs):
         run = request.messages[start:stop]
         if run[0].role != "assistant":
-            if number == 0:  # no call stands before these
+            if number == 0:  # no call precedes these
                 messages.extend(_answers((), run, start, strays, context))
             continue
         next_start, next_stop = runs[number + 1] if number + 1 < len(runs) else (stop, stop)
@@ -54,23 +54,23 @@ def pair(request: Request, context: Context) -> Request:
         following = request.messages[next_start:next_stop]
         *earlier, last = _batches(run, context)
         for batch in earlier:
-            found, following = _found(_calls(batch), following)
-            messages.extend(_spoken(batch, start, context))
+            found, following = _split_results(_calls(batch), following)
+            messages.extend(_drop_empty(batch, start, context))
             messages.extend(_answers(_calls(batch), found, next_start, strays, context))
             if found:
                 context.receipt.note(str(Place(next_start)), "the results", BEHIND)
             start += len(batch)
-        messages.extend(_spoken(last, start, context))
+        messages.extend(_drop_empty(last, start, context))
         messages.extend(_answers(_calls(last), following, next_start, strays, context))
     return with_messages(request, tuple(messages))
 
 
 def _is_paired(messages: tuple[Message, ...]) -> bool:
-    """Is this what `pair` would make of it, if all calls of a run are one batch? Right behind each run stand the
-    results of its calls, in their order, and there are no others."""
+    """Whether `pair` would leave these messages unchanged, if all calls of a run are one batch: the results of each run
+    directly follow it, in call order, and there are no other results."""
     calls: list[str] = []
     answered = 0
-    speaking = over = False  # `over`: something else has been said, and no result may follow
+    speaking = over = False  # `over`: other content has followed, so no result may come
     for message in messages:
         if message.role == "assistant":
             if not speaking:
@@ -98,8 +98,9 @@ def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
 
 
 def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, ...]]:
-    """The parts of a run of which each has its results right behind it. That is all of it where its messages become one
-    or the wire takes them for one; Chat Completions wants the results behind the very message that has the calls."""
+    """Split a run of assistant messages into parts that each have their results directly after them. The run is one
+    part if its messages are merged or the wire format treats them as one. Chat Completions wants the results after the
+    very message that has the calls."""
     if _is_one_batch(context):
         return [run]
     ends = [number + 1 for number, message in enumerate(run[:-1]) if _calls((message,))]
@@ -111,10 +112,10 @@ def _is_one_batch(context: Context) -> bool:
     return context.source != context.target or can.roles_alternate or not can.calls_in_one_message
 
 
-def _found(
+def _split_results(
     calls: tuple[ToolCall, ...], messages: tuple[Message, ...]
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """The first result of each call, in messages of their own, and the messages without them."""
+    """Take out the first result of each call. Returns the results in separate messages, and the remaining messages."""
     wanted = {call.id for call in calls}
     found: list[Message] = []
     rest: list[Message] = []
@@ -132,7 +133,7 @@ def _found(
 
 
 def _runs(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
-    """Stretches of assistant messages and of everything else, by turns."""
+    """Alternating runs of assistant messages and of all other messages."""
     runs: list[tuple[int, int]] = []
     for index, message in enumerate(messages):
         if runs and (messages[index - 1].role == "assistant") == (message.role == "assistant"):
@@ -142,7 +143,7 @@ def _runs(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
     return runs
 
 
-def _spoken(run: tuple[Message, ...], start: int, context: Context) -> list[Message]:
+def _drop_empty(run: tuple[Message, ...], start: int, context: Context) -> list[Message]:
     kept = [message for message in run if message.content]
     for offset, message in enumerate(run):
         if not message.content:
@@ -151,12 +152,12 @@ def _spoken(run: tuple[Message, ...], start: int, context: Context) -> list[Mess
 
 
 class _Strays:
-    """Results that stand in another turn than their calls, found by id: each call without a result in its own place
-    gets the first of them."""
+    """Results in another turn than their calls, by call id. Each call without a result in its own turn gets the
+    first."""
 
     def __init__(self, messages: Sequence[Message], runs: Sequence[tuple[int, int]]) -> None:
         self._called: set[str] = set()
-        self._behind_calls: set[int] = set()
+        self._after_calls: set[int] = set()
         self._found: dict[str, tuple[ToolResult, Message]] = {}
         self._left: set[str] = set()
         unanswered: set[str] = set()
@@ -170,7 +171,7 @@ class _Strays:
                 self._called |= batch
                 continue
             results = [(block, message) for message in run for block in message.content if type(block) is ToolResult]
-            self._behind_calls.update([id(result) for result, _ in results if result.call_id in self._called])
+            self._after_calls.update([id(result) for result, _ in results if result.call_id in self._called])
             elsewhere += [each for each in results if each[0].call_id not in batch]
             unanswered |= batch - {result.call_id for result, _ in results}
             batch = set()
@@ -183,7 +184,7 @@ class _Strays:
         return self._found.get(call.id)
 
     def leaves(self, result: ToolResult) -> bool:
-        """Does this result move to its call? Asked once, where the result stands."""
+        """Whether this result moves to its call. Called once per result, at its original position."""
         found = self._found.get(result.call_id)
         if found is None or found[0] is not result or result.call_id in self._left:
             return False
@@ -193,15 +194,15 @@ class _Strays:
     def has_call_of(self, result: ToolResult) -> bool:
         return result.call_id in self._called
 
-    def is_behind_call(self, result: ToolResult) -> bool:
-        """Has its call been made before it? What comes later must not change how it is shown: prompts are cached."""
-        return id(result) in self._behind_calls
+    def is_after_call(self, result: ToolResult) -> bool:
+        """Whether its call precedes it. Later messages must not change how a result is rendered: prompts are cached."""
+        return id(result) in self._after_calls
 
 
 def _answers(
     calls: tuple[ToolCall, ...], messages: tuple[Message, ...], start: int, strays: _Strays, context: Context
 ) -> tuple[Message, ...] | list[Message]:
-    """The messages after a batch of calls: its results in the order of the calls, then the rest as it stood."""
+    """Order the messages after a batch of calls: its results in call order, then the rest unchanged."""
     if not calls and not any(map(has_results, messages)):
         return messages
     wanted = {call.id for call in calls}
@@ -227,7 +228,7 @@ def _answers(
                 others.extend(_as_text(block, place, strays, context))
         if others or not message.content:
             rest.append(_without_results(message, tuple(others)))
-    if _in_order(calls, results, messages, rest):
+    if _is_in_order(calls, results, messages, rest):
         return messages
     _note_order(calls, results, messages, left, start, context)
     for call in calls:
@@ -235,13 +236,13 @@ def _answers(
             results[call.id] = found
     ordered = _in_call_order(calls, results, start, context)
     if left and not ordered and not rest:
-        rest.append(_mark(left))
+        rest.append(_placeholder(left))
     return [*ordered, *rest]
 
 
-def _mark(moved: Sequence[ToolResult]) -> Message:
-    """A user message where nothing but moved results stood: without it two turns of the assistant would become one, or
-    the model would be asked to go on from its own words."""
+def _placeholder(moved: Sequence[ToolResult]) -> Message:
+    """A user message in place of a turn that had only moved results. Without it, two assistant turns would merge, or
+    the conversation would end with the model's own message."""
     tools = ", ".join(dict.fromkeys(result.name or "a tool" for result in moved))
     return Message(
         role="user", content=(Text(text=f"[The result of {tools} arrived here; it is shown with its call.]"),)
@@ -256,23 +257,23 @@ def _without_results(message: Message, others: tuple[Block, ...]) -> Message:
     return replace(message, content=others, role="user" if message.role == "tool" else message.role)
 
 
-def _in_order(
+def _is_in_order(
     calls: tuple[ToolCall, ...],
     results: dict[str, tuple[ToolResult, Message]],
     messages: tuple[Message, ...],
     rest: list[Message],
 ) -> bool:
-    """Do the messages already say exactly this?"""
+    """Whether the messages already have this content in this order."""
     expected: list[Block] = [results[call.id][0] for call in calls if call.id in results]
     for message in rest:
         expected.extend(message.content)
-    standing = [block for message in messages for block in message.content]
+    current = [block for message in messages for block in message.content]
     last = max((index for index, message in enumerate(messages) if has_results(message)), default=0)
     return (
         all(message.content for message in messages[:last])
         and len(results) == len(calls)
-        and len(expected) == len(standing)
-        and all(new is old for new, old in zip(expected, standing, strict=True))
+        and len(expected) == len(current)
+        and all(new is old for new, old in zip(expected, current, strict=True))
     )
 
 
@@ -285,15 +286,15 @@ def _note_order(
     context: Context,
 ) -> None:
     gone = set(map(id, left))
-    standing = [id(block) for message in messages for block in message.content if id(block) not in gone]
-    if standing[: len(results)] != [id(results[call.id][0]) for call in calls if call.id in results]:
+    current = [id(block) for message in messages for block in message.content if id(block) not in gone]
+    if current[: len(results)] != [id(results[call.id][0]) for call in calls if call.id in results]:
         context.receipt.note(str(Place(start)), "the results", BEHIND)
 
 
 def _in_call_order(
     calls: tuple[ToolCall, ...], results: dict[str, tuple[ToolResult, Message]], start: int, context: Context
 ) -> list[Message]:
-    """One message for neighbouring results that came in one message; made-up results in messages of their own."""
+    """Results in call order. Adjacent results of one message stay in one message; synthesized results get their own."""
     groups: list[tuple[Message, list[Block]]] = []
     for call in calls:
         result, message = results.get(call.id, (None, None))
@@ -301,7 +302,7 @@ def _in_call_order(
             context.receipt.note(
                 str(Place(start)), f"no result of {call.name} ({call.id})", "one says that the call was interrupted"
             )
-            groups.append((Message(role=context.can.results_role), [_interrupted(call)]))
+            groups.append((Message(role=context.can.results_role), [_interrupted_result(call)]))
         elif groups and groups[-1][0] is message:
             groups[-1][1].append(result)
         else:
@@ -313,7 +314,7 @@ def _with_content(message: Message, content: tuple[Block, ...]) -> Message:
     return message if message.content == content else replace(message, content=content)
 
 
-def _interrupted(call: ToolCall) -> ToolResult:
+def _interrupted_result(call: ToolCall) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, kind=call.kind, is_error=True, content=(Text(text=INTERRUPTED),))
 
 
@@ -322,12 +323,12 @@ def _title(result: ToolResult) -> str:
 
 
 def _as_text(result: ToolResult, place: Place, strays: _Strays, context: Context) -> tuple[Block, ...]:
-    """A result that no call takes, as user text that says what it is."""
+    """Turn a result without a matching call into user text that describes it."""
     tool = result.name or "a tool"
     title = f"[Result of {tool}, whose call is no longer in this conversation:]"
-    if strays.is_behind_call(result):
+    if strays.is_after_call(result):
         title = f"[Another result of {tool}:]"
-    answered = "its call has another result already; it is shown as text"
-    why = answered if strays.has_call_of(result) else "its call is not in the history"
+    duplicate = "its call has another result already; it is shown as text"
+    why = duplicate if strays.has_call_of(result) else "its call is not in the history"
     context.receipt.loss(str(place), _title(result), why)
     return (Text(text=title), *result.content) if result.content else ()

@@ -1,7 +1,7 @@
-"""A word to go on with, for conversations that end in results of tools.
+"""Add a user message that asks the model to continue, for conversations that end in tool results.
 
-Models that were trained on it answer results by themselves. Others, and servers that are told a conversation in one
-text, take the results for something that was said before, and call the same tools again.
+Models trained for tool use answer results without it. Other models, and servers that get the conversation as one text,
+mistake the results for earlier context and call the same tools again.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from toolglot.passes import Context, RequestPass
 
 
 def go_on(words: str) -> RequestPass:
-    """The pass that lets the user say these words where the results of tools are the last that was said."""
+    """Create a pass that appends these words as a user message if the conversation ends in tool results."""
 
-    def ask(request: Request, context: Context) -> Request:
+    def append_message(request: Request, context: Context) -> Request:
         if not _ends_in_results(request):
             return request
         context.receipt.note(f"messages[{len(request.messages)}]", "a word to go on", "results of tools come last")
-        asking = Message(role="user", content=(Text(text=words),))
-        return replace(request, messages=(*request.messages, asking))
+        continuation = Message(role="user", content=(Text(text=words),))
+        return replace(request, messages=(*request.messages, continuation))
 
-    return ask
+    return append_message
 
 
 def _ends_in_results(request: Request) -> bool:

@@ -1,8 +1,8 @@
-"""What goes of a conversation that has passed a limit: gone through turn by turn as it grew, so that what was cut in an
-earlier turn is cut in all later ones.
+"""Decide what to drop from a conversation that exceeds a limit. The conversation is replayed turn by turn, so that
+content dropped in an earlier turn is also dropped in all later ones.
 
-Everything is looked at once. What may go waits in heaps and queues, the oldest first; what cannot go yet, because it is
-asked now, is put back.
+Each message is examined once. Candidates wait in heaps and queues, the oldest first. Candidates that must stay for now,
+because they belong to the current question, are put back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
 
 class Cutting:
-    """A conversation as it grows, and what has gone of it so far."""
+    """A conversation replayed turn by turn, and what has been dropped so far."""
 
     def __init__(self, request: Request, scale: Scale, limits: Sequence[Limit]) -> None:
         self._messages = messages = request.messages
@@ -29,30 +29,31 @@ class Cutting:
         self._bare = [scale.bare(message) for message in messages]
         self._blocks = [[scale.block(block, message.role) for block in message.content] for message in messages]
         self._fixed = scale.fixed(request)
-        # Blocks and results that are left of each message.
+        # Remaining blocks and results of each message.
         self._left = [len(message.content) for message in messages]
         self._results = [sum(isinstance(block, ToolResult) for block in message.content) for message in messages]
         self.gone: dict[int, Limit | None] = {}
-        """Messages; with the limit for which they went, or None where their calls went and nothing else was there."""
+        """Dropped messages, with the limit that caused it; None if all blocks of the message were dropped with their
+        calls."""
         self.gone_blocks: set[tuple[int, int]] = set()
-        """Calls and their results, and the reasoning that led to them."""
+        """Dropped calls, their results, and the reasoning that led to them, as (message, block)."""
         self.thinned: set[tuple[int, int, int]] = set()
-        """Images, by their message, block and place in a result."""
+        """Dropped images, as (message, block, index inside a result or -1)."""
         self._total = self._fixed
         for number in range(len(messages)):
             self._total = plus(self._total, self.size(number))
 
     @property
     def passed(self) -> list[Limit]:
-        """The limits that the conversation is beyond."""
+        """Limits that the conversation exceeds."""
         return [limit for limit in self._limits if self._total[limit.measure] > limit.most]
 
     def amount(self, limit: Limit) -> int:
-        """How much there is of what this limit bounds."""
+        """Current amount of the measure that this limit bounds."""
         return self._total[limit.measure]
 
     def size(self, number: int) -> Size:
-        """What is left of a message."""
+        """Size of a message without its dropped blocks."""
         total = self._bare[number]
         for index, size in enumerate(self._blocks[number]):
             if (number, index) not in self.gone_blocks:
@@ -60,34 +61,34 @@ class Cutting:
         return total
 
     def go_through(self, *, keep_first: bool, starts_with_user: bool) -> None:
-        """Let the conversation grow from turn to turn, and cut it as it was cut then."""
+        """Replay the conversation turn by turn, and repeat the cuts of earlier turns."""
         self._begin()
         messages, talk = self._messages, _Talk(self._messages, keep_first)
-        # What is cut to the brim is cut anew in every turn.
+        # A cut exactly to the limit is made anew in every turn, so there are no earlier cuts to repeat.
         in_steps = any(limit.share < 1 for limit in self._limits)
         count = 0
         for end in _turns(messages) if in_steps else [len(messages)]:
             for number in range(count, end):
-                self._say(number)
-                talk.say(number)
+                self._add_message(number)
+                talk.add_message(number)
             count = end
             if self.passed:
                 self._cut(talk.now, talk.kept, starts_with_user)
 
     def _begin(self) -> None:
-        """Nothing has been said yet, and nothing may go."""
+        """Reset to an empty conversation, without candidates."""
         self._total = self._fixed
         self._head = 0
         self._images: deque[tuple[int, list[tuple[int, int]]]] = deque()
         units, self._unit_of, self._batches = together(self._messages)
         self._units = [deque(unit) for unit in units]
         self._ready_units: list[tuple[int, int]] = []
-        """By the first message of each."""
+        """Heap of (first message, unit)."""
         self._ready_batches: list[int] = []
         self._waiting_units = deque(sorted(range(len(units)), key=lambda number: units[number][-1]))
         self._waiting_batches = deque(sorted(range(len(self._batches)), key=lambda number: self._batches[number].last))
 
-    def _say(self, number: int) -> None:
+    def _add_message(self, number: int) -> None:
         message, size = self._messages[number], self.size(number)
         self._total = plus(self._total, size)
         if message.role in INSTRUCTION_ROLES:
@@ -96,7 +97,8 @@ class Cutting:
             self._images.append((number, images))
 
     def _cut(self, now: int, kept: set[int], starts_with_user: bool) -> None:
-        """Cut what is beyond a limit. What stands wholly before what is asked `now` may go, but not what is `kept`."""
+        """Cut the conversation to its limits. Candidates end before message `now`, where the current question begins,
+        and are not in `kept`."""
         while self._waiting_units and self._units[self._waiting_units[0]][-1] < now:
             self._put_back((self._waiting_units.popleft(),))
         while self._waiting_batches and self._batches[self._waiting_batches[0]].last < now:
@@ -113,15 +115,15 @@ class Cutting:
             if starts_with_user:
                 self._drop_head(passed[0], kept_units)
 
-    def _above(self, limit: Limit) -> bool:
-        """Is there more than is to be left?"""
+    def _is_above(self, limit: Limit) -> bool:
+        """Whether more remains than a cut should leave."""
         return self._total[limit.measure] > limit.mark(self._fixed[limit.measure])
 
     # Images
 
     def _thin(self, limit: Limit, now: int, kept: set[int]) -> None:
         put_back: list[tuple[int, list[tuple[int, int]]]] = []
-        while self._images and self._images[0][0] < now and self._above(limit):
+        while self._images and self._images[0][0] < now and self._is_above(limit):
             number, places = self._images.popleft()
             left = places if number in kept else self._thin_message(limit, number, places)
             if left:
@@ -129,9 +131,9 @@ class Cutting:
         self._images.extendleft(reversed(put_back))
 
     def _thin_message(self, limit: Limit, number: int, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Images of one message; those that are left."""
+        """Drop images of one message. Returns the images that remain candidates."""
         for done, (index, inner) in enumerate(places):
-            if not self._above(limit):
+            if not self._is_above(limit):
                 return places[done:]
             if number not in self.gone and (number, index) not in self.gone_blocks:
                 self._thin_one(number, index, inner)
@@ -150,38 +152,39 @@ class Cutting:
     # Calls and their results
 
     def _drop_batches(self, limit: Limit) -> None:
-        while self._ready_batches and self._above(limit):
+        while self._ready_batches and self._is_above(limit):
             batch = self._batches[heapq.heappop(self._ready_batches)]
             if batch.start not in self.gone:
                 self._drop_batch(batch)
 
     def _drop_batch(self, batch: Batch) -> None:
-        going = (*batch.blocks, *self._reasons(batch))
-        for number, index in going:
+        dropped = (*batch.blocks, *self._reasoning_for(batch))
+        for number, index in dropped:
             if number in self.gone or (number, index) in self.gone_blocks:
                 continue
             self.gone_blocks.add((number, index))
             self._total = minus(self._total, self._blocks[number][index])
             self._results[number] -= isinstance(self._messages[number].content[index], ToolResult)
             self._left[number] -= 1
-        for number in dict.fromkeys(number for number, _ in going):
+        for number in dict.fromkeys(number for number, _ in dropped):
             if number in self.gone:
                 continue
             if not self._left[number]:
                 self.gone[number] = None
                 self._total = minus(self._total, self._bare[number])
-            elif self._is_bereft(number):
-                told = self._scale.block(NO_RESULTS, self._messages[number].role)
-                self._bare[number] = plus(self._bare[number], told)
-                self._total = plus(self._total, told)
-        self._part(batch)
+            elif self._has_lost_results(number):
+                placeholder = self._scale.block(NO_RESULTS, self._messages[number].role)
+                self._bare[number] = plus(self._bare[number], placeholder)
+                self._total = plus(self._total, placeholder)
+        self._split_unit(batch)
 
-    def _is_bereft(self, number: int) -> bool:
-        """Had this message results, and are there none left beside its words?"""
+    def _has_lost_results(self, number: int) -> bool:
+        """Whether all results of this message were dropped."""
         return has_results(self._messages[number]) and not self._results[number]
 
-    def _part(self, batch: Batch) -> None:
-        """Where a batch has gone nothing holds its turn and the words beside its results together any more."""
+    def _split_unit(self, batch: Batch) -> None:
+        """Split the unit of a dropped batch: its turn and the text beside its results no longer depend on each
+        other."""
         answers = sorted({number for number, _ in batch.blocks if self._messages[number].role != "assistant"})
         turn = range(batch.start, self._turn_end(batch.start))
         for numbers in (turn, *((number,) for number in answers if not self._results[number])):
@@ -195,9 +198,10 @@ class Cutting:
             number += 1
         return number
 
-    def _reasons(self, batch: Batch) -> list[tuple[int, int]]:
-        """The reasoning that led to these calls and to nothing else: it stands right before one of them, or alone."""
-        going = set(batch.blocks)
+    def _reasoning_for(self, batch: Batch) -> list[tuple[int, int]]:
+        """Reasoning that led only to these calls: directly before one of them, or at the end of a turn without other
+        content."""
+        dropped = set(batch.blocks)
         reasons: list[tuple[int, int]] = []
         waiting: list[tuple[int, int]] = []
         stays = False
@@ -206,7 +210,7 @@ class Cutting:
                 if isinstance(block, Thinking):
                     waiting.append((number, index))
                     continue
-                if (number, index) in going:
+                if (number, index) in dropped:
                     reasons += waiting
                 else:
                     stays = True
@@ -217,8 +221,8 @@ class Cutting:
 
     def _drop_units(self, passed: list[Limit], kept: set[int]) -> None:
         put_back: list[int] = []
-        while (limit := next(filter(self._above, passed), None)) is not None:
-            unit = self._oldest()
+        while (limit := next(filter(self._is_above, passed), None)) is not None:
+            unit = self._pop_oldest()
             if unit is None:
                 break
             if unit in kept:
@@ -227,8 +231,8 @@ class Cutting:
                 self._drop_unit(unit, limit)
         self._put_back(put_back)
 
-    def _oldest(self) -> int | None:
-        """Takes the oldest unit off that may go."""
+    def _pop_oldest(self) -> int | None:
+        """Remove the oldest candidate unit from the heap, and return it."""
         while self._ready_units:
             first, unit = heapq.heappop(self._ready_units)
             members = self._units[unit]
@@ -236,7 +240,7 @@ class Cutting:
                 members.popleft()
             if members and members[0] == first:
                 return unit
-            self._put_back((unit,))  # it begins later by now
+            self._put_back((unit,))  # its first messages were dropped: it begins later now
         return None
 
     def _put_back(self, units: Iterable[int]) -> None:
@@ -251,9 +255,9 @@ class Cutting:
                 self.gone[number] = limit
 
     def _drop_head(self, limit: Limit, kept: set[int]) -> None:
-        """Let the conversation begin with the user again, where the assistant's turn at its head can go."""
+        """Drop a leading assistant turn if possible, so that the conversation begins with the user again."""
         put_back: list[int] = []
-        while self._speaker() == "assistant" and (unit := self._oldest()) is not None:
+        while self._first_role() == "assistant" and (unit := self._pop_oldest()) is not None:
             if unit == self._unit_of[self._head] and unit not in kept:
                 self._drop_unit(unit, limit)
             else:
@@ -262,8 +266,8 @@ class Cutting:
                     break
         self._put_back(put_back)
 
-    def _speaker(self) -> str:
-        """Who says the first thing that is left."""
+    def _first_role(self) -> str:
+        """Role of the first remaining message, system messages aside; empty if there is none."""
         messages = self._messages
         while self._head < len(messages) and (
             self._head in self.gone or messages[self._head].role in INSTRUCTION_ROLES
@@ -273,26 +277,26 @@ class Cutting:
 
 
 class _Talk:
-    """Who has said what so far, and what of it stays in any case."""
+    """Tracks the conversation during the replay, and the messages that must stay."""
 
     def __init__(self, messages: Sequence[Message], keep_first: bool) -> None:
         self._messages = messages
         self._keep_first = keep_first
         self._count = 0
         self.now = 0
-        """Where that begins which follows the assistant's last turn."""
+        """Index of the first message after the assistant's last turn: the current question."""
         self._first: int | None = None
         self._last: int | None = None
         self._last_alone: int | None = None
-        """The last words that do not stand beside results, where agents write reminders of their own."""
+        """The last user text that is not beside results. Agents write their own reminders beside results."""
         self._last_user: int | None = None
-        """Where the user spoke last, if only without a word."""
+        """The last message of the user, even without text."""
         self._led: int | None = None
-        """Those that led to the assistant's last turn."""
+        """The user message that led to the assistant's last turn."""
         self._answered = False
-        """There are results of that turn."""
+        """There are results of the assistant's last turn."""
 
-    def say(self, number: int) -> None:
+    def add_message(self, number: int) -> None:
         message, self._count = self._messages[number], number + 1
         if message.role == "assistant":
             if self.now != number:
@@ -310,8 +314,9 @@ class _Talk:
 
     @property
     def kept(self) -> set[int]:
-        """The user's last words and the very last message; and where a turn with its results is what is asked now, the
-        words that led to it: else it would be the assistant who begins."""
+        """Messages that must stay: the user's last texts and the very last message. If the current question is a turn
+        with its results, also the user message that led to it: otherwise the conversation would begin with the
+        assistant."""
         kept = (
             self._last,
             self._last_alone,
@@ -323,17 +328,17 @@ class _Talk:
 
 
 def _turns(messages: Sequence[Message]) -> list[int]:
-    """Where the model was asked, as numbers of messages before it: ahead of each turn of the assistant, and now."""
-    asked = [
+    """Number of messages in each past request: those before each turn of the assistant, and all of them for now."""
+    past = [
         number
         for number in range(1, len(messages))
         if messages[number].role == "assistant" and messages[number - 1].role != "assistant"
     ]
-    return [*asked, len(messages)]
+    return [*past, len(messages)]
 
 
 def _images_of(message: Message) -> list[tuple[int, int]]:
-    """The images of a message, by their block and their place in a result."""
+    """Images of a message, as (block, index inside a result or -1)."""
     places: list[tuple[int, int]] = []
     for index, block in enumerate(message.content):
         if isinstance(block, ToolResult):

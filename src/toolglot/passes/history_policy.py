@@ -1,8 +1,8 @@
-"""What is to become of a conversation on its way to an upstream: how much of it is sent, and what of it is mended.
+"""History policy: how much of a conversation is sent to an upstream, and which repairs are made.
 
-A policy is said in layers, the general ones first: what a layer does not say is as the ones before it say. The passes
-that keep to it stand right behind the repair of the history, which has found the pairs of calls and results; there, at
-last, everything that goes to the model is in the conversation, and nothing has been written in the target's own words.
+A policy is merged from layers, the general ones first. A field that a layer leaves unset is inherited from the layers
+before it. The passes that apply the policy run directly after the repair of the history, which has paired calls and
+results. At that point the conversation is complete, and nothing is in the target's own form yet.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from toolglot.tokens.media import ImageTokens, tokens_by_area
 from toolglot.tools.inserted_text import ANALYZE_RESULTS
 
 CUT_TO = 0.75
-"""To this share of a limit is cut whatever has passed it: then the next turns extend what was sent, and the prompt
-caches of upstreams hold."""
+"""Share of a limit that remains after a cut. The next turns then extend the sent prefix, and the upstream's prompt
+cache stays valid."""
 
 Amount = Annotated[int, Meta(ge=0, le=2**40)]
 Words = Annotated[str, Meta(min_length=1, max_length=2000)]
@@ -65,18 +65,18 @@ class HistoryPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 LIMITS = ("max_messages", "max_tool_results", "max_tokens", "max_bytes", "max_images")
-"""The fields that bound the whole conversation; each of them is a measure of `history_size`."""
+"""Fields that limit the whole conversation; each is a measure of `history_size`."""
 
 
 class Layer(Struct, frozen=True):
-    """A part of what is said. `exact`: its limits are not cut in steps, unless a later layer says how far."""
+    """One layer of a policy. `exact`: a cut goes exactly to its limits, unless a later layer sets `cut_to`."""
 
     policy: HistoryPolicy
     exact: bool = False
 
 
 class Settled(Struct, frozen=True):
-    """A policy in which nothing is left open."""
+    """The policy merged from all layers."""
 
     said: HistoryPolicy
     limits: tuple[Limit, ...]
@@ -84,14 +84,14 @@ class Settled(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def settle(layers: tuple[Layer, ...]) -> Settled:
-    """What all the layers say together."""
-    said: dict[str, object] = {}
+    """Merge the layers."""
+    merged: dict[str, object] = {}
     exact: set[str] = set()
     for layer in layers:
         own = {name: value for name, value in asdict(layer.policy).items() if value is not None}
         exact = exact | own.keys() if layer.exact else exact - (exact if "cut_to" in own else own.keys())
-        said |= own
-    policy = HistoryPolicy(**said)  # type: ignore[arg-type]  # fields of such policies
+        merged |= own
+    policy = HistoryPolicy(**merged)  # type: ignore[arg-type]  # fields of such policies
     share = CUT_TO if policy.cut_to is None else policy.cut_to
     limits = ((name, getattr(policy, name)) for name in LIMITS)
     return Settled(policy, tuple(Limit(name, most, 1.0 if name in exact else share) for name, most in limits if most))
@@ -104,36 +104,38 @@ def with_policy(
     image_tokens: ImageTokens = tokens_by_area,
     leans: Callable[[Request], bool] = lambda request: False,
 ) -> tuple[RequestPass, ...]:
-    """The passes with those among them that keep to the policy. `image_tokens`: what an image costs at the upstream;
-    `leans`: whether a request of its own dialect goes on from something that only the upstream has."""
-    keeping = tuple(_keeping(settled, image_tokens, leans))
-    if not keeping:
+    """Insert the passes that apply the policy. `image_tokens`: the cost of an image at the upstream; `leans`: whether a
+    request in the upstream's own dialect continues from state that only the upstream has."""
+    added = tuple(_policy_passes(settled, image_tokens, leans))
+    if not added:
         return tuple(passes)
     place = passes.index(history.repair) + 1
-    return (*passes[:place], *keeping, *passes[place:])
+    return (*passes[:place], *added, *passes[place:])
 
 
-def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]) -> Iterator[RequestPass]:
-    said = settled.said
-    asking = ANALYZE_RESULTS if said.continuation is True else said.continuation or ""
-    if said.repair:
-        yield _at_home(ids.unique, leans)
-        yield _at_home(history.pair, leans)
-    if said.result_bytes:
-        yield shorten(said.result_bytes)
+def _policy_passes(
+    settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]
+) -> Iterator[RequestPass]:
+    policy = settled.said
+    asking = ANALYZE_RESULTS if policy.continuation is True else policy.continuation or ""
+    if policy.repair:
+        yield _for_own_dialect(ids.unique, leans)
+        yield _for_own_dialect(history.pair, leans)
+    if policy.result_bytes:
+        yield shorten(policy.result_bytes)
     if settled.limits:
-        yield trim(settled.limits, keep_first=bool(said.keep_first), asking=asking, image_tokens=image_tokens)
-    if said.result_bytes:
-        yield tell(said.result_bytes)
+        yield trim(settled.limits, keep_first=bool(policy.keep_first), asking=asking, image_tokens=image_tokens)
+    if policy.result_bytes:
+        yield tell(policy.result_bytes)
     if asking:
         yield go_on(asking)
 
 
-def _at_home(mend: RequestPass, leans: Callable[[Request], bool]) -> RequestPass:
-    """The pass that does for a dialect's own client what is always done for others."""
+def _for_own_dialect(repair: RequestPass, leans: Callable[[Request], bool]) -> RequestPass:
+    """Run a repair for clients of the upstream's own dialect. For all others it always runs."""
 
-    def mended(request: Request, context: Context) -> Request:
-        # The calls of results that come alone may be in what the upstream keeps.
-        return request if context.source != context.target or leans(request) else mend(request, context)
+    def run(request: Request, context: Context) -> Request:
+        # If the upstream stores the conversation, results may come without their calls.
+        return request if context.source != context.target or leans(request) else repair(request, context)
 
-    return mended
+    return run

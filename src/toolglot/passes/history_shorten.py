@@ -1,7 +1,6 @@
-"""Results of tools that are longer than what is to be sent of one: their beginning and their end, and between them how
-much is missing.
+"""Shorten long tool results: keep the beginning and the end, with a line between them that says how much is missing.
 
-What becomes of a result depends on nothing but the result and the limit: in every turn it is the same.
+The shortened form depends only on the result and the limit, so it is the same in every turn.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.history_size import NO_IMAGE
 
 HEAD = 2 / 3
-"""The share of what is left that is the result's beginning."""
+"""Share of the remaining bytes that the beginning of the result gets."""
 MOST_NO_IMAGES = 64
-"""Images that are no longer sent, of one text: more of them than anybody shows are words of a tool."""
+"""Most image placeholders per text that do not count. If there are more, they are the tool's own text."""
 LEFT_OUT = " bytes are left out here …]"
 JOINED = 128
-"""Bytes that a result which was cut before may have gained on its way."""
+"""Bytes that an already shortened result may have gained when the client returned it."""
 LEAST = 256
-"""Bytes below which there is little sense in a beginning and an end, with a line between them."""
+"""Smallest useful limit in bytes. Below it, a beginning and an end with a line between them make little sense."""
 
 
 def shorten(limit: int) -> RequestPass:
-    """The pass that leaves at most so many bytes of text in each result. `tell` is to follow: until then nobody knows
-    which results are sent at all."""
+    """Create the pass that shortens each result to this many bytes of text. `tell` must follow it: only then is it
+    known which results are sent at all."""
 
     def fit(request: Request, context: Context) -> Request:
         context.shortened = {}
@@ -33,7 +32,7 @@ def shorten(limit: int) -> RequestPass:
             if not isinstance(block, ToolResult):
                 return (block,)
             sizes = [_size(part) for part in block.content]
-            missing, content, marked = _shortened(block.content, sizes, limit)
+            missing, content, marked = _shorten_content(block.content, sizes, limit)
             if marked is None:
                 return (block,)
             what = f"{missing} of {sum(sizes)} bytes of the result of {block.name or 'a tool'}"
@@ -46,9 +45,9 @@ def shorten(limit: int) -> RequestPass:
 
 
 def tell(limit: int) -> RequestPass:
-    """The pass that says which of the results that are sent were cut."""
+    """Create the pass that reports which of the sent results were shortened."""
 
-    def tell_cuts(request: Request, context: Context) -> Request:
+    def report_cuts(request: Request, context: Context) -> Request:
         shortened, context.shortened = context.shortened, {}
         for block, place in blocks(request) if shortened else ():
             for part in block.content if isinstance(block, ToolResult) else ():
@@ -57,19 +56,19 @@ def tell(limit: int) -> RequestPass:
                     context.receipt.loss(str(place), cut[1], why)
         return request
 
-    return tell_cuts
+    return report_cuts
 
 
 def _size(block: Block) -> int:
-    """Bytes of text: images and the like count elsewhere, also those of which only a word is left."""
+    """Bytes of text in a block. Media and image placeholders do not count here."""
     if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
     return len(block.text) if block.text.isascii() else len(_bytes(block.text))
 
 
 def _spare(block: Block) -> int:
-    """Bytes that do not count although they stand in a text that does: some wires have one text for a whole result, and
-    in what comes back from there parts are lines, and so is what stands for an image."""
+    """Bytes of a text that do not count: image placeholders, and the line of an earlier cut. Some wire formats have one
+    text for a whole result, so in a returned history the parts and image placeholders are lines of that text."""
     if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
     images = min(block.text.count(NO_IMAGE), MOST_NO_IMAGES) * (len(NO_IMAGE) + 1)
@@ -84,14 +83,17 @@ def _marker(missing: int, total: int) -> str:
     return f"\n[… {missing} of {total}{LEFT_OUT}\n"
 
 
-def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tuple[int, tuple[Block, ...], Text | None]:
-    """How many bytes go, what is left of a result, and the text in it that says so."""
+def _shorten_content(
+    content: tuple[Block, ...], sizes: list[int], limit: int
+) -> tuple[int, tuple[Block, ...], Text | None]:
+    """Shorten the content of a result. Returns the number of bytes removed, the remaining content, and the text in it
+    that says so."""
     total = sum(sizes)
     room = limit - len(_bytes(_marker(total, total)))
-    if total <= limit or total <= limit + sum(map(_spare, content)) or room < 0:  # no place even for the line about it
+    if total <= limit or total <= limit + sum(map(_spare, content)) or room < 0:  # no room even for the marker
         return 0, content, None
     head = int(room * HEAD)
-    tail = total - (room - head)  # where the end begins, in bytes of all the text
+    tail = total - (room - head)  # byte offset at which the kept end begins
     left: list[Block] = []
     missing = position = 0
     marked: tuple[int, Text, bytes, bytes] | None = None
@@ -107,10 +109,10 @@ def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tupl
             marked = (len(left), block, before, after)
         if marked[1] is block or after:
             left.append(replace(block, text=_text(after)))
-    assert marked is not None  # what is too much lies somewhere
+    assert marked is not None  # the total exceeds the limit, so some text was cut
     place, block, before, after = marked
-    left[place] = telling = replace(block, text=_text(before) + _marker(missing, total) + _text(after))
-    return missing, tuple(left), telling
+    left[place] = notice = replace(block, text=_text(before) + _marker(missing, total) + _text(after))
+    return missing, tuple(left), notice
 
 
 def _text(raw: bytes) -> str:
@@ -118,7 +120,7 @@ def _text(raw: bytes) -> str:
 
 
 def _boundary(raw: bytes, place: int, step: int) -> int:
-    """The nearest place, in this direction, that no character lies across."""
+    """The nearest UTF-8 character boundary in this direction."""
     place = min(max(place, 0), len(raw))
     while 0 < place < len(raw) and raw[place] & 0xC0 == 0x80:
         place += step

@@ -1,4 +1,4 @@
-"""How large a conversation is, by each of the measures that may have a limit."""
+"""Measure a conversation: messages, tool results, tokens, bytes and images."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ NOUNS = {
     "max_bytes": "bytes of messages",
     "max_images": "images",
 }
-"""The measures, by the limits that bound them, and what is counted."""
+"""Limits, each with the plural noun of what it counts."""
 
 NO_IMAGE = "[an image that is no longer sent]"
 
 _SPARE: Mapping[type[Block], int] = {Text: 40, Thinking: 20, ToolCall: 60, ToolResult: 60, Media: 60}
-"""Bytes that a block has in our own JSON, all fields written out, and in no API's."""
+"""Bytes that a block has in the JSON of the IR, with all fields written out, and in no API's JSON."""
 
 Size: TypeAlias = tuple[int, ...]
-"""An amount of each measure, in the order of their table; 0 where nobody wants to know."""
+"""Amount of each measure, in the order of `NOUNS`; tokens and bytes are 0 if they have no limit."""
 
 NOTHING: Size = (0,) * len(NOUNS)
 _PLACES = {name: number for number, name in enumerate(NOUNS)}
 
 
 class Limit(NamedTuple):
-    """The most there may be of a measure, and the share of it that is left once it has been passed."""
+    """The maximum of a measure, and the share of it that remains after a cut."""
 
     name: str
     most: int
@@ -45,7 +45,7 @@ class Limit(NamedTuple):
         return _PLACES[self.name]
 
     def mark(self, fixed: int) -> int:
-        """How much is left after a cut; `fixed` is what cannot be cut at all, and gives no room."""
+        """Amount to keep after a cut. `fixed` is the amount that cannot be cut."""
         return fixed + max(int((self.most - fixed) * self.share), 1) if fixed < self.most else self.most
 
     def __str__(self) -> str:
@@ -62,14 +62,14 @@ def minus(one: Size, other: Size) -> Size:
 
 
 class Scale:
-    """Weighs messages and blocks. A message weighs what it does without content, and its blocks."""
+    """Measures messages and blocks. The size of a message is its bare size plus the sizes of its blocks."""
 
     def __init__(self, wanted: Collection[str], image_tokens: ImageTokens) -> None:
         self._tokens = TokenEstimate(image_tokens=image_tokens) if "max_tokens" in wanted else None
         self._bytes = "max_bytes" in wanted
 
     def fixed(self, request: Request) -> Size:
-        """What is there beside the messages: tools are tokens too."""
+        """Size of the request without messages: tools cost tokens too."""
         return (0, 0, 0 if self._tokens is None else estimate(replace(request, messages=())), 0, 0)
 
     def bare(self, message: Message) -> Size:
@@ -90,12 +90,12 @@ class Scale:
 
 
 def _foreign(message: Message) -> Native:
-    """Marks of our own are on no wire."""
+    """Native fields without toolglot's own marks, which are never sent."""
     return {owner: fields for owner, fields in message.native.items() if owner != OURS}
 
 
 def _bytes(block: Block) -> int:
-    """About what a block takes on a wire that is JSON: rather too much than too little."""
+    """Estimated bytes of a block in a JSON wire format; too high rather than too low."""
     size = len(json.encode(block)) + 1 - _SPARE.get(type(block), 0)
     return size - sum(_SPARE.get(type(part), 0) for part in block.content) if isinstance(block, ToolResult) else size
 
@@ -111,5 +111,5 @@ def is_image(block: Block) -> bool:
 
 
 def without_image(block: Block) -> Block:
-    """What stands in an image's place; a cache breakpoint stays."""
+    """Replace an image with a placeholder text. Its cache breakpoint stays."""
     return Text(text=NO_IMAGE, cache=block.cache) if isinstance(block, Media) else block

@@ -1,8 +1,8 @@
-"""What of a conversation belongs together, so that it is sent together or not at all.
+"""Group messages into units that are sent together or not at all.
 
-The assistant's messages of one turn are one thing, with all their calls and reasoning, and so are the results of these
-calls. A call and its result are known by their id; where ids are used again the nearest call before counts, and a
-result without an id answers the turn before it.
+The assistant's messages of one turn form a unit, with their calls and reasoning and the results of these calls. A
+result is matched to its call by id. If an id is used again, the nearest preceding call counts. A result without an id
+answers the preceding turn.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, leading
 
 NO_RESULTS = Text(text="[results no longer sent]")
-"""What stands in the place of results that have gone, where there are words beside them. It tells the model what these
-belong to, and whoever cuts the conversation again that nobody asked them."""
+"""Placeholder for dropped results that had text beside them. It tells the model what the text belongs to. If the
+conversation is cut again, it shows that the text is not a question of the user."""
 
 
 def is_beside_results(message: Message) -> bool:
-    """Are these words that stand beside results, or did, where agents write reminders of their own?"""
+    """Whether the text of this message is, or was, beside results. Agents write their own reminders there."""
     return has_results(message) or [_text(block) for block in message.content[:1]] == [NO_RESULTS.text]
 
 
 class Framed(NamedTuple):
-    """A conversation, and the words around it that were put there for the user, who has never said them: nothing has to
-    be kept for their sake. They are known by what they say and where, as nothing else of them is on a wire."""
+    """A conversation, and the user messages around it that toolglot inserted. The user never wrote these, so nothing
+    has to stay for them. They are recognized by text and position, because no wire format carries a mark for them."""
 
     begin: tuple[Message, ...]
     said: tuple[Message, ...]
@@ -39,10 +39,11 @@ class Framed(NamedTuple):
 
 
 def framed(messages: tuple[Message, ...], begin: str, asking: str) -> Framed:
-    """`begin`: what is said where the assistant would begin; `asking`: behind results, at the end, if anything."""
+    """Separate the inserted messages. `begin`: the text inserted before a leading assistant turn; `asking`: the text
+    appended after results at the end, if any."""
     first = leading(messages)
-    begins = _says(messages[first : first + 1], begin)
-    asks = len(messages) - 1 > first and has_results(messages[-2]) and _says(messages[-1:], asking)
+    begins = _is_user_text(messages[first : first + 1], begin)
+    asks = len(messages) - 1 > first and has_results(messages[-2]) and _is_user_text(messages[-1:], asking)
     end = len(messages) - asks
     return Framed(
         messages[first : first + begins],
@@ -51,15 +52,15 @@ def framed(messages: tuple[Message, ...], begin: str, asking: str) -> Framed:
     )
 
 
-def _says(message: tuple[Message, ...], words: str) -> bool:
-    """Is this one message, of the user's, with these words and nothing else?"""
+def _is_user_text(message: tuple[Message, ...], words: str) -> bool:
+    """Whether this is one user message with exactly this text."""
     if not message or not words or message[0].role != "user":
         return False
     return [_text(block) for block in message[0].content] == [words]
 
 
 def _text(block: Block) -> str | None:
-    """Apart from how it was written."""
+    """The text without `native` fields, citations and breakpoints; None if the block is not a text."""
     return block.text if isinstance(block, Text) else None
 
 
@@ -69,15 +70,15 @@ class Batch(NamedTuple):
     start: int
     blocks: list[tuple[int, int]]
     last: int
-    """The message in which the last of its results stands."""
+    """The message with the last of its results."""
 
 
 class Together(NamedTuple):
     units: list[list[int]]
-    """Messages that stay or go together, by their numbers; the oldest first. System messages are in none."""
+    """Indices of messages that stay or go together, the oldest unit first. System messages are in no unit."""
     unit_of: dict[int, int]
     batches: list[Batch]
-    """Those that have results; the oldest first."""
+    """Batches that have results, the oldest first."""
 
 
 def together(messages: Sequence[Message]) -> Together:

@@ -1,4 +1,4 @@
-"""System text that asks for what a target's wire cannot say."""
+"""Insert instructions that ask the model for what the target's wire format cannot express."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from toolglot.passes.blocks import INSTRUCTION_ROLES, leading
 
 
 def instruct(request: Request, text: str, context: Context) -> Request:
-    """The request with one more line for this turn, behind what the user said last.
+    """Insert an instruction for this turn, after the user's last message.
 
-    The next turn may not ask for it again. In front of the conversation it would change the beginning of the prompt
-    when it comes and when it goes, and with it everything that the prompt cache holds.
+    The next turn may not need it again. Before the conversation, it would change the beginning of the prompt whenever
+    it is added or removed, and invalidate the prompt cache.
     """
     messages = request.messages
     place = len(messages)
-    while place and messages[place - 1].role == "assistant":  # an answer that the model goes on writing
+    while place and messages[place - 1].role == "assistant":  # a prefilled answer that the model continues
         place -= 1
     first = leading(request.messages)
     if place <= first:

@@ -1,4 +1,4 @@
-"""What an answer is called: its id, its times, its model."""
+"""Set the id, timestamps and model name of an answer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def _no_id(start: Start | Response, content: tuple[Block, ...]) -> str:
 
 
 class Labeller(Struct, eq=False):
-    """Puts the caller's times and id on an answer whose upstream does not tell them (the core itself has no clock and
-    no randomness), and the client's name of the model where the upstream has another or none. `derive_id` makes an id
-    where neither of them tells one, from the content too where that is known (`content`).
+    """Sets the caller's timestamps and id on an answer whose upstream has none: the core has no clock and no
+    randomness. Also sets the client's name of the model if the upstream has another or none. `derive_id` makes an id if
+    neither caller nor upstream has one; it includes the `content` of a non-streamed answer.
     """
 
     _created: int | None
@@ -36,7 +36,7 @@ class Labeller(Struct, eq=False):
         return (replace(event, created=self._created_at(event), model=self._model_of(event), id=self._id_of(event)),)
 
     def whole(self, response: Response, service_tier: str | None) -> Response:
-        """The same for an answer that is there as a whole, with the tier that the client is told."""
+        """Label a non-streamed answer, and set its service tier."""
         return Response(
             id=response.id or self._id_of(response),
             model=self._alias or response.model or self._model,
@@ -58,6 +58,6 @@ class Labeller(Struct, eq=False):
     def _created_at(self, answer: Start | Response) -> int | None:
         return self._created if answer.created is None else answer.created
 
-    def _completed(self, told: int | None) -> int | None:
+    def _completed(self, reported: int | None) -> int | None:
         now = None if self._clock is None else self._clock()
-        return told if now is None else int(now)
+        return reported if now is None else int(now)

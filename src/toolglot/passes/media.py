@@ -1,8 +1,8 @@
-"""Images, documents, audio and video where the target can have them.
+"""Place images, documents, audio and video where the target accepts them.
 
-What may not stand in a tool result moves to a user message right behind the results, with a marker in its old place
-(litellm #23712: dropped images, or base64 sent as text). What may stand nowhere leaves a marker. Base64 never becomes
-text.
+Media that is not allowed in a tool result moves to a user message directly after the results, and a marker replaces it
+(litellm #23712: dropped images, or base64 sent as text). Media that is allowed nowhere is replaced by a marker. Base64
+never becomes text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolglot.plan import runs_on
 
 
 def marker(media: Media, what: str) -> Text:
-    """The text that stands where media stood; it keeps the cache breakpoint."""
+    """The text that replaces media. It keeps the cache breakpoint."""
     named = f" {media.name}" if media.name else ""
     return Text(text=f"[{media.kind}{named} {what}]", cache=media.cache)
 
@@ -24,9 +24,9 @@ def marker(media: Media, what: str) -> Text:
     lambda context: 0 if context.source == context.target else features.MEDIA, adds=features.NEIGHBOURS | features.BLANK
 )
 def fit(request: Request, context: Context) -> Request:
-    """Every medium in a form and a place that the target takes, or a marker for it.
+    """Move each medium to a place that the target accepts, or replace it with a marker.
 
-    A client of the target's own dialect has put them where it knows that they are taken.
+    A client of the target's own dialect knows where its media is accepted.
     """
     if context.source == context.target:
         return request
@@ -38,7 +38,7 @@ def fit(request: Request, context: Context) -> Request:
             moved = []
         fitted = _fit_message(message, number, context, moved)
         if moved and not all(isinstance(block, ToolResult) for block in message.content):
-            fitted = _behind_results(fitted, moved)
+            fitted = _insert_after_results(fitted, moved)
             moved = []
         messages.append(fitted)
     if moved:
@@ -46,15 +46,15 @@ def fit(request: Request, context: Context) -> Request:
     return with_messages(request, tuple(messages))
 
 
-def _behind_results(message: Message, moved: list[Block]) -> Message:
-    """What moved stands in the same message, between the results and the text that follows them."""
+def _insert_after_results(message: Message, moved: list[Block]) -> Message:
+    """Insert moved media in the same message, between the results and the text after them."""
     results = [block for block in message.content if isinstance(block, ToolResult)]
     others = [block for block in message.content if not isinstance(block, ToolResult)]
     return replace(message, content=(*results, *moved, *others))
 
 
 def _fit_message(message: Message, number: int, context: Context, moved: list[Block]) -> Message:
-    # What an assistant has shown in the target's own dialect may stand there.
+    # Assistant media in the target's own dialect is allowed.
     if message.role in INSTRUCTION_ROLES or (message.role == "assistant" and context.source == context.target):
         return message
     can = context.can
@@ -71,7 +71,7 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
         here = can.media_in_result if place.inner >= 0 else allowed
         if block.source.kind == "text" and not ("text" in _sources(block, context) and block.kind in here):
             context.receipt.note(str(place), f"{block.kind} of plain text", "it is a text block")
-            return (_plain(block),)
+            return (_as_text(block),)
         if (why := _refusal(block, context)) is not None:
             context.receipt.loss(str(place), block.kind, why)
             return (marker(block, f"left out: {why}"),)
@@ -92,13 +92,13 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
     return rewrite_message(message, number, fit_block, Media)
 
 
-def _plain(media: Media) -> Text:
+def _as_text(media: Media) -> Text:
     title = f"{media.name}:\n" if media.name else ""
     return Text(text=f"{title}{media.source.data}", cache=media.cache)
 
 
 def _refusal(media: Media, context: Context) -> str | None:
-    """Why the target takes this medium nowhere; None when it may."""
+    """Reason why the target accepts this medium nowhere; None if it may accept it."""
     source = media.source
     if source.kind == "file" and context.source != context.target:
         opens = "only the API that it was sent to can open it"

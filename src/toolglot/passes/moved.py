@@ -1,4 +1,4 @@
-"""Media that `media.fit` has moved out of a result, back in their places: for results that go on elsewhere."""
+"""Move media that `media.fit` took out of a result back into it, for results that are translated further."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOVED = re.compile(r"\[((?:image|document|audio|video) [0-9]{1,6}) of the resul
 
 
 def bring_back(result: ToolResult, beside: Sequence[Block]) -> tuple[ToolResult, tuple[Block, ...]]:
-    """The result with its media, and what is left of the blocks behind it."""
+    """Put media back into a result. Returns the result and the remaining blocks of `beside`."""
     moved: dict[str, Media] = {}
     left: list[Block] = []
     label = ""
@@ -24,10 +24,10 @@ def bring_back(result: ToolResult, beside: Sequence[Block]) -> tuple[ToolResult,
             moved[label], label = block, ""
         else:
             left.append(block)
-    content = tuple(_in_place(block, moved) for block in result.content)
+    content = tuple(_restore_media(block, moved) for block in result.content)
     return replace(result, content=content), (*left, *moved.values())
 
 
-def _in_place(block: Block, moved: dict[str, Media]) -> Block:
+def _restore_media(block: Block, moved: dict[str, Media]) -> Block:
     found = _LEFT.fullmatch(block.text) if isinstance(block, Text) else None
     return moved.pop(found[1], block) if found else block

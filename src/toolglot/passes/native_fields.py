@@ -1,4 +1,4 @@
-"""Taking out of a request, by its name on the wire, what only one dialect understands."""
+"""Remove a native field from a request, by its name on the wire."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ N = TypeVar("N", bound=Node)
 
 
 def without_native(node: N, owner: str, name: str) -> N:
-    """The same node without this field of its owner, also where it stands one object deeper."""
+    """Remove this field of the owner from a node, also one object deeper."""
     fields = native_of(node, owner)
     rest = {key: _pruned(value, name) for key, value in fields.items() if key != name}
     if rest == fields:
         return node
     others = {dialect: kept for dialect, kept in node.native.items() if dialect != owner}
-    # An empty note still says that the node came from this dialect, which encoders ask for.
+    # An empty entry still records that the node came from this dialect, which encoders check.
     return replace(node, native={**others, owner: rest})
 
 
 def without_native_anywhere(request: Request, owner: str, name: str) -> Request:
-    """The request without this field wherever it rides along: on itself, on tools, messages and blocks."""
+    """Remove this field from the request, its tools, messages, blocks and reasoning settings."""
     messages = tuple(
         replace(
             without_native(message, owner, name),

@@ -1,7 +1,7 @@
-"""Blocks that only the source understands, in the blocks that they amount to (`readable.py`).
+"""Replace blocks that only the source understands with equivalent common blocks (`readable.py`).
 
-This runs before foreign fields are reported, so that members which a reading leaves behind are reported like those of
-any other block, and before calls and results are paired, because some readings are calls and results.
+This runs before foreign fields are reported, so that members without an equivalent are reported like those of any other
+block. It also runs before calls and results are paired, because some of the new blocks are calls and results.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from toolglot.receipt import describe_block
 
 @runs_on(lambda context: 0 if context.source == context.target else features.OPAQUE, adds=None, keeps_messages=True)
 def translate(request: Request, context: Context) -> Request:
-    """Replaces opaque blocks that hold something readable."""
+    """Replace opaque blocks that have readable content."""
     if context.source == context.target or not context.readable:
         return request
 
-    calls: dict[str, str] = {}  # by the ids of their items
+    calls: dict[str, str] = {}  # item id -> call id
 
-    def replaced(block: Block, place: Place) -> tuple[Block, ...]:
+    def replace_block(block: Block, place: Place) -> tuple[Block, ...]:
         found = _read(block, context) if isinstance(block, Opaque) else None
         if not found:
             return (block,)
@@ -31,11 +31,11 @@ def translate(request: Request, context: Context) -> Request:
         context.receipt.note(str(place), describe_block(block), f"only {context.source} has it; it is sent as {form}")
         return tuple(_with_call_id(each, calls, context.source) for each in found)
 
-    return rewrite_blocks(request, replaced, Opaque)
+    return rewrite_blocks(request, replace_block, Opaque)
 
 
 def _with_call_id(block: Block, calls: dict[str, str], source: str) -> Block:
-    """The block; a result that names its call by the id of the call's item, as a local shell's may, names the call."""
+    """Set the call id of a result that names its call by the id of the call's item, as a local shell's result may."""
     if isinstance(block, ToolCall) and isinstance(item := native_of(block, source).get("id"), str):
         calls[item] = block.id
     if isinstance(block, ToolResult) and block.call_id in calls:
@@ -46,12 +46,12 @@ def _with_call_id(block: Block, calls: dict[str, str], source: str) -> Block:
 def _read(block: Opaque, context: Context) -> tuple[Block, ...] | None:
     if block.dialect != context.source or not isinstance(block.value, dict):
         return None
-    # Parts without a type are told apart by their members.
+    # Parts without a type are distinguished by their members.
     for kind in (block.value["type"],) if "type" in block.value else block.value:
         read = context.readable.get(kind) if isinstance(kind, str) else None
         if read is not None:
             try:
                 return read(dict(block.value))
-            except DecodeError:  # of another shape than the API's: it is reported as a whole
+            except DecodeError:  # not the API's shape: the whole block is reported instead
                 return None
     return None

@@ -1,11 +1,11 @@
-"""Where in the client's request something stood that a pass or an encoder speaks of.
+"""Map a path in the rewritten request back to the path in the client's request.
 
-Passes cut, join, split and move messages, and each tells the places that it sees. A receipt has one way to count: the
-client's. So a path goes back through all that has happened since, step by step. Most exchanges have nothing to tell:
-a step is looked at only when somebody asks.
+Passes cut, join, split and move messages, and each reports paths as it sees them. A receipt uses only the client's
+paths. A path is therefore mapped back through all passes since, step by step. Most exchanges have nothing to report, so
+a step is evaluated lazily.
 
-What a pass left alone is the same object as before, and is found by that. What it has made anew stands behind its
-neighbour as before; what it has made up stands where its neighbour does.
+A value that a pass left unchanged is the same object as before, and is found by identity. A rebuilt value is matched by
+order: it follows its neighbor as before. An inserted value gets the position of its neighbor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATH = re.compile(r"messages\[(\d{1,9})\](?:\.content\[(\d{1,9})\](?:\.content\
 
 
 class Origins:
-    """The messages of a request as they were after each pass that has changed them, from the client's on."""
+    """The messages of a request after each pass that changed them, starting with the client's."""
 
     __slots__ = ("_messages", "_steps")
 
@@ -31,44 +31,44 @@ class Origins:
         self._steps: list[_Step] = []
 
     def moved(self, messages: tuple[Message, ...], *, keeps_messages: bool = False) -> None:
-        """These are the messages from here on. `keeps_messages`: if there are as many, each stands where it stood."""
+        """Record the messages after a pass. `keeps_messages`: if their number is unchanged, so are their positions."""
         if messages is not self._messages:
             self._steps.append(_Step(self._messages, messages, keeps_messages))
             self._messages = messages
 
     def replaced(self, messages: tuple[Message, ...]) -> None:
-        """These are the messages from here on, and everything in them stands where it stood."""
+        """Record the messages after a pass that moved nothing."""
         self._messages = messages
 
     @property
     def stages(self) -> Iterator[tuple[Message, ...]]:
-        """All of them, up to those of now."""
+        """The messages after each change, up to the current ones."""
         yield from (step.before for step in self._steps)
         yield self._messages
 
     def path(self, where: str) -> str:
-        """The path in the client's request of what now has this one."""
+        """Map a current path to the path in the client's request."""
         if not self._steps or not where.startswith("messages") or (found := _PATH.match(where)) is None:
             return where
         place = Place(*(-1 if number is None else int(number) for number in found.groups()))
         for step in reversed(self._steps):
-            place = step.back(place)
+            place = step.map_back(place)
         return f"{place}{where[found.end() :]}"
 
 
 class _Step:
-    """What one pass has made of the messages."""
+    """The messages before and after one pass."""
 
     def __init__(self, before: tuple[Message, ...], after: tuple[Message, ...], keeps_messages: bool) -> None:
         self.before = before
         self._after = after
         self._keeps_messages = keeps_messages and len(before) == len(after)
 
-    def back(self, place: Place) -> Place:
-        """Where that stood which has this place now."""
+    def map_back(self, place: Place) -> Place:
+        """Map a place after the pass to the place before it."""
         if self._keeps_messages and place.block < 0:
             return place
-        if place.message >= len(self._after):  # behind them all
+        if place.message >= len(self._after):  # after all of them
             return place._replace(message=len(self.before) + place.message - len(self._after))
         if (kept := self._kept.get(place.message)) is not None:
             return place._replace(message=kept)
@@ -81,17 +81,17 @@ class _Step:
 
     @cached_property
     def _kept(self) -> dict[int, int]:
-        """Messages that are the same as before, with the numbers that they had."""
+        """Unchanged messages: current index -> previous index."""
         numbers: dict[int, list[int]] = defaultdict(list)
         for number, message in enumerate(self.before):
             numbers[id(message)].append(number)
-        # From the end: of the same object twice it is the older one that goes.
+        # From the end: if the same object occurred twice, the older occurrence was removed.
         after = reversed(list(enumerate(self._after)))
         return {number: same.pop() for number, message in after if (same := numbers.get(id(message)))}
 
     @cached_property
     def _same(self) -> dict[Place, Place]:
-        """Blocks that are the same in messages that are not, with the places that they had."""
+        """Unchanged blocks of changed messages: current place -> previous place."""
         places: dict[int, list[Place]] = defaultdict(list)
         for block, place in _blocks(self.before, set(self._kept.values())):
             places[id(block)].append(place)
@@ -99,13 +99,14 @@ class _Step:
         for block, place in reversed(list(_blocks(self._after, self._kept))):
             if same := places.get(id(block)):
                 found[place] = same.pop()
-                if place.inner >= 0:  # a result that was changed is known by what is left of it
+                if place.inner >= 0:  # a changed result is recognized by its unchanged parts
                     found[place._replace(inner=-1)] = found[place]._replace(inner=-1)
         return found
 
     @cached_property
     def _messages(self) -> list[tuple[int, bool]]:
-        """For each message the number that it had; or, where it is made up, that of the one before it."""
+        """For each message, its previous index and whether it was inserted. An inserted message gets the index of the
+        message before it."""
         known = dict(self._kept)
         for place, origin in sorted(self._same.items()):
             known.setdefault(place.message, origin.message)
@@ -120,13 +121,13 @@ class _Step:
 
     @cached_property
     def _blocks(self) -> dict[Place, Place]:
-        """For each block of a message that was changed the place that it had, or that of its message."""
+        """For each block of a changed message, its previous place, or the place of its message."""
         places = dict(self._same)
         taken = set(places.values())
         for number, message in enumerate(self._after):
             if number in self._kept:
                 continue
-            origin, is_made_up = self._messages[number]
+            origin, is_inserted = self._messages[number]
             last = Place(origin)
             for index in range(len(message.content)):
                 place = Place(number, index)
@@ -134,7 +135,7 @@ class _Step:
                     last = places[place]
                     continue
                 follows = Place(last.message, last.block + 1)
-                room = 0 if is_made_up else len(self.before[last.message].content)
+                room = 0 if is_inserted else len(self.before[last.message].content)
                 if follows.block < room and follows not in taken:
                     last = places[place] = follows
                 else:
@@ -143,7 +144,7 @@ class _Step:
 
 
 def _parts(messages: Sequence[Message], place: Place) -> int:
-    """Of how many parts the result is that stands there."""
+    """Number of parts of the result at this place; 0 if it is not a result."""
     block = messages[place.message].content[place.block] if place.block >= 0 else None
     return len(block.content) if isinstance(block, ToolResult) else 0
 

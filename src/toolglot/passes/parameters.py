@@ -1,4 +1,4 @@
-"""Sampling and limits: fields that the target's wire has, with values that it takes."""
+"""Fit sampling parameters and limits to the fields and values that the target accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolglot.plan import runs_on
 from toolglot.receipt import describe_setting
 
 PLAIN = tuple(features.SETTINGS)
-"""The fields that a target either has or has not. Others (`tool_choice`, `reasoning` …) have a pass of their own."""
+"""Fields that a target either has or lacks. Other fields (`tool_choice`, `reasoning` …) have their own passes."""
 
 DEFAULTS: dict[str, Any] = {
     "temperature": 1,
@@ -27,16 +27,16 @@ DEFAULTS: dict[str, Any] = {
     "verbosity": "medium",
     "store": False,
 }
-"""What every API does when it is not told: leaving these values out changes nothing."""
+"""Values that every API uses by default. Omitting them changes nothing."""
 
 BOOKKEEPING = frozenset({"user", "legacy_user", "metadata", "store"})
-"""Labels for the vendor's own records."""
+"""Fields that only affect the vendor's records, not the answer."""
 
 _KNOWN_TO_ITS_SERVER = frozenset({"candidates", "store", "legacy_user", "moderation"})
-"""Fields that stay where both sides speak one dialect: the client knows its server."""
+"""Fields that stay if both sides speak the same dialect: the client knows what its server accepts."""
 
 _PRIVATE = frozenset({"user", "legacy_user", "metadata", "stop", "moderation"})
-"""Fields whose values are not for receipts, which end up in headers and logs."""
+"""Fields whose values must not appear in receipts, because receipts end up in headers and logs."""
 
 
 def _triggers(context: Context) -> int:
@@ -57,7 +57,8 @@ def _triggers(context: Context) -> int:
 
 @runs_on(_triggers)
 def fit(request: Request, context: Context) -> Request:
-    """A client of the target's own dialect knows what its model takes, unless the model is another one."""
+    """Drop or clamp settings that the target does not accept. A client of the target's own dialect knows what its model
+    accepts, unless the model was replaced."""
     if context.source == context.target and not context.aliased:
         return request
     request = _with_logprobs(request, context)
@@ -71,22 +72,25 @@ def fit(request: Request, context: Context) -> Request:
             continue
         changes[name] = () if name == "stop" else None
         if name in BOOKKEEPING:
-            context.receipt.note(name, _shown(name, value), "the target has no such parameter; no answer depends on it")
+            context.receipt.note(
+                name, _describe(name, value), "the target has no such parameter; no answer depends on it"
+            )
         elif value == DEFAULTS.get(name):
             context.receipt.note(
                 name, describe_setting(name, value), "the target has no such parameter; this is what it does anyway"
             )
         else:
-            needs_rest = name in context.can.fields_without_reasoning
-            why = "the target takes it only without reasoning" if needs_rest else "the target has no such parameter"
-            context.receipt.loss(name, _shown(name, value), why)
+            excludes_reasoning = name in context.can.fields_without_reasoning
+            reason = "takes it only without reasoning" if excludes_reasoning else "has no such parameter"
+            why = f"the target {reason}"
+            context.receipt.loss(name, _describe(name, value), why)
     changes |= _limits(replace(request, **changes) if changes else request, context)
     return replace(request, **changes) if changes else request
 
 
 @lru_cache
 def _bits_without(fields: frozenset[str]) -> int:
-    """The features of requests that have other settings than these."""
+    """Feature bits of all settings except these."""
     bits = 0
     for name, bit in features.SETTINGS.items():
         bits |= 0 if name in fields else bit
@@ -94,25 +98,25 @@ def _bits_without(fields: frozenset[str]) -> int:
 
 
 def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
-    """The fields that the target takes in this request."""
+    """Fields that the target accepts in this request."""
     if not can.fields_without_reasoning or _reasons(request, can):
         return can.fields
     return can.fields | can.fields_without_reasoning
 
 
 def _reasons(request: Request, can: Capabilities) -> bool:
-    """Will the model reason about this request, as `effort.fit` is going to leave it?"""
+    """Whether the model will reason, given the settings that `effort.fit` will leave in the request."""
     if request.tools and not can.reasoning_with_tools:
         return False
     wanted = request.reasoning
-    if wanted is None or all(said is None for said in (wanted.mode, wanted.effort, wanted.budget_tokens)):
+    if wanted is None or all(value is None for value in (wanted.mode, wanted.effort, wanted.budget_tokens)):
         return can.reasons_by_default
     is_off = wanted.mode == "off" or wanted.effort == "none"
     return not (is_off and can.reasoning_off)
 
 
 def _with_logprobs(request: Request, context: Context) -> Request:
-    """Whoever wants the likeliest tokens wants log probabilities: some wires refuse the one without the other."""
+    """Enable `logprobs` if `top_logprobs` is set: some APIs reject the second without the first."""
     if context.source == context.target or not request.top_logprobs or request.logprobs:
         return request
     if request.logprobs is None:
@@ -121,7 +125,7 @@ def _with_logprobs(request: Request, context: Context) -> Request:
     return replace(request, top_logprobs=None)
 
 
-def _shown(name: str, value: Any) -> str:
+def _describe(name: str, value: Any) -> str:
     return name if name in _PRIVATE else describe_setting(name, value)
 
 

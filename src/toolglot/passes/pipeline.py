@@ -1,26 +1,26 @@
-"""The passes that a request goes through on its way to another dialect, in order.
+"""The request passes, in order.
 
-Each one may rely on those before it:
+Each pass may rely on those before it:
 
-- Envelopes are opened before everything else: nobody but us may see them. Calls that stand as text in the history are
-  read next, so that everything behind sees them as calls.
-- Opaque blocks that can be read become what they say; some are calls and results. Foreign fields are told next, while
-  paths are still those of the client's request.
-- Ids come before repair, which pairs calls and results by them; deferred tools and references before names change;
-  names before custom tools are wrapped, because the names pass writes down what kind a tool was; ids are shortened
-  after repair, which may bring new results.
-- What a policy leaves out of a history goes right behind repair (`history_policy.with_policy`): pairs are whole there,
-  and nothing has yet been made of what goes.
-- Where tools are text, they become it once calls have their results, tools their names and custom ones their wrapping,
-  and before whatever fits reasoning, media and turns: to these it is text like any other. The limits of the target's
-  wire on tools, schemas and choices come after it and find nothing left.
-- Reasoning comes before the choice of tools, which depends on whether the model reasons.
-- Opaque blocks go after deferred tools have read their references, and before anything looks at what is left.
-- Media and emptiness make and unmake messages, so turns are grouped after them; what a target refuses of whole
-  turns comes last.
-- Cache breakpoints for clients without any are set when everything else stands where it will be sent.
+- Envelopes are opened first: only toolglot may see them. Calls written as text in the history are parsed next, so that
+  all later passes see them as calls.
+- Readable opaque blocks are replaced; some become calls and results. Foreign fields are reported next, while paths are
+  still those of the client's request.
+- Ids are derived before repair, which pairs calls and results by id. Deferred tools and their references come before
+  names change. Names come before custom tools are wrapped, because the names pass records the kind of each tool. Ids
+  are shortened after repair, which may add results.
+- A history policy drops content directly after repair (`history_policy.with_policy`): pairs are complete, and no work
+  has been spent on the dropped content.
+- Tools become text (if the model needs that) once calls have results, tools have names and custom tools are wrapped.
+  This precedes the passes for reasoning, media and turns, which treat it as ordinary text. The passes that fit tools,
+  schemas and choices to the target follow, and find nothing to do.
+- Reasoning comes before the tool choice, which depends on whether the model reasons.
+- Opaque blocks are removed after deferred tools have read their references, and before other passes inspect content.
+- Media and empty content add and remove messages, so turns are grouped afterwards. Removal of what a target rejects
+  comes after that.
+- Cache breakpoints for clients that set none come last, when all content is in its final place.
 
-Most requests need few of them: each says with `plan.runs_on` which features of a request give it something to do.
+Most requests need few passes. Each pass declares with `plan.runs_on` the request features that it handles.
 """
 
 from __future__ import annotations
@@ -86,5 +86,5 @@ REQUEST_PASSES: tuple[RequestPass, ...] = (
 
 
 def prepare(request: Request, context: Context) -> Request:
-    """The request as the target can express it."""
+    """Run all request passes: rewrite the request into what the target can express."""
     return run_passes(request, REQUEST_PASSES, context)[0]

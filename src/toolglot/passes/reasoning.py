@@ -1,7 +1,7 @@
-"""Reasoning in the history: each model's state goes back to its owner alone.
+"""Fit reasoning in the history: a model's state returns only to its owner.
 
-Signatures and encrypted reasoning are bound to the model that made them; another one refuses them or cannot read them.
-Readable reasoning text goes to targets that take any (`reasoning_content` of DeepSeek, Kimi, vLLM).
+Signatures and encrypted reasoning are bound to the model that created them. Another model rejects them or cannot read
+them. Readable reasoning text goes to targets that accept any (`reasoning_content` of DeepSeek, Kimi, vLLM).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from toolglot.passes.blocks import Place, with_messages
 from toolglot.plan import runs_on
 
 UNSIGNED = "skip_thought_signature_validator"
-"""What Google documents for calls that another model made."""
+"""Signature that Google documents for calls that another model made."""
 UNKNOWN = "as nothing shows whose it is"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
 MADE = "$made"
-"""A native note on reasoning: its owner has made it, and what the client carried of it goes nowhere else."""
+"""Native note on reasoning: this owner created it, and its state goes nowhere else."""
 ON_CALLS = STATE | {"extra_content"}
-"""The same on calls: there Google's server for Chat clients puts its signatures."""
+"""Native state keys of calls. Google's OpenAI-compatible endpoint puts signatures in `extra_content`."""
 
 
 def _demand_of(context: Context) -> HistoryDemand:
-    """What the target demands of a history whose reasoning is not its own."""
+    """The target's demands on a history whose reasoning is not its own."""
     return DIALECTS[context.target].upstream.demand if context.target in DIALECTS else NO_DEMAND
 
 
@@ -45,7 +45,8 @@ def _state_features(context: Context) -> int:
 
 @runs_on(_triggers, keeps_messages=True)
 def settle(request: Request, context: Context) -> Request:
-    """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
+    """Keep foreign reasoning as text or drop it, and apply the target's demands on a history without its own
+    reasoning."""
     settled = request
     if context.features & _state_features(context):
         numbered = enumerate(request.messages)
@@ -55,12 +56,12 @@ def settle(request: Request, context: Context) -> Request:
             context.features |= features.BLANK
     done = _demand_of(context).apply(settled, context, request.messages)
     if done is not settled:
-        context.features |= _of_changed(done, settled)
+        context.features |= _features_of_change(done, settled)
     return _without_emptied(done, request.messages) if context.source == context.target else done
 
 
-def _of_changed(request: Request, before: Request) -> int:
-    """The features that a request may have got: none where every message has as many blocks as it had."""
+def _features_of_change(request: Request, before: Request) -> int:
+    """Features that the request may have gained; none if every message has as many blocks as before."""
     if list(map(_count_blocks, request.messages)) == list(map(_count_blocks, before.messages)):
         return 0
     return features.BLANK | features.NEIGHBOURS
@@ -71,8 +72,8 @@ def _count_blocks(message: Message) -> int:
 
 
 def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
-    """Without the messages that held nothing but foreign reasoning: a dialect's own grouping is left alone after this,
-    and an item of the Responses API that was one would go out as an empty message."""
+    """Drop messages that had only foreign reasoning. No later pass regroups a request in its own dialect, so such an
+    item of the Responses API would be sent as an empty message."""
     if request.messages is before:
         return request
     pairs = zip(request.messages, before, strict=True)
@@ -119,17 +120,18 @@ _STATE_WHY = "signatures go back to the model that made them alone"
 
 
 def _is_own(block: Thinking, context: Context) -> bool:
-    """Has the target made it, and takes it back? Imitators of an API make reasoning without its signature."""
+    """Whether the target created this reasoning and accepts it back. Servers that imitate an API create reasoning
+    without its signature."""
     if context.aliased and (context.can.thinking == "none" or _is_doubtful(block, context)):
         return False
     if context.target in block.native and (context.can.thinking != "owned" or context.target in _WANTS_WORDS):
-        return True  # its words are all that it wants back
+        return True  # it accepts plain text back
     return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
 
 
 def _is_doubtful(block: Thinking, context: Context) -> bool:
-    """Are these only words in a field of the client's own API, for a model that takes back its own reasoning alone?
-    Under an alias nothing shows whether this model or another one of the same API wrote them."""
+    """Whether this is only text in a field of the client's own API, for a model that accepts only its own reasoning.
+    Under an alias, nothing shows whether this model or another one of the same API wrote it."""
     if context.can.thinking != "owned" or context.source != context.target:
         return False
     fields = native_of(block, context.target)
@@ -138,7 +140,7 @@ def _is_doubtful(block: Thinking, context: Context) -> bool:
 
 _WANTS_WORDS = ByDialect(lambda manifest: manifest.state.words)
 _WORDS = frozenset({"$field", "$twice"})
-"""Native notes on reasoning that is only a text: which field of a message it came in."""
+"""Native notes on reasoning that is only text: the field of the message that contained it."""
 
 
 def _holds_state(block: Block, target: str) -> bool:
@@ -149,19 +151,19 @@ def _holds_state(block: Block, target: str) -> bool:
 
 
 def is_anothers(block: Block, target: str) -> bool:
-    """Is it known that somebody else has made it?"""
+    """Whether another model is known to have created the block."""
     return _holds_state(block, target) or any(MADE in fields for fields in block.native.values())
 
 
 def _is_state(fields: Mapping[str, Any], keys: frozenset[str]) -> bool:
-    """Is there state of a model? The mark for calls of other models stands in its place and is none."""
+    """Whether these fields contain a model's state. The placeholder for calls of other models is not state."""
     return not keys.isdisjoint(fields) and any(fields[key] != UNSIGNED for key in fields if key in keys)
 
 
 def reasons(request: Request, context: Context) -> bool:
-    """Will the model reason? From another dialect an effort or a budget alone says so."""
+    """Whether the request enables reasoning. In another dialect's request, an effort or a budget alone enables it."""
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.effort == "none":
         return False
-    said = wanted.effort is not None or wanted.budget_tokens is not None
-    return wanted.mode is not None or (said and context.source != context.target)
+    has_amount = wanted.effort is not None or wanted.budget_tokens is not None
+    return wanted.mode is not None or (has_amount and context.source != context.target)

@@ -1,7 +1,7 @@
-"""What a target's wire has a place for and its API refuses all the same, by the names in `Capabilities.refuses`.
+"""Remove content that the target's wire format can express but its API rejects (names in `Capabilities.refuses`).
 
-A client of the target's own dialect knows what its model takes, unless the model is another one than it asked for.
-What an API's version refuses is not the model's affair: whoever says which version the upstream speaks means everyone.
+A client of the target's own dialect knows what its model accepts, unless the model was replaced. Rejections that depend
+on the API's version (`FOR_EVERYONE`) apply to all clients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from toolglot.passes.media import marker
 from toolglot.plan import runs_on
 
 FOR_EVERYONE = frozenset({"assistant_documents", "user_citations", "calls_without_reasoning"})
-"""What a client of the target's own dialect may not know: another version, or a turn that another model answered."""
+"""Rejections that a client of the target's own dialect may not know: the upstream has another version, or another model
+answered a turn."""
 
 
 def _triggers(context: Context) -> int:
@@ -34,33 +35,34 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _without_assistant_documents(request: Request, context: Context) -> Request:
-    def replaced(block: Block, place: Place) -> tuple[Block, ...]:
+    def replace_document(block: Block, place: Place) -> tuple[Block, ...]:
         if not isinstance(block, Media) or block.kind != "document":
             return (block,)
         context.receipt.loss(str(place), block.kind, "the target takes no documents from the assistant")
         return (marker(block, "left out: it cannot be shown here"),)
 
     def rewrite(message: Message, number: int) -> Message:
-        return rewrite_message(message, number, replaced, Media) if message.role == "assistant" else message
+        return rewrite_message(message, number, replace_document, Media) if message.role == "assistant" else message
 
     return rewrite_messages(request, rewrite)
 
 
 def _without_user_citations(request: Request, context: Context) -> Request:
-    def replaced(block: Block, place: Place) -> tuple[Block, ...]:
+    def drop_citations(block: Block, place: Place) -> tuple[Block, ...]:
         if not isinstance(block, Text) or not block.citations:
             return (block,)
         context.receipt.note(str(place), f"{len(block.citations)} citations", "the target takes none on a user's text")
         return (replace(block, citations=()),)
 
     def rewrite(message: Message, number: int) -> Message:
-        return rewrite_message(message, number, replaced, Text) if message.role == "user" else message
+        return rewrite_message(message, number, drop_citations, Text) if message.role == "user" else message
 
     return rewrite_messages(request, rewrite)
 
 
 def _without_top_p_beside_temperature(request: Request, context: Context) -> Request:
-    """One of the two: the other's default says nothing; else the temperature, which clients set more knowingly."""
+    """Keep one of the two. A value at its default can go; otherwise the temperature stays, since clients set it more
+    deliberately."""
     if request.temperature is None or request.top_p is None:
         return request
     if request.temperature == 1 and request.top_p != 1:
@@ -68,8 +70,8 @@ def _without_top_p_beside_temperature(request: Request, context: Context) -> Req
             "temperature", "temperature 1", "the target takes it or top_p; this is what it does anyway"
         )
         return replace(request, temperature=None)
-    tell = context.receipt.note if request.top_p == 1 else context.receipt.loss
-    tell("top_p", f"top_p {request.top_p}", "the target takes it or a temperature, not both")
+    report = context.receipt.note if request.top_p == 1 else context.receipt.loss
+    report("top_p", f"top_p {request.top_p}", "the target takes it or a temperature, not both")
     return replace(request, top_p=None)
 
 
@@ -82,7 +84,7 @@ def _without_blank_stops(request: Request, context: Context) -> Request:
 
 
 def _without_spaces_at_the_end(request: Request, context: Context) -> Request:
-    """An answer that the model goes on writing may not end in spaces."""
+    """Strip trailing spaces from a prefilled answer that the model continues."""
     last = request.messages[-1] if request.messages else None
     if last is None or last.role != "assistant" or not last.content:
         return request
@@ -98,14 +100,14 @@ def _without_spaces_at_the_end(request: Request, context: Context) -> Request:
 
 
 def _with_empty_reasoning(request: Request, context: Context) -> Request:
-    """DeepSeek and Kimi demand the field on every message with calls, and take an empty one for reasoning that is lost
-    or another model's."""
+    """Add an empty `reasoning_content` to messages with calls. DeepSeek and Kimi require the field, and accept an empty
+    one if the reasoning is lost or another model's."""
 
     def rewrite(message: Message, number: int) -> Message:
         if not any(isinstance(block, ToolCall) for block in message.content):
             return message
-        told = native_of(message, context.target).get("reasoning_content") is not None
-        if told or any(isinstance(block, Thinking) and block.text for block in message.content):
+        has_field = native_of(message, context.target).get("reasoning_content") is not None
+        if has_field or any(isinstance(block, Thinking) and block.text for block in message.content):
             return message
         context.receipt.note(str(Place(number)), "no reasoning", "the target wants the field, if only empty")
         return with_native(message, context.target, reasoning_content="")
@@ -121,4 +123,4 @@ REMOVERS: dict[str, tuple[int, RequestPass]] = {
     "spaces_at_the_end": (features.ENDS_ODD, _without_spaces_at_the_end),
     "calls_without_reasoning": (features.CALLS, _with_empty_reasoning),
 }
-"""What can be refused, the features of requests that may have it, and the pass that takes it out."""
+"""Name of a rejection -> the features of requests that it may concern, and the pass that removes the content."""

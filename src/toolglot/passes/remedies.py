@@ -1,8 +1,7 @@
-"""Fixes for refused requests: one function each, from what was refused to the request to send instead.
+"""Fixes for requests that an upstream rejected: each function maps a rejection to the request to send instead.
 
-A fix that has nothing to do returns the request as it is. Most narrow what the target is thought to be able to and
-leave the rest to the pass that knows how to live with that. What only one API refuses is in `remedies.py` of its
-dialect.
+A fix that has nothing to do returns the request unchanged. Most fixes narrow the assumed capabilities of the target and
+run the pass that adapts a request to them. Fixes for rejections of a single API are in `remedies.py` of its dialect.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ class Refusal(NamedTuple):
     match: re.Match[str]
     context: Context
     remedies: Remedies
-    """Those of the dialect."""
+    """Remedies of the dialect."""
 
     def narrowed(self, **changes: Any) -> Context:
-        """The context with what the target turned out to be able to."""
+        """The context with the target's corrected capabilities."""
         return _with(self.context, **changes)
 
 
@@ -50,7 +49,7 @@ Fix = Callable[[Refusal], Request]
 
 
 class Remedy(NamedTuple):
-    """A refusal that reads like `pattern` is mended by `fix`."""
+    """A fix for rejections whose text matches `pattern`."""
 
     pattern: re.Pattern[str]
     fix: Fix
@@ -61,14 +60,14 @@ def remedy(pattern: str, fix: Fix) -> Remedy:
 
 
 class Remedies(Struct, frozen=True, kw_only=True):
-    """What is known of refusals on one dialect's wire alone."""
+    """Known rejections of one dialect's servers."""
 
     refusals: tuple[Remedy, ...] = ()
-    """In order: the first that fits and changes something."""
+    """In order: the first one that matches and changes something is used."""
     fields: Mapping[str, Callable[[Refusal, str], Request]] = {}
-    """How to leave out a field, where no pass knows it."""
+    """How to remove a field that no pass knows."""
     named_fields: Mapping[str, Fix] = {}
-    """What is done about a field that a validator names, where leaving it out is not the best that can be done."""
+    """Fixes for fields that a validator names, if there is a better fix than removal."""
 
 
 NO_REMEDIES = Remedies()
@@ -82,7 +81,7 @@ def _with(context: Context, **changes: Any) -> Context:
 
 
 def forget_reasoning(refusal: Refusal) -> Request:
-    """The history without reasoning."""
+    """Remove reasoning from the history."""
     messages: list[Message] = []
     for number, message in enumerate(refusal.request.messages):
         content = tuple(block for block in message.content if not isinstance(block, Thinking))
@@ -99,11 +98,11 @@ def forget_reasoning(refusal: Refusal) -> Request:
 
 
 _REFUSED_VALUE = re.compile(r"['\"]input['\"]|input_value|\breceived\b|\bgot\b")
-"""What stands before the value that was refused, where an error repeats it."""
+"""Text before the rejected value, in errors that repeat it."""
 
 
 def nearest_effort(refusal: Refusal) -> Request:
-    """The nearest of the efforts that the error names."""
+    """Use the nearest of the efforts that the error names."""
     wanted = refusal.request.reasoning
     if wanted is None or (refusal.error.param and "effort" not in refusal.error.param):
         return refusal.request
@@ -120,7 +119,7 @@ def nearest_effort(refusal: Refusal) -> Request:
 
 
 def think_by_budget(refusal: Refusal) -> Request:
-    """No efforts, and no thinking as the model likes: a number of tokens."""
+    """Replace an effort, or adaptive thinking, with a token budget."""
     request = effort.fit(refusal.request, refusal.narrowed(efforts=(), reasoning_budget=True))
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.budget_tokens is not None:
@@ -130,7 +129,7 @@ def think_by_budget(refusal: Refusal) -> Request:
 
 
 def think_by_effort(refusal: Refusal) -> Request:
-    """No budget: the nearest effort, and thinking as the model likes."""
+    """Replace a budget with the nearest effort, and adaptive thinking."""
     wanted = refusal.request.reasoning
     if wanted is None or wanted.mode == "off":
         return refusal.request
@@ -147,7 +146,8 @@ def think_anyway(refusal: Refusal) -> Request:
 
 
 def choose_freely(refusal: Refusal) -> Request:
-    """No forced call: it is asked for in words. Where even a free choice is refused, nothing is said about it."""
+    """Replace a forced call with an instruction in the prompt. If even a free choice was rejected, remove
+    `tool_choice`."""
     wanted = refusal.request.tool_choice
     if wanted is not None and wanted.mode == "required":
         return choice.fit(refusal.request, refusal.narrowed(tool_choices=frozenset({"auto", "none"})))
@@ -158,17 +158,17 @@ def choose_freely(refusal: Refusal) -> Request:
 
 
 def write_less(refusal: Refusal) -> Request:
-    """The highest limit that the error names."""
-    told = {name: int(value) for name, value in refusal.match.groupdict().items() if value}
-    most = told.get("most", told.get("limit", 0) - 1)
+    """Use the highest output limit that the error names."""
+    numbers = {name: int(value) for name, value in refusal.match.groupdict().items() if value}
+    most = numbers.get("most", numbers.get("limit", 0) - 1)
     return _limit_output(refusal, most)
 
 
 def fit_window(refusal: Refusal) -> Request:
-    """The input fits the context window, the output limit beside it does not: what is left of the window."""
+    """Lower the output limit to the rest of the context window, if the input fits but the output limit does not."""
     overflow = refusal.error.overflow
     room = None if overflow is None else overflow.output_room
-    # One token less: some servers refuse a request that fills the window to the last one.
+    # One token less: some servers reject a request that fills the window completely.
     return refusal.request if room is None else _limit_output(refusal, room - 1)
 
 
@@ -195,7 +195,8 @@ def cool(refusal: Refusal) -> Request:
 
 
 def other_roles(refusal: Refusal) -> Request:
-    """Developer messages as system messages; else later ones as tagged user text; else the leading ones, too."""
+    """Turn developer messages into system messages; else later system messages into tagged user text; else move the
+    system prompt into the first user message."""
     request, context = refusal.request, refusal.narrowed(developer_role=False)
     if any(message.role == "developer" for message in request.messages):
         refusal.context.receipt.note("messages", "developer messages", "the upstream wants them as system messages")
@@ -205,17 +206,18 @@ def other_roles(refusal: Refusal) -> Request:
         return system.fit(request, _with(context, system="leading"))
     if not first or first == len(request.messages) or request.messages[first].role != "user":
         return request
-    told = tuple(block for message in request.messages[:first] for block in message.content)
+    instructions = tuple(block for message in request.messages[:first] for block in message.content)
     user = request.messages[first]
     refusal.context.receipt.loss("messages[0]", "the system prompt", "the upstream has none; the user says it")
-    return replace(request, messages=(replace(user, content=(*told, *user.content)), *request.messages[first + 1 :]))
+    user = replace(user, content=(*instructions, *user.content))
+    return replace(request, messages=(user, *request.messages[first + 1 :]))
 
 
 def end_with_user(refusal: Refusal) -> Request:
     return turns.group(refusal.request, refusal.narrowed(prefill=False))
 
 
-# What a validator says
+# Errors of a validator
 
 
 _LOCATION = re.compile(
@@ -227,15 +229,15 @@ _CHOICES = re.compile(r"(?:input should be|permitted:|expected one of)(?P<values
 
 
 def fix_fields(refusal: Refusal) -> Request:
-    """All fields that pydantic names, at once: its errors come as a list, and a second refusal would be final."""
+    """Fix all fields that pydantic names at once: its errors come as a list, and a second rejection would be final."""
     text = refusal.match.string
     places = list(_LOCATION.finditer(text))
     ends = [place.start() for place in places[1:]] + [len(text)]
     request = refusal.request
     for place, end in zip(places, ends, strict=True):
         path = place["loc"] or place["path"]
-        said = _CHOICES.search(text, place.end(), end)
-        request = _fix_field(refusal._replace(request=request), _own_parts(path), said)
+        choices = _CHOICES.search(text, place.end(), end)
+        request = _fix_field(refusal._replace(request=request), _field_names(path), choices)
     return request
 
 
@@ -254,14 +256,14 @@ def _fix_field(refusal: Refusal, path: list[str], choices: re.Match[str] | None)
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function"})
 
 
-def _own_parts(path: str) -> list[str]:
-    """The names in a path that are fields. Inside messages pydantic names the kind of message, too."""
+def _field_names(path: str) -> list[str]:
+    """Names in a path that are fields. Inside messages, pydantic also names the kind of message."""
     parts = _parts(path)
     return [part for part in parts if part not in _ROLES] if "messages" in parts else parts
 
 
 def _parts(path: str) -> list[str]:
-    """The names in a path, without positions."""
+    """Names in a path, without indices."""
     return [part for part in re.split(r"[^A-Za-z0-9_$-]+", path) if part and not part.isdigit()]
 
 
@@ -294,14 +296,14 @@ FIELDS: dict[str, str] = {
     "thinking_config": "reasoning",
     "thinking_level": "effort",
 }
-"""Names on the wires, in snake case, and what they are here. All others are looked for in what rides along."""
+"""Wire names in snake case -> field names of the IR. Other names are looked up in `native` fields."""
 
 NEVER = frozenset({"model", "messages", "input", "contents", "content", "parts", "role", "tools", "stream", "body"})
-"""What no request can do without."""
+"""Fields that every request needs."""
 
 
 def named(refusal: Refusal) -> Request:
-    """Without the field that the error names; of a path the last part that there is something to leave out for."""
+    """Remove the field that the error names. For a path, the last part whose removal changes the request."""
     for name in _names(refusal):
         if name in NEVER:
             continue
@@ -312,7 +314,7 @@ def named(refusal: Refusal) -> Request:
 
 
 def _names(refusal: Refusal) -> Iterable[str]:
-    """The parts of the path that the error names, the last first, the whole of what it says before `param`."""
+    """Parts of the paths that the error names, the last part first; the paths in its text come before `param`."""
     found = [value for value in (refusal.match.groupdict().get("loc"), *refusal.match.groups()) if value]
     paths = [*found, refusal.error.param or ""]
     for path in paths:
@@ -320,7 +322,7 @@ def _names(refusal: Refusal) -> Iterable[str]:
 
 
 def without(*names: str) -> Callable[[Refusal], Request]:
-    """A remedy: the request without these fields, whatever dialect spells them so."""
+    """Create a fix that removes these fields, named as in any dialect."""
 
     def change(refusal: Refusal) -> Request:
         request = refusal.request
@@ -335,7 +337,7 @@ def _without(refusal: Refusal, name: str) -> Request:
     request, context = refusal.request, refusal.context
     field = FIELDS.get(re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower())
     if field is not None:
-        remove = refusal.remedies.fields.get(field) or _REMOVERS.get(field, _by_passes)
+        remove = refusal.remedies.fields.get(field) or _REMOVERS.get(field, _remove_by_pass)
         changed = remove(refusal, field)
         if changed != request:
             return changed
@@ -345,8 +347,8 @@ def _without(refusal: Refusal, name: str) -> Request:
     return changed
 
 
-def _by_passes(refusal: Refusal, field: str) -> Request:
-    """Fields that the passes know how to do without."""
+def _remove_by_pass(refusal: Refusal, field: str) -> Request:
+    """Remove a field with the pass that adapts requests to targets without it."""
     fit = _PASSES.get(field)
     if fit is not None:
         can = refusal.context.can
@@ -358,7 +360,7 @@ def _by_passes(refusal: Refusal, field: str) -> Request:
 
 
 def _unset(refusal: Refusal, field: str) -> Request:
-    """The request without a field that no pass knows how to do without."""
+    """Remove a field that no pass handles."""
     if getattr(refusal.request, field, None) is None:
         return refusal.request
     refusal.context.receipt.loss(field, field, "the upstream does not know this field")
@@ -379,8 +381,8 @@ def _without_effort(refusal: Refusal, field: str) -> Request:
         return refusal.request
     refusal.context.receipt.loss("reasoning.effort", f"effort {wanted.effort or 'none'}", "the upstream takes none")
     rest = replace(wanted, effort=None, mode=None if wanted.effort is None else wanted.mode)
-    said = rest.mode in ("on", "auto") or rest.budget_tokens is not None or rest.show is not None
-    return replace(refusal.request, reasoning=rest if said else None)
+    has_settings = rest.mode in ("on", "auto") or rest.budget_tokens is not None or rest.show is not None
+    return replace(refusal.request, reasoning=rest if has_settings else None)
 
 
 def _without_summary(refusal: Refusal, field: str) -> Request:
@@ -395,8 +397,8 @@ def _without_choice(refusal: Refusal, field: str) -> Request:
     wanted: ToolChoice | None = refusal.request.tool_choice
     if wanted is None:
         return refusal.request
-    tell = refusal.context.receipt.note if wanted.mode == "auto" else refusal.context.receipt.loss
-    tell("tool_choice", f"choice {wanted.mode}", "the upstream has no such parameter")
+    report = refusal.context.receipt.note if wanted.mode == "auto" else refusal.context.receipt.loss
+    report("tool_choice", f"choice {wanted.mode}", "the upstream has no such parameter")
     return replace(refusal.request, tool_choice=None)
 
 
@@ -412,7 +414,7 @@ def _without_strict(refusal: Refusal, field: str) -> Request:
 
 
 def _without_cache_setting(refusal: Refusal, field: str) -> Request:
-    """One of the settings of a prompt cache (`prompt_cache_key` and the like)."""
+    """Remove one setting of the prompt cache, for example `prompt_cache_key`."""
     settings, setting = refusal.request.prompt_cache, field.removeprefix("prompt_cache_")
     if settings is None or getattr(settings, setting) is None:
         return refusal.request
@@ -436,4 +438,4 @@ _FIXES: dict[str, Callable[[Refusal], Request]] = {
     "reasoning_content": forget_reasoning,
     "tool_choice": choose_freely,
 }
-"""What is done about a field that a validator names, where leaving it out is not the best that can be done."""
+"""Fixes for fields that a validator names, if there is a better fix than removal."""

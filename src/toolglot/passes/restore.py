@@ -1,8 +1,8 @@
-"""Calls on their way back to the client: its own tool names, its own tool kinds, ids that are legal and new.
+"""Restore the calls of an answer for the client: its own tool names and kinds, and ids that are legal and unique.
 
-The request passes renamed tools for the upstream and wrapped custom tools into functions; this undoes both. It also
-gives an id to a call that came without one (Gemini), and another id to one whose id the conversation has used already
-(some servers call every first call `call_0`).
+The request passes renamed tools for the upstream and wrapped custom tools into functions. This event pass reverts both.
+It also gives an id to a call without one (Gemini), and a new id to a call whose id the conversation already uses (some
+servers name every first call `call_0`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolglot.wire import json
 
 
 def is_restored(call: ToolCall, context: Context, client: Capabilities) -> bool:
-    """Would a `Restorer` keep this call as it is, if its id is the only one of its answer?"""
+    """Whether a `Restorer` would leave this call unchanged, provided that its id is unique in the answer."""
     name, identity = call.name, call.id
     if call.kind != "function" or call.namespace is not None:
         return False
@@ -34,20 +34,21 @@ def is_restored(call: ToolCall, context: Context, client: Capabilities) -> bool:
 
 
 class Restorer:
-    """`whole`: the response is there as a whole, so that nobody has seen a call whose input cannot be read."""
+    """Event pass that restores calls. `whole`: the response is not streamed, so the client has not seen any part of a
+    call whose input cannot be read."""
 
     __slots__ = ("_answer_id", "_broken", "_calls", "_client", "_context", "_unwrappers", "_used", "_whole", "_wrapped")
 
     def __init__(self, context: Context, client: Capabilities, *, whole: bool = False) -> None:
         self._context = context
         self._client = client
-        self._used: set[str] | None = None  # ids, those of this answer included; most answers have no call
+        self._used: set[str] | None = None  # call ids, including this answer's; created lazily
         self._whole = whole
-        self._broken = ""  # the name of a custom tool that was called with something else than a text
+        self._broken = ""  # name of a custom tool whose input was not a text
         self._calls = 0
         self._answer_id = ""
         self._unwrappers: dict[int, InputUnwrapper] = {}
-        self._wrapped: dict[int, None] = {}  # empty it is smaller than a set
+        self._wrapped: dict[int, None] = {}  # used as a set: an empty dict is smaller
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -92,13 +93,13 @@ class Restorer:
                 self._context.receipt.note(f"content[{index}].id", f"call id {call.id}", why)
             call = replace(call, id=identity)
         if call.kind == "custom" and self._client.arguments == "object":
-            # The client has no custom tools: it gets the function that stands for one in its own histories.
+            # The client has no custom tools: it gets the function that represents the tool in its histories.
             self._wrapped[index] = None
             return Open(index, replace(call, kind="function")), Delta(index, f'{{"{MEMBER}":"')
         return (Open(index, call),)
 
     def _new_id(self, call: ToolCall, used: set[str]) -> str:
-        # The id of the answer makes the ids of two conversations differ; the same exchange has the same ones.
+        # The answer's id makes ids differ between conversations; the same exchange always gets the same ids.
         turn = len(self._context.call_ids)
         identity = call.id or f"call_{digest(self._answer_id, turn, self._calls, call.name)[:12]}"
         if not is_legal_id(identity, self._client) or identity in used:

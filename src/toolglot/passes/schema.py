@@ -1,8 +1,8 @@
-"""Tool parameters whose root is an object schema, as nearly every wire demands.
+"""Give tool parameters an object schema at the root, as nearly every API requires.
 
-Only the root is touched; what stands below stays as the client wrote it, keywords that a target does not know
-included, because encoders of narrow targets put their own subset on top. Schemas may be recursive (`$ref`) or very
-deep, so nothing here recurses: references are followed with a visited set and trees are walked with a stack.
+Only the root changes. Everything below stays as the client wrote it, including keywords that the target does not know:
+encoders of restrictive targets reduce schemas to their own subset. Schemas may be recursive (`$ref`) or very deep, so
+nothing here recurses: references are followed with a visited set, and trees are traversed with a stack.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolglot.tools.declared import DECLARED, Tools
 DEFINITIONS = ("$defs", "definitions")
 COMBINERS = ("allOf", "anyOf", "oneOf")
 WRAPPED = "value"
-"""The parameter that holds arguments which are no object."""
+"""Name of the parameter that wraps arguments that are not an object."""
 
 EMPTY: Json = {"type": "object", "properties": {}}
 
@@ -34,9 +34,9 @@ def _triggers(context: Context) -> int:
 
 @runs_on(_triggers)
 def fit(request: Request, context: Context) -> Request:
-    """Parameters with an object at the root, and `strict` only where the target will take it.
+    """Give parameters an object at the root, and keep `strict` only if the target accepts it.
 
-    A client of the target's own dialect knows which schemas it takes.
+    A client of the target's own dialect knows which schemas it accepts.
     """
     if context.source == context.target:
         return request
@@ -49,7 +49,7 @@ def fit(request: Request, context: Context) -> Request:
         fitted = DECLARED.rewrite(tools, "schemas", context.can, fit_tools, context.receipt)
         request = request if fitted is tools else replace(request, tools=fitted)
     if context.can.schema == "openapi":
-        # The encoder reduces every schema as it writes it: the target's subset is the target's business.
+        # The encoder reduces every schema to the target's subset.
         request = with_native(request, context.target, **{"$openapi_schema": True})
     return request
 
@@ -64,7 +64,7 @@ def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaqu
         return tool
     absent = tool.parameters is None and context.can.parameters_optional
     if context.can.schema == "object" and not absent and not is_object_schema(tool.parameters):
-        tool = replace(tool, parameters=_object(tool.parameters, f"tools[{index}].parameters", context))
+        tool = replace(tool, parameters=_to_object_schema(tool.parameters, f"tools[{index}].parameters", context))
     if not tool.strict:
         return tool
     where = f"tools[{index}]"
@@ -78,8 +78,8 @@ def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaqu
     return tool
 
 
-def _object(schema: Json, where: str, context: Context) -> Json:
-    """The nearest schema with an object at its root."""
+def _to_object_schema(schema: Json, where: str, context: Context) -> Json:
+    """Convert a schema to the nearest one with an object at its root."""
     if schema is None or schema is True or schema == {}:
         return EMPTY
     if not isinstance(schema, dict):
@@ -111,22 +111,22 @@ def _may_be_object(schema: dict[str, Any]) -> bool:
 
 
 def _resolve(schema: Json, root: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema with the reference at its root followed; definitions and neighbours of `$ref` stay."""
+    """Follow the reference at the root of a schema. Definitions and siblings of `$ref` stay."""
     visited: set[str] = set()
     while isinstance(schema, dict) and "$ref" in schema:
         reference = schema["$ref"]
         if not isinstance(reference, str) or reference in visited:
             return None
         visited.add(reference)
-        found = _pointed(reference, root)
+        found = _follow_pointer(reference, root)
         if not isinstance(found, dict):
             return None
         schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
     return schema if isinstance(schema, dict) else None
 
 
-def _pointed(reference: str, root: dict[str, Any]) -> Json:
-    """What a JSON pointer inside this document points at; None when nothing."""
+def _follow_pointer(reference: str, root: dict[str, Any]) -> Json:
+    """Resolve a JSON pointer inside this document; None if there is no such value."""
     if not reference.startswith("#"):
         return None
     found: Json = root
@@ -144,7 +144,7 @@ def _pointed(reference: str, root: dict[str, Any]) -> Json:
 def _merge(
     schema: dict[str, Any], combiner: str, root: dict[str, Any], where: str, context: Context
 ) -> dict[str, Any] | None:
-    """One object for a combination of objects; None when a branch is none."""
+    """Merge a combination of object schemas into one; None if a branch is not an object."""
     branches = schema[combiner]
     if not isinstance(branches, list) or not branches:
         return {key: value for key, value in schema.items() if key != combiner}
@@ -175,7 +175,7 @@ def _merge(
 
 
 def _required(schema: dict[str, Any], branches: list[dict[str, Any]], together: bool) -> list[str]:
-    """What the schema itself requires, and what all of its branches do (or any, when all apply together)."""
+    """Required properties: those of the schema, and those that all branches require (any branch, for `allOf`)."""
     demanded = [_names(branch) for branch in branches]
     shared = (set.union if together else set.intersection)(*map(set, demanded))
     return list(dict.fromkeys([*_names(schema), *(name for names in demanded for name in names if name in shared)]))
@@ -187,7 +187,7 @@ def _names(schema: dict[str, Any]) -> list[str]:
 
 
 def _add_properties(properties: dict[str, Any], more: Json, combiner: str) -> None:
-    """A property that branches define differently gets both definitions."""
+    """Add the properties of a branch. A property with differing definitions gets both."""
     for name, schema in more.items() if isinstance(more, dict) else ():
         if name not in properties:
             properties[name] = schema
@@ -203,7 +203,7 @@ def _wrap(schema: dict[str, Any], where: str, context: Context) -> Json:
 
 
 def same(first: Json, second: Json) -> bool:
-    """Equality that no depth can overflow."""
+    """Compare two JSON values without recursion."""
     pairs = [(first, second)]
     while pairs:
         left, right = pairs.pop()
@@ -230,7 +230,7 @@ _SINGLE = ("items", "not", "additionalProperties")
 
 
 def _is_strict(schema: Json) -> bool:
-    """Does every object in it require all of its properties and allow no others?"""
+    """Whether every object in the schema requires all of its properties and allows no others."""
     waiting: list[Json] = [schema]
     while waiting:
         node = waiting.pop()

@@ -1,7 +1,7 @@
-"""Interleaved blocks in, one block at a time out.
+"""Turn interleaved blocks into one block at a time.
 
-The block that opened first is passed on as it comes; what belongs to later blocks waits until it closes. The order of
-blocks is the order in which they opened, and nothing inside a block is reordered.
+Events of the block that opened first pass at once; events of later blocks wait until it closes. Blocks keep the order
+in which they opened, and nothing inside a block is reordered.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 MAX_WAITING_CHARACTERS = 32 * 1024 * 1024
 MAX_WAITING_BLOCKS = 10_000
 EVENT_SIZE = 64
-"""What an event counts besides its text: small pieces cost memory too."""
+"""Size that an event counts in addition to its text: small events cost memory too."""
 
 
 class Sequencer:
     __slots__ = ("_current", "_ended", "_waiting", "_waiting_size")
 
     def __init__(self) -> None:
-        self._current = -1  # index of the block that is passed on; -1 between blocks
+        self._current = -1  # index of the block whose events pass; -1 between blocks
         self._waiting: dict[int, list[Event]] = {}
         self._waiting_size = 0
         self._ended = False
@@ -61,7 +61,7 @@ class Sequencer:
         return ()
 
     def _next_blocks(self) -> list[Event]:
-        """Everything that waited for the block that has just closed."""
+        """Release the events that waited for the block that just closed."""
         released: list[Event] = []
         self._current = -1
         while self._waiting and self._current < 0:

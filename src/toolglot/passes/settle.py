@@ -1,27 +1,29 @@
-"""The end of a response, made to agree with what was in it.
+"""Make the end of a response consistent with its content.
 
-Upstreams say `stop` beside tool calls, so that no agent runs them, and `tool_calls` with none, so that agents wait
-for ever (bifrost #6123, opencode2api #27). What was seen decides, and the receipt notes it; a cut by length or by a
-filter is never masked.
+Upstreams send `stop` with tool calls, so that no agent runs them, and `tool_calls` without any, so that agents wait
+forever (bifrost #6123, opencode2api #27). The actual content decides the stop reason, and the receipt notes the
+correction. A stop by length or by a filter is never masked.
 
-A call whose arguments are not a JSON object at its end was cut or garbled: it is marked, so that nobody runs it. Where
-the response was cut, its stop reason tells. Where it was not, it depends on the client's wire (`broken_calls`): one
-that has arguments as text gets them as they are, since the text itself shows that it cannot be run; one that writes a
-call once it is whole gets a text in its place, and the stop reason for it if it has one, on which agents ask again; for
-one that has seen the pieces of an object, the only end that it cannot misread is an error.
+A call whose arguments are not a JSON object at its end was truncated or garbled. It is marked, so that it is not run.
+If the response was truncated, its stop reason shows it. Otherwise the client's wire format decides (`broken_calls`):
 
-A broken call to a tool that the caller runs itself never reaches the client: the caller gets it marked, and gives the
-model an error to read.
+- Arguments are text: the client gets them unchanged, since the text itself shows that the call cannot be run.
+- A call is written once it is complete: the client gets a text instead, and the matching stop reason if it has one,
+  which makes agents ask again.
+- The client has already seen pieces of an object: only an error cannot be misread.
+
+A broken call to a tool that the caller runs itself never reaches the client: the caller gets it marked, and returns an
+error to the model.
 
 A call without a name ends the answer with an error in every dialect.
 
-A call that its server calls cut off may have arguments that are sound JSON. To a client whose wire cannot mark such a
-call it would look like one to run, so the last brace of its arguments is not sent: the last piece of an object waits
-until the call is over.
+A call that its server marks as truncated may have arguments that are valid JSON. A client whose wire format has no such
+mark would run it. The last brace of its arguments is therefore not sent: the last piece of an object waits until the
+call ends.
 
-A call that the model's own server does not accept (it cannot read it, or tools are off) ends the answer with a stop
-reason, not with an error: text and usage stay. Where there is nothing else to see, a text says what happened (litellm
-#40477: an empty answer made agents retry for ever).
+A call that the model's own server rejects (it cannot parse it, or tools are off) ends the answer with a stop reason,
+not with an error: text and usage stay. If the answer has no other content, a text says what happened (litellm #40477:
+an empty answer made agents retry forever).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.repeated_keys import note_repeated_keys
 
 CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "refusal"})
-"""Ends that may come in the middle of a call."""
+"""Stop reasons that may interrupt a call."""
 
 
 _CUT = "the call was cut off and must not be run"
@@ -52,29 +54,35 @@ _CORRECTED: dict[StopReason, str] = {
 }
 _NOT_SERVED = "it is not run, and the model reads that as an error"
 _ANY = Capabilities(fields=frozenset())
-_NO_CALLS: frozenset[int] = frozenset()  # each new one would take 216 bytes of an open stream
-"""A client of which nothing is known."""
+"""Capabilities of an unknown client."""
+_NO_CALLS: frozenset[int] = frozenset()  # shared: each new set would cost 216 bytes per open stream
 
 
 class _Call:
-    """A call that is open: its name and the pieces of its arguments."""
+    """An open call: its name and the pieces of its arguments."""
 
     __slots__ = ("held", "is_function", "is_served", "name", "pieces")
 
     def __init__(self, call: ToolCall, is_served: bool, is_function: bool) -> None:
         self.is_served = is_served
-        self.held: Delta | None = None  # a piece that may end the object
+        self.held: Delta | None = None  # a held-back piece that may end the object
         self.name = call.name
         self.is_function = is_function
         self.pieces = [call.arguments]
 
 
 class Settler:
-    """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
-    the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted. `marks_cuts`:
-    the upstream can call a call cut off; `is_foreign`: it speaks another dialect than the client. `serves` knows, by
-    the upstream's name, the tools that the caller runs; `tools` are those of the client by the same name: a custom call
-    of one that it has declared as a function is a call of that function."""
+    """Event pass that settles calls and the stop reason.
+
+    - `whole`: the response is not streamed, so its encoder can still show a broken call as text.
+    - `client`: the capabilities of the client's dialect.
+    - `tells_stops`: note a stop reason that does not match the calls.
+    - `marks_cuts`: the upstream can mark a call as truncated.
+    - `is_foreign`: the upstream speaks another dialect than the client.
+    - `serves`: whether the caller runs the tool of this (upstream) name itself.
+    - `tools`: the client's tools by the upstream's name. A custom call to a tool that the client declared as a function
+      counts as a call to that function.
+    """
 
     __slots__ = (
         "_answerable",
@@ -115,18 +123,18 @@ class Settler:
         self._tells_stops = tells_stops
         self._serves = serves
         self._tools = tools
-        # Its arguments are all that can show a client that a call was cut: no mark, and no text in its place.
+        # Only the arguments can show the client that a call was truncated: there is no mark, and no text instead.
         as_text = client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
         self._cut_visibly = marks_cuts and not client.incomplete_calls and not as_text
-        # An encoder that puts a text in the place of another dialect's call reports that itself.
+        # An encoder that replaces another dialect's call with a text reports that itself.
         self._reports_broken = not (as_text and is_foreign)
         self._open: dict[int, _Call] = {}
-        self._broken: dict[int, tuple[str, str]] = {}  # the names of the calls, and what is wrong with each
-        # Those of them that get an answer: their arguments show that they cannot be run, or the caller serves them.
+        self._broken: dict[int, tuple[str, str]] = {}  # index -> name of the call and its problem
+        # Broken calls that get an answer: their arguments show that they cannot be run, or the caller runs the tool.
         self._answerable = _NO_CALLS
         self._served = _NO_CALLS
-        self._garbled = _NO_CALLS  # those whose arguments were cut short by the upstream
-        self._held: Close | None = None  # of a call without arguments: only what follows tells whether it was cut
+        self._garbled = _NO_CALLS  # truncated calls whose arguments are incomplete or missing
+        self._held: Close | None = None  # of a call without arguments: the next event shows whether it was truncated
         self._blocks = 0
         self._calls = 0
         self._opaque = False
@@ -134,7 +142,7 @@ class Settler:
 
     @property
     def holds_ends(self) -> bool:
-        """May a piece of arguments with a closing brace be kept back until the next one comes?"""
+        """Whether a piece of arguments that ends in a closing brace may be held back until the next event."""
         return self._cut_visibly
 
     def feed(self, event: Event) -> Sequence[Event]:
@@ -175,18 +183,18 @@ class Settler:
         return (event,)
 
     def _hold_end(self, event: Delta, call: _Call) -> Sequence[Event]:
-        """Keep the piece back if it may be the last one of an object."""
+        """Hold the piece back if it may be the last one of an object."""
         before, call.held = call.held, event if event.text.rstrip().endswith("}") else None
         return tuple(each for each in (before, None if call.held else event) if each is not None)
 
     def _cut(self, index: int, call: _Call, arguments: str, *, is_garbled: bool) -> Delta | None:
-        """The last piece of a call that was cut off, such that its arguments are no JSON object."""
+        """The last piece of a truncated call, changed so that the arguments are not a JSON object."""
         if not is_garbled and arguments.strip() and call.held is not None:
             self._receipt.loss(f"content[{index}].arguments", "the last brace", _CUT)
             rest = call.held.text.rstrip()[:-1]
             return replace(call.held, text=rest) if rest else None
         self._garbled |= {index}
-        # Clients take arguments that are not there for an empty object.
+        # Clients read missing arguments as an empty object.
         return call.held if arguments.strip() else Delta(index, "{")
 
     def _close(self, event: Close, call: _Call) -> Sequence[Event]:
@@ -228,24 +236,24 @@ class Settler:
         if stop.reason == "malformed_call" and not self._client.malformed_call_stop:
             return self._explain(event)
         if stop.reason in ("refusal", "filtered") and stop.detail and not self._blocks:
-            # The explanation is all there is, and few clients have a field for it.
-            return (*_said(Refusal(text=""), stop.detail), event)
-        return (self._settled(event),)
+            # The explanation is the only content, and few clients have a field for it.
+            return (*_single_block(Refusal(text=""), stop.detail), event)
+        return (self._correct_stop(event),)
 
     def _refused(self) -> list[tuple[str, str]]:
-        """The broken calls that a client would run if the stream ended well, each with what is wrong with it."""
+        """Broken calls that a client would run if the stream ended normally, each with its problem."""
         if self._whole or self._client.broken_calls == "shown":
             return []
         return [each for index, each in self._broken.items() if index not in self._answerable]
 
     def _explain(self, event: Finish) -> Sequence[Event]:
-        """The upstream itself says that it did not accept a call, and the client's dialect has no word for that."""
-        told = ": ".join(part for part in (_NOT_ACCEPTED, event.stop.raw, event.stop.detail) if part)
-        self._receipt.loss("stop", event.stop.raw or "malformed call", told)
-        explained = () if self._blocks else _said(Text(text=""), f"[{told}]")
-        return (*explained, self._settled(event))
+        """Explain that the upstream rejected a call, for a client whose dialect has no such stop reason."""
+        explanation = ": ".join(part for part in (_NOT_ACCEPTED, event.stop.raw, event.stop.detail) if part)
+        self._receipt.loss("stop", event.stop.raw or "malformed call", explanation)
+        events = () if self._blocks else _single_block(Text(text=""), f"[{explanation}]")
+        return (*events, self._correct_stop(event))
 
-    def _settled(self, event: Finish) -> Finish:
+    def _correct_stop(self, event: Finish) -> Finish:
         stop = event.stop
         reason = self._reason(stop.reason)
         if reason == stop.reason:
@@ -263,12 +271,13 @@ class Settler:
 
     @property
     def _runnable(self) -> int:
-        """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
+        """Number of calls that a client can answer. Broken calls do not count, unless they are answerable."""
         return self._calls - len(self._broken) + len(self._answerable)
 
 
 def is_settled(response: Response, *, has_calls: bool) -> bool:
-    """Would a `Settler` keep the stop of a whole answer? `has_calls`: it has calls, and all of them are sound."""
+    """Whether a `Settler` would leave the stop of a non-streamed answer unchanged. `has_calls`: the answer has calls,
+    and all of them are sound."""
     reason = response.stop.reason
     if has_calls:
         return reason not in ("end", "other", "malformed_call")
@@ -278,7 +287,7 @@ def is_settled(response: Response, *, has_calls: bool) -> bool:
 
 
 def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Is it a call that can be run? `tools` are as for a `Settler`."""
+    """Whether the call can be run. `tools` are as for a `Settler`."""
     arguments = call.arguments
     if not call.name or not call.complete or not arguments or arguments.isspace():
         return False
@@ -286,7 +295,7 @@ def is_sound(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
-    """Does the client read its arguments as those of a function?"""
+    """Whether the client reads the arguments as those of a function."""
     if call.kind == "function":
         return True
     original = tools.get(call.name)
@@ -294,12 +303,12 @@ def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
 
 
 def is_nameless(block: Block) -> bool:
-    """Is this a call of nothing? No client can run it, and none of the dialects can show it as broken."""
+    """Whether this is a call without a name. No client can run it, and no dialect can show it as broken."""
     if isinstance(block, Opaque):
         return block.dialect in DIALECTS and DIALECTS[block.dialect].answer.is_call(block.value)
     return isinstance(block, ToolCall) and not block.name
 
 
-def _said(block: Block, text: str) -> Sequence[Event]:
-    """A block that is all there is of an answer."""
+def _single_block(block: Block, text: str) -> Sequence[Event]:
+    """Events of a block that is the only content of an answer."""
     return Open(0, block), Delta(0, text), Close(index=0)

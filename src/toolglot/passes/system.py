@@ -1,4 +1,4 @@
-"""System and developer messages where the target can have them."""
+"""Place system and developer messages where the target accepts them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPEAKERS = frozenset({"user", "assistant", "tool"})
 KNOWN_ROLES = _SPEAKERS.union(INSTRUCTION_ROLES)
 
 INLINE = "$inline"
-"""A dialect's note on a leading system message that did not stand in its place for the system prompt."""
+"""Native note on a leading system message that was among the messages, not in the dialect's system prompt field."""
 
 
 def _triggers(context: Context) -> int:
@@ -28,11 +28,12 @@ def _triggers(context: Context) -> int:
 
 @runs_on(_triggers, adds=features.NEIGHBOURS, keeps_messages=True)
 def fit(request: Request, context: Context) -> Request:
-    """System text in place: where it may only lead, later text becomes tagged user text and is never hoisted.
+    """Keep system text in place. If the target accepts it only at the beginning, later text becomes tagged user text.
+    It is never hoisted.
 
-    Hoisting would change the beginning of the prompt with every turn, and with it the prompt cache and Claude's
-    thinking blocks, which are bound to the prefix. A client of the target's own dialect knows where it may put them,
-    unless its model was exchanged for another one.
+    Hoisting would change the beginning of the prompt with every turn. That invalidates the prompt cache and Claude's
+    thinking blocks, which are bound to the prefix. A client of the target's own dialect knows where system messages may
+    be, unless its model was replaced.
     """
     if context.source == context.target and not context.aliased:
         return request
@@ -42,7 +43,7 @@ def fit(request: Request, context: Context) -> Request:
         instructions = (_as_instruction(request.messages[number], number, context) for number in range(first))
         return with_messages(request, (*instructions, *request.messages[first:]))
     messages: list[Message] = []
-    run: list[Message] = []  # system messages in a row that may stay: they become one
+    run: list[Message] = []  # consecutive system messages that may stay; they are merged
     for number, (message, before_answer) in enumerate(zip(request.messages, _before_answers(request), strict=True)):
         if message.role not in INSTRUCTION_ROLES:
             messages += _as_one(run)
@@ -60,7 +61,7 @@ def fit(request: Request, context: Context) -> Request:
 
 
 def _before_answers(request: Request) -> list[bool]:
-    """For each message: is what comes next, system messages aside, the assistant's turn or the end?
+    """For each message: whether the assistant's turn or the end comes next, system messages aside.
 
     "role 'system' must precede an 'assistant' message or end the array" (claude-code #73821).
     """
@@ -87,7 +88,7 @@ def _with_known_role(message: Message, number: int, context: Context) -> Message
 
 
 def _may_follow(message: Message) -> bool:
-    """May system text stand right behind this? Behind a user's turn that says something."""
+    """Whether system text may follow this message: a user's turn that is not blank."""
     return message.role in ("user", "tool") and any(
         not isinstance(block, Text) or block.text.strip() for block in message.content
     )
@@ -97,10 +98,10 @@ def _as_user(message: Message, number: int, context: Context) -> Message:
     context.receipt.note(
         str(Place(number)), f"a later {message.role} message", "it stands in place as tagged user text"
     )
-    return replace(message, role="user", content=tuple(map(_tagged, message.content)))
+    return replace(message, role="user", content=tuple(map(_tag, message.content)))
 
 
-def _tagged(block: Block) -> Block:
+def _tag(block: Block) -> Block:
     if not isinstance(block, Text):
         return block
     return replace(block, text=f"<system-reminder>\n{block.text}\n</system-reminder>")
@@ -112,14 +113,14 @@ def _as_instruction(message: Message, number: int, context: Context) -> Message:
     if any(isinstance(block, Media) for block in content):
         content = tuple(_text_only(block, Place(number, index), context) for index, block in enumerate(content))
     if context.can.system != "anywhere" and INLINE in native_of(message, context.target):
-        message = _in_the_prompt(message, number, context)
+        message = _move_to_prompt(message, number, context)
     if role == message.role and content is message.content:
         return message
     return replace(message, role=role, content=content)
 
 
-def _in_the_prompt(message: Message, number: int, context: Context) -> Message:
-    """A leading system message without the note that it stood among the others."""
+def _move_to_prompt(message: Message, number: int, context: Context) -> Message:
+    """Remove the `INLINE` note from a leading system message, so that it becomes part of the system prompt."""
     own = {key: value for key, value in native_of(message, context.target).items() if key != INLINE}
     others = {owner: fields for owner, fields in message.native.items() if owner != context.target}
     context.receipt.note(str(Place(number)), "a leading system message", "it is part of the system prompt")

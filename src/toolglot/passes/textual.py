@@ -1,6 +1,6 @@
-"""Tool calls as text, where an exchange says so: the doors to `textcalls`.
+"""Entry points to `textcalls`, for exchanges with tool calls as text.
 
-Nobody else waits until all text formats have been read: they are imported when one is named.
+`textcalls` is imported lazily: other exchanges do not wait for all text formats to load.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabilities:
-    """What the target can be told, where it may be told of tools as text."""
+    """The target's capabilities, if tools may be described to it as text."""
     if text_calls is None or text_calls.rescue:
         return can
     from toolglot.textcalls.request import text_capabilities
@@ -30,7 +30,7 @@ def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabili
 
 @runs_on(lambda context: 0 if context.text is None or context.text.history_format is None else features.ANY, adds=None)
 def read_history(request: Request, context: Context) -> Request:
-    """Calls and results that stand as text in the conversation, as native ones."""
+    """Turn calls and results that are text in the conversation into native ones."""
     if context.text is None or context.text.history_format is None:
         return request
     from toolglot.textcalls.history import native_history
@@ -40,7 +40,7 @@ def read_history(request: Request, context: Context) -> Request:
 
 @runs_on(lambda context: 0 if context.text is None or context.text.calls is None else features.ANY, adds=None)
 def render(request: Request, context: Context) -> Request:
-    """Tools, calls and results as text, for a model that knows no others."""
+    """Turn tools, calls and results into text, for a model without native tool calls."""
     if context.text is None or context.text.calls is None:
         return request
     from toolglot.textcalls import request as text_request
@@ -49,8 +49,8 @@ def render(request: Request, context: Context) -> Request:
 
 
 def reader(context: Context, again: RetryPrompt | None, *, whole: bool = False) -> TextAnswerPass | None:
-    """The event pass that reads calls out of an answer's text, which may be there as a `whole`; None where none may
-    stand there."""
+    """Create the event pass that parses calls in an answer's text; None if the text cannot contain calls. `whole`: the
+    answer is not streamed."""
     if context.text is None or context.text.tools is None:
         return None
     from toolglot.textcalls.answer import TextAnswerPass

@@ -1,11 +1,11 @@
-"""Shortening a conversation to what an upstream is to be sent of it, for those that the configuration says so of.
+"""Trim a conversation to the limits that are configured for an upstream.
 
-Whatever belongs together goes together. System text stays, and so do the user's last words and all that follows the
-assistant's last turn: that is what is asked now. Whatever goes is a loss that the receipt tells.
+Content that belongs together is dropped together. System text stays, and so do the user's last text and everything
+after the assistant's last turn: that is the current question. The receipt reports everything dropped as a loss.
 
-Prompt caches live on a beginning that stays the same. So what has passed a limit is not cut to the brim, which the next
-turn would pass again, but to a share of it; and what was cut in an earlier turn is cut in all later ones. Nobody has to
-remember it: the cuts of a conversation follow from what it says.
+Prompt caches need a stable prefix. A conversation that exceeds a limit is therefore not cut exactly to it, since the
+next turn would exceed it again, but to a share of it. Content cut in an earlier turn is also cut in all later turns.
+This needs no stored state: the cuts are derived from the conversation itself.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ from toolglot.tokens.media import ImageTokens, tokens_by_area
 def trim(
     limits: Sequence[Limit], *, keep_first: bool = False, asking: str = "", image_tokens: ImageTokens = tokens_by_area
 ) -> RequestPass:
-    """The pass that keeps a conversation within these limits. `keep_first`: the user's first message stays; `asking`:
-    what the model is asked to go on with; `image_tokens`: what an image costs at the upstream."""
+    """Create the pass that keeps a conversation within these limits. `keep_first`: the user's first message stays;
+    `asking`: the text that asks the model to continue; `image_tokens`: the cost of an image at the upstream."""
     scale = Scale({limit.name for limit in limits}, image_tokens)
     reasons = {limit.name: limit for limit in limits}
 
     def fit(request: Request, context: Context) -> Request:
         parts = framed(request.messages, BEGIN, asking)
-        if parts.said is not request.messages:  # words of ours count for nothing, and stand as they were put
+        if parts.said is not request.messages:  # inserted messages do not count, and keep their place
             rest = fit(with_messages(request, parts.said), context).messages
             return request if rest is parts.said else with_messages(request, parts._replace(said=rest).whole)
         cutting = Cutting(request, scale, limits)
         if not cutting.passed:
             return request
         cutting.go_through(keep_first=keep_first, starts_with_user=context.can.starts_with_user)
-        _tell(request.messages, cutting, reasons, context)
-        return with_messages(request, _begun(_left(request.messages, cutting, context), request, context))
+        _report(request.messages, cutting, reasons, context)
+        remaining = _apply_cuts(request.messages, cutting, context)
+        return with_messages(request, _start_with_user(remaining, request, context))
 
     return fit
 
 
-def _left(messages: Sequence[Message], cutting: Cutting, context: Context) -> tuple[Message, ...]:
+def _apply_cuts(messages: Sequence[Message], cutting: Cutting, context: Context) -> tuple[Message, ...]:
     changed = {number for number, _ in cutting.gone_blocks} | {number for number, _, _ in cutting.thinned}
-    # Turns of the assistant that have come to stand together are one; for other dialects `turns` sees to it.
+    # Assistant turns that have become adjacent are merged; for other dialects `turns` does it.
     joins = context.source == context.target and context.can.roles_alternate
     left: list[Message] = []
     before = -1
@@ -55,7 +56,7 @@ def _left(messages: Sequence[Message], cutting: Cutting, context: Context) -> tu
         if number in cutting.gone:
             continue
         if number in changed:
-            message = _changed(message, number, cutting)
+            message = _cut_message(message, number, cutting)
         if joins and left and before != number - 1 and left[-1].role == message.role == "assistant":
             left[-1] = replace(left[-1], content=(*left[-1].content, *message.content))
         else:
@@ -64,9 +65,9 @@ def _left(messages: Sequence[Message], cutting: Cutting, context: Context) -> tu
     return tuple(left)
 
 
-def _changed(message: Message, number: int, cutting: Cutting) -> Message:
+def _cut_message(message: Message, number: int, cutting: Cutting) -> Message:
     content = tuple(
-        _thinned(block, number, index, cutting)
+        _drop_images(block, number, index, cutting)
         for index, block in enumerate(message.content)
         if (number, index) not in cutting.gone_blocks
     )
@@ -74,7 +75,7 @@ def _changed(message: Message, number: int, cutting: Cutting) -> Message:
     return replace(left, content=(NO_RESULTS, *content)) if has_results(message) and not has_results(left) else left
 
 
-def _thinned(block: Block, number: int, index: int, cutting: Cutting) -> Block:
+def _drop_images(block: Block, number: int, index: int, cutting: Cutting) -> Block:
     if not isinstance(block, ToolResult):
         return without_image(block) if (number, index, -1) in cutting.thinned else block
     places = [inner for inner in range(len(block.content)) if (number, index, inner) in cutting.thinned]
@@ -86,21 +87,21 @@ def _thinned(block: Block, number: int, index: int, cutting: Cutting) -> Block:
     )
 
 
-def _begun(messages: tuple[Message, ...], request: Request, context: Context) -> tuple[Message, ...]:
-    """The messages, with somebody to speak before the assistant does; for other dialects `turns` sees to that too."""
+def _start_with_user(messages: tuple[Message, ...], request: Request, context: Context) -> tuple[Message, ...]:
+    """Insert a user message before a leading assistant turn; for other dialects `turns` does it."""
     if context.source != context.target or not context.can.starts_with_user:
         return messages
     first = leading(messages)
-    spoken = messages[first : first + 1]
-    if not spoken or spoken[0].role != "assistant" or spoken[0] is request.messages[leading(request.messages)]:
+    opening = messages[first : first + 1]
+    if not opening or opening[0].role != "assistant" or opening[0] is request.messages[leading(request.messages)]:
         return messages
     return (*messages[:first], Message(role="user", content=(Text(text=BEGIN),)), *messages[first:])
 
 
-# What the receipt says
+# The receipt
 
 
-def _tell(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, Limit], context: Context) -> None:
+def _report(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, Limit], context: Context) -> None:
     receipt = context.receipt
     gone = {number for number, limit in cutting.gone.items() if limit is not None}
     for number, index, inner in sorted(cutting.thinned):
@@ -113,12 +114,12 @@ def _tell(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, Li
             receipt.loss(str(Place(number, index)), what, str(limits["max_tool_results"]))
     for number in sorted(gone):
         if (limit := cutting.gone[number]) is not None:
-            receipt.loss(str(Place(number)), _message(messages[number], number, limit, cutting), str(limit))
+            receipt.loss(str(Place(number)), _describe_message(messages[number], number, limit, cutting), str(limit))
     for limit in cutting.passed:
         what = f"{cutting.amount(limit)} {NOUNS[limit.name]}"
         receipt.note("messages", what, f"{limit}; what is asked now never goes")
 
 
-def _message(message: Message, number: int, limit: Limit, cutting: Cutting) -> str:
+def _describe_message(message: Message, number: int, limit: Limit, cutting: Cutting) -> str:
     size = "" if limit.name == "max_messages" else f" ({cutting.size(number)[limit.measure]} {NOUNS[limit.name]})"
     return f"message of the {message.role}{size}"

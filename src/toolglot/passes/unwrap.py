@@ -1,7 +1,7 @@
-"""`{"input": "free text"}` -> free text, while it arrives.
+"""Extract the text of `{"input": "free text"}` while it streams.
 
-A custom tool that had to be offered as a function is called with its text in the one property `input`. The text is
-un-escaped piece by piece, so that a client sees it grow as it would from a model that knows custom tools.
+A custom tool that is offered as a function gets its text in the only property, `input`. The text is unescaped piece by
+piece, so that a client sees it grow as with a model that has custom tools.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from toolglot.wire import json
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _HEAD_SO_FAR = re.compile(r'\s*(\{\s*("(i(n(p(u(t("(\s*(:\s*("?))?)?)?)?)?)?)?)?)?)?\Z')
-# What may stand whole before the end of a piece: everything but an escape that is cut, or the first of two surrogates.
+# An incomplete escape, or a lone first surrogate, at the end of a piece: it waits for the next piece.
 _CUT_ESCAPE = re.compile(r"(\\u[dD][89abAB][0-9a-fA-F]{2})?\\(u[0-9a-fA-F]{0,3})?\Z|\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?=")', re.DOTALL)
 
 
 class InputUnwrapper:
-    """`exact`: the wrapping was as expected. `readable`: at least it was a JSON object with an `input` text."""
+    """Unwraps one input. `exact`: the wrapping is as expected. `readable`: it is at least a JSON object with an `input`
+    text."""
 
     __slots__ = ("_held", "_pieces", "_state", "exact", "readable", "tool")
 
@@ -32,7 +33,7 @@ class InputUnwrapper:
         self.readable = True
 
     def feed(self, piece: str) -> str:
-        """The free text that this piece completes."""
+        """Return the free text that this piece completes."""
         if self._state != "text":
             self._pieces.append(piece)
         if self._state in ("whole", "tail"):
@@ -43,7 +44,7 @@ class InputUnwrapper:
         return self._read_text()
 
     def _read_head(self) -> bool:
-        """Has the text begun? Until then the pieces stay as they came, in case that it never does."""
+        """Whether the text has begun. Until then the raw pieces are kept, in case it never does."""
         match = _HEAD.match(self._held)
         if match:
             self._held = self._held[match.end() :]
@@ -51,10 +52,10 @@ class InputUnwrapper:
             self._state = "text"
             return True
         if _HEAD_SO_FAR.match(self._held):
-            # Space says nothing here, and a head that grows by it would be looked at again and again.
+            # Whitespace is insignificant here. Without this, a growing head would be scanned again and again.
             self._held = "".join(self._held.split())
         else:
-            # Other members stand first: collect the object and look when it is whole.
+            # Other members come first: collect the object and parse it when it is complete.
             self._state = "whole"
             self._held = ""
         return False
@@ -75,7 +76,7 @@ class InputUnwrapper:
         return self._unescape(text)
 
     def _is_escape(self, position: int) -> bool:
-        """Does the backslash here begin an escape, or is it itself the second half of one?"""
+        """Whether the backslash at this position begins an escape, and is not itself the second half of one."""
         backslashes = 0
         while position - backslashes > 0 and self._held[position - backslashes - 1] == "\\":
             backslashes += 1
@@ -91,7 +92,7 @@ class InputUnwrapper:
             return text
 
     def close(self) -> str:
-        """What is left when the arguments have ended."""
+        """Return the remaining text at the end of the arguments."""
         if self._state == "tail":
             self.exact = self.exact and "".join(self._pieces).strip() == "}"
             return ""

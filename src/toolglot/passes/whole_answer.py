@@ -1,4 +1,4 @@
-"""Whole answers that the event passes would leave as they are: nearly all of them."""
+"""Detect non-streamed answers that the event passes would leave unchanged: nearly all of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from toolglot.passes.settle import is_nameless, is_settled, is_sound
 
 
 def keeps_content(response: Response, context: Context, client: Dialect, upstream: Dialect) -> bool:
-    """Would the event passes keep the blocks and the stop of this answer, and report nothing but members that get
-    lost? One look at each block answers for all passes."""
+    """Whether the event passes would keep the blocks and the stop of this answer, and report only lost members. One
+    check of each block covers all passes."""
     owner, slot = upstream.name, upstream.state.slot
     is_foreign = client.name != owner
     calls = 0
