@@ -110,7 +110,7 @@ def test_an_answer_that_fails_is_told_and_exits_with_1(tmp_path: Path) -> None:
         (("--model", "gpt-9", "--print", "x"), "toolglot: --model: no upstream serves the model 'gpt-9'"),
         (("--mcp", "nobody", "--print", "x"), "toolglot: --mcp: there is no MCP server `nobody`"),
         (("--mcp-config", "none.json", "--print", "x"), "none.json"),
-        (("--no-tools", "--mcp", "example", "--print", "x"), "--no-tools leaves nothing"),
+        (("--no-tools", "--mcp", "example", "--print", "x"), "--no-tools cannot be combined"),
         (("--no-tools",), "the prompt is empty"),
     ],
 )
@@ -129,8 +129,8 @@ def test_what_is_not_utf_8_is_refused_with_2(option: str, tmp_path: Path) -> Non
 
 
 STREAMS = {
-    "no input": ("<&-", 2, "", "there is nothing to answer: standard input is closed"),
-    "no input, and it is named": ("--print - <&-", 2, "", "there is nothing to answer: standard input is closed"),
+    "no input": ("<&-", 2, "", "no prompt: standard input is closed"),
+    "no input, and it is named": ("--print - <&-", 2, "", "no prompt: standard input is closed"),
     "no input that is wanted": ("--no-tools --print hello <&-", 0, "You said: ", "[demo "),
     "no output": ("--no-tools --print hello >&-", 2, "", "standard output is closed"),
     "a full disk": (

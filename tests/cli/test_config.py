@@ -50,7 +50,7 @@ def test_a_wrong_file_is_refused_with_every_problem(folder: Path) -> None:
     result = run("config", "check", "x.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
-        "toolglot: x.yaml:1:1: strikt: there is no such field; did you mean `strict`?",
+        "toolglot: x.yaml:1:1: strikt: unknown field; did you mean `strict`?",
         "toolglot: x.yaml:2:10: server.port: expected a whole number >= 1",
     ]
 
@@ -59,7 +59,7 @@ def test_a_file_that_could_not_be_served_is_refused_too(folder: Path) -> None:
     (folder / "toolglot.toml").write_text("[upstreams.me]\ndialect = 'gemini'\nbase_url = 'http://127.0.0.1:4141'\n")
     result = run("config", "check")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "this leads to the gateway itself" in result.stderr
+    assert "this points to the gateway itself" in result.stderr
     assert run("config", "explain", "me/x").exit_code == 0  # it still says what it means
 
 
@@ -70,11 +70,11 @@ def test_recordings_that_are_not_there_are_no_upstream(folder: Path) -> None:
     result = run("config", "check")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "toolglot.toml:4:1: upstreams.then.base_url: the upstream then answers from recordings" in result.stderr
-    assert "no such file or folder; a relative name begins where toolglot is started" in result.stderr
+    assert "does not exist; a relative path starts at the directory where toolglot was started" in result.stderr
     (folder / "nothere").mkdir()
     result = run("config", "check")
     assert result.exit_code == 0
-    assert "answers from recordings in nothere, and there is none in it yet" in result.stdout
+    assert "answers from recordings in nothere, which has none yet" in result.stdout
 
 
 def test_a_file_that_is_not_there_is_told_alike_by_every_command() -> None:
@@ -88,7 +88,7 @@ def test_without_a_file_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("WARP_API_KEY", "wk-secret")
     assert run("config", "check").stdout.splitlines() == [
-        "no configuration file: everything has a default: 1 upstream, 0 model names: fine",
+        "no configuration file: using the defaults: 1 upstream, 0 model names: fine",
         "  OPENAI_API_KEY: upstream openai (openai_responses at https://api.openai.com/v1)",
         "  WARP_API_KEY: not used: Warp is used only where the configuration has an upstream `warp`",
     ]
@@ -171,7 +171,7 @@ def test_what_is_sent_of_a_history_is_told_with_the_place_that_says_so(folder: P
     lines = run("config", "explain", "small.7b", "--config", "x.toml").stdout.splitlines()
     first, second, third = (number for number, line in enumerate(lines) if line.startswith(("goes to", "then to")))
     assert lines[first + 1 : second] == [
-        "  history: max_messages 60 (cut to the brim): upstreams.local.max_history_messages",
+        "  history: max_messages 60 (cut exactly to the limit): upstreams.local.max_history_messages",
         '  history: max_tokens 6000: models."small.*".history',
         "  history: max_images (no limit): upstreams.local.history",
         "  history: result_bytes 30000: history",
@@ -181,7 +181,7 @@ def test_what_is_sent_of_a_history_is_told_with_the_place_that_says_so(folder: P
     assert "  history: calls 'cline_xml': models.other.history" in lines[second:third]
     assert lines[third + 1 :] == [
         "  history: max_messages 90: history",
-        "  history: max_tool_results 10 (cut to the brim): the default for warp",
+        "  history: max_tool_results 10 (cut exactly to the limit): the default for warp",
         "  history: max_images 5: history",
         "  history: result_bytes 30000: history",
         "  history: cut_to 0.75: the default",
@@ -200,13 +200,13 @@ def test_a_model_that_nothing_serves_is_explained_too(monkeypatch: pytest.Monkey
 
 
 def test_a_file_is_begun_and_never_overwritten(folder: Path) -> None:
-    assert run("config", "init").stdout == "toolglot.toml: written; `toolglot config check` reads it\n"
+    assert run("config", "init").stdout == "toolglot.toml: written; check it with `toolglot config check`\n"
     assert run("config", "check").exit_code == 0
     (folder / "toolglot.toml").write_text("strict = true\n")
     result = run("config", "init")
     assert (result.exit_code, result.stderr) == (
         2,
-        "toolglot: toolglot.toml: there is such a file already; it is left as it is\n",
+        "toolglot: toolglot.toml: the file already exists and was not changed\n",
     )
     assert (folder / "toolglot.toml").read_text() == "strict = true\n"
 
@@ -214,7 +214,7 @@ def test_a_file_is_begun_and_never_overwritten(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("a.yaml", "the file that is written is TOML: its name ends in .toml"),
+        ("a.yaml", "the name must end in .toml: the file is written as TOML"),
         ("no/folder.toml", "no such file or directory"),
     ],
 )

@@ -75,9 +75,9 @@ def test_a_fresh_machine_is_fine_and_changed_in_nothing(machine: Path, port: int
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
     assert lines[0].startswith("ok    python    toolglot ")
-    assert lines[-1].startswith("0 to mend, ")
+    assert lines[-1].startswith("0 errors, ")
     assert f"ok    port      127.0.0.1:{port}: free; clients need no key" in lines
-    assert f"ok    store     {machine}/.local/state/toolglot/toolglot.sqlite3: it will be made" in lines
+    assert f"ok    store     {machine}/.local/state/toolglot/toolglot.sqlite3: it will be created" in lines
     assert sorted(machine.rglob("*")) == before
 
 
@@ -88,14 +88,14 @@ def test_a_port_that_another_program_has_is_told(port: int) -> None:
         other.settimeout(0.1)
         status, findings = doctor("--offline", "--port", str(port))
     assert status == 1
-    what = "another program listens there"
-    assert found(findings, "port") == ("fail", what, "end it, or serve on another one: --port")
+    what = "another program uses this port"
+    assert found(findings, "port") == ("fail", what, "stop it, or use another port: --port")
 
 
 def test_a_port_where_toolglot_runs_is_fine(machine: Path) -> None:
     with own_gateway(["--no-discover", "--store", ":memory:"]) as url:
         _, findings = doctor("--offline", "--port", url.rpartition(":")[2])
-    assert found(findings, "port")[:2] == ("ok", "toolglot runs there already")
+    assert found(findings, "port")[:2] == ("ok", "toolglot is already running there")
 
 
 def test_every_problem_of_a_wrong_file_is_told_with_its_place(machine: Path) -> None:
@@ -103,7 +103,7 @@ def test_every_problem_of_a_wrong_file_is_told_with_its_place(machine: Path) -> 
     status, findings = doctor("--offline")
     assert status == 1
     assert [each["what"] for each in findings if each["check"] == "config"] == [
-        "toolglot.toml:1:1: strikt: there is no such field; did you mean `strict`?",
+        "toolglot.toml:1:1: strikt: unknown field; did you mean `strict`?",
         "toolglot.toml:3:1: server.port: expected a whole number >= 1",
     ]
 
@@ -118,12 +118,12 @@ def test_serving_to_the_network_without_a_key_is_told(machine: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "content", "expected"),
     [
-        (":memory:", None, ("ok", "in memory: stored responses are forgotten when the gateway ends")),
-        ("none", None, ("ok", "none: clients have to send back what their models want to see again")),
-        ("there.sqlite3", b"SQLite format 3\0...", ("ok", "there, and writable")),
-        ("notes.txt", b"dear diary, today", ("fail", "this is a file of another kind")),
-        ("notes.txt/store.sqlite3", None, ("fail", "it cannot be made: notes.txt does not allow it")),
-        ("bin", None, ("fail", "it cannot be made: bin does not allow it")),
+        (":memory:", None, ("ok", "in memory: stored responses are lost when the gateway exits")),
+        ("none", None, ("ok", "none: clients must send back the state that their models need")),
+        ("there.sqlite3", b"SQLite format 3\0...", ("ok", "exists and is writable")),
+        ("notes.txt", b"dear diary, today", ("fail", "this is not a toolglot store")),
+        ("notes.txt/store.sqlite3", None, ("fail", "cannot be created: check the type and permissions of notes.txt")),
+        ("bin", None, ("fail", "cannot be created: check the type and permissions of bin")),
     ],
 )
 def test_the_place_for_the_store_is_looked_at(
@@ -152,10 +152,10 @@ def test_traces_that_cannot_be_made_are_told(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        (KEY, ("ok", "there is one")),
-        ("sk-your-key-here", ("warn", "it looks like the placeholder of an example")),
-        ("sk-häßlich", ("fail", "it has characters that no key has")),
-        ("sk-a\nsk-b", ("fail", "it has characters that no key has")),
+        (KEY, ("ok", "key found")),
+        ("sk-your-key-here", ("warn", "it looks like a placeholder")),
+        ("sk-häßlich", ("fail", "it contains characters that are invalid in a key")),
+        ("sk-a\nsk-b", ("fail", "it contains characters that are invalid in a key")),
     ],
 )
 def test_a_key_is_judged_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str, expected: tuple[str, str]) -> None:
@@ -170,7 +170,7 @@ def test_a_vendor_without_a_key_is_told_with_its_variable(machine: Path) -> None
     status, findings = doctor("--offline")
     assert (status, found(findings, "key", "groq")) == (
         1,
-        ("fail", "there is none", "set GROQ_API_KEY, or `upstreams.groq.key`"),
+        ("fail", "no key found", "set GROQ_API_KEY, or `upstreams.groq.key`"),
     )
 
 
@@ -199,7 +199,7 @@ ANSWERS: dict[str, tuple[Said, str, str, str]] = {
     "401": (
         said({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401),
         "fail",
-        "openai_chat at {url}/v1 refuses the key: status 401",
+        "openai_chat at {url}/v1 rejects the key: status 401",
         "set a valid one",
     ),
     "404": (
@@ -212,31 +212,31 @@ ANSWERS: dict[str, tuple[Said, str, str, str]] = {
         Said(200, b"<!doctype html><title>Welcome</title>", "text/html"),
         "fail",
         "openai_chat at {url}/v1 answers with a web page",
-        "the address leads to a website and not to an API; those of most APIs end in /v1",
+        "the address is a website, not an API; most API addresses end in /v1",
     ),
     "another API": (
         Said(200, b"ok", "text/plain"),
         "warn",
         "openai_chat at {url}/v1 answers, but not with a list of models",
-        "does it speak OpenAI Chat Completions? `toolglot dialects` tells the others",
+        "check that it speaks OpenAI Chat Completions; `toolglot dialects` lists the others",
     ),
     "a redirect": (
         Said(301, b"", "text/html", "https://example.com"),
         "fail",
-        "openai_chat at {url}/v1 sends us elsewhere: status 301",
-        "use the address it leads to",
+        "openai_chat at {url}/v1 redirects: status 301",
+        "use the address it redirects to",
     ),
     "a limit": (
         said({"error": {"message": "slow down"}}, 429),
         "warn",
-        "openai_chat at {url}/v1 has a limit that is reached: status 429",
+        "openai_chat at {url}/v1 has reached a rate limit: status 429",
         "wait, or raise the limit",
     ),
     "a failure": (
         said({"error": {"message": f"cannot use {KEY}"}}, 500),
         "fail",
         "openai_chat at {url}/v1 fails: status 500: cannot use (hidden)",
-        "look into its own log or status page",
+        "check its log or status page",
     ),
 }
 
@@ -261,7 +261,7 @@ def test_an_upstream_that_is_not_there_is_told(port: int) -> None:
         (
             "fail",
             f"127.0.0.1:{port} cannot be reached: Connection refused",
-            "start the server on this machine, or correct `base_url`",
+            "start the server, or correct `base_url`",
         ),
     )
 
@@ -351,22 +351,22 @@ def as_text(asked: Asked) -> Said:
 FINE = {
     "answers": ("ok", "yes"),
     "streams": ("ok", "yes"),
-    "tools": ("ok", "it calls them, and takes the result"),
+    "tools": ("ok", "it calls them and uses the result"),
     "parallel": ("ok", "2 calls in one turn"),
     "images": ("ok", "it sees them"),
 }
 NO_TOOLS = said({"error": {"message": "tools are not supported by this model"}}, 400)
-ONE_BY_ONE = {"parallel": ("warn", "one call a turn: agents take more turns with it")}
-NO_TEXT = {"text": ("warn", "asked for calls as text (hermes_json): it was offered one and did not call it")}
+ONE_BY_ONE = {"parallel": ("warn", "one call per turn: agents need more turns")}
+NO_TEXT = {"text": ("warn", "text calls (hermes_json): it did not call the offered tool")}
 BY_TEXT = {
-    "text": ("ok", "asked for calls as text (hermes_json), it writes them, and takes the result"),
+    "text": ("ok", "text calls (hermes_json) work: it writes them and uses the result"),
 }
 
 MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]]] = {
     "one that can do everything": (able, {}),
     "one that does not stream": (
         differing(lambda asked: asked.document.get("stream", False), message("one")),
-        {"streams": ("fail", "no: it answers as a whole where a stream was asked for")},
+        {"streams": ("fail", "no: it sends a complete answer instead of a stream")},
     ),
     "one whose stream breaks off": (
         differing(lambda asked: asked.document.get("stream", False), Said(200, STREAM[:150], "text/event-stream")),
@@ -386,14 +386,14 @@ MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]
             "tools": (
                 "warn",
                 "no native tools (no: status 400: tools are not supported by this model): "
-                "`auto` will use text calls in hermes_json",
+                "`auto` will use text calls (hermes_json)",
             ),
             **BY_TEXT,
         },
     ),
     "one that does not call": (
         differing(has_tools, message("I cannot know.")),
-        {"tools": ("warn", "it was offered one and did not call it"), **NO_TEXT, **ONE_BY_ONE},
+        {"tools": ("warn", "it did not call the offered tool"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one that writes calls as text": (
         differing(has_tools, message('<tool_call>{"name": "get_weather"}</tool_call>')),
@@ -401,11 +401,11 @@ MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]
     ),
     "one with broken arguments": (
         differing(has_tools, message(None, ('{"city": ',))),
-        {"tools": ("warn", "its call is wrong: its arguments are not JSON"), **NO_TEXT, **ONE_BY_ONE},
+        {"tools": ("warn", "its call is invalid: its arguments are not JSON"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one with invented arguments": (
         differing(has_tools, message(None, ('{"town": "Paris"}',))),
-        {"tools": ("warn", "its call is wrong: its arguments do not fit the schema"), **NO_TEXT, **ONE_BY_ONE},
+        {"tools": ("warn", "its call is invalid: its arguments do not fit the schema"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one that refuses results": (
         differing(lambda asked: b'"tool_call_id"' in asked.body, said({"error": {"message": "bad role"}}, 400)),
@@ -413,7 +413,7 @@ MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]
     ),
     "one that is blind": (
         differing(lambda asked: b"image_url" in asked.body, message("Blue?")),
-        {"images": ("warn", "it takes them, and does not tell what is on them")},
+        {"images": ("warn", "it accepts them but does not describe them")},
     ),
     "one that refuses images": (
         differing(lambda asked: b"image_url" in asked.body, said({"error": {"message": "no vision"}}, 400)),
@@ -455,7 +455,7 @@ def test_how_a_model_is_given_tools_is_remembered(machine: Path, case: str, expe
         findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
     assert remembered(machine, upstream.url) == expected
     told = [each["what"] for each in findings if each["check"] == "store"]
-    assert ("it remembers for a month how these models are given tools" in told) == (expected is not None)
+    assert ("the tool modes of these models are saved for a month" in told) == (expected is not None)
 
 
 def test_a_store_that_cannot_be_written_keeps_nobody_from_probing(machine: Path) -> None:
@@ -463,7 +463,7 @@ def test_a_store_that_cannot_be_written_keeps_nobody_from_probing(machine: Path)
     with scripted(able) as upstream:
         (machine / "toolglot.toml").write_text('[store]\npath = "notes.txt/store.sqlite3"\n')
         findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
-    [told] = [each for each in findings if each["check"] == "store" and "remembered" in each["what"]]
+    [told] = [each for each in findings if each["check"] == "store" and "saved" in each["what"]]
     assert told["status"] == "warn"
     assert found(findings, "tools", "openai_chat/tiny")[0] == "ok"
 
@@ -479,12 +479,12 @@ def test_a_model_that_is_configured_for_text_is_probed_with_it_alone(machine: Pa
         )
         findings = doctor_with_probe()
     told = {each["check"]: (each["status"], each["what"]) for each in findings if each["subject"] == "up/tiny"}
-    assert told == {**FINE, "tools": ("ok", "it calls them as text (hermes_json), and takes the result")}
+    assert told == {**FINE, "tools": ("ok", "it calls them as text (hermes_json) and uses the result")}
     assert not any(has_tools(asked) for asked in upstream.asked if asked.method == "POST")
     assert remembered(machine, upstream.url) is None
 
 
-ROUTE = "route the names that agents ask for to another model"
+ROUTE = "route the requested model names to another model"
 IN_SECTION = "in the model's section"
 WITHOUT_NATIVE = "one that refuses tools and writes calls as text when it is asked to"
 JINJA = "start llama-server with --jinja, and with a chat template that knows tools"
@@ -492,7 +492,7 @@ ADVICE_CASES: dict[str, tuple[str, str, dict[str, str | None]]] = {
     "with auto, text calls that work need nothing": (
         WITHOUT_NATIVE,
         "",
-        {"tools": f"nothing has to be done: clients get native calls; for the server's own, {JINJA}", "text": None},
+        {"tools": f"no action needed: clients get native calls; for the server's own, {JINJA}", "text": None},
     ),
     "with auto, text calls that fail need another format": (
         "one that refuses tools",
@@ -505,14 +505,14 @@ ADVICE_CASES: dict[str, tuple[str, str, dict[str, str | None]]] = {
     "with native, text was not tried": (
         WITHOUT_NATIVE,
         'tools = "native"',
-        {"tools": f'{JINJA}; or `tools = "auto"` {IN_SECTION}, which tries calls as text; or {ROUTE}'},
+        {"tools": f'{JINJA}; or `tools = "auto"` {IN_SECTION}, to try text calls; or {ROUTE}'},
     ),
     "with native, calls in the text can be rescued": (
         "one that writes calls as text",
         'tools = "native"',
         {
-            "tools": f'{JINJA}; or `tools = "auto"` {IN_SECTION}, which tries calls as text; or {ROUTE}; '
-            "or `rescue = true` in its section, which picks such calls out of the text"
+            "tools": f'{JINJA}; or `tools = "auto"` {IN_SECTION}, to try text calls; or {ROUTE}; '
+            "or `rescue = true` in its section, to extract such calls from the text"
         },
     ),
     "with a format, the server's flags are no matter": (
@@ -548,7 +548,7 @@ def test_a_store_in_memory_is_told_when_a_model_needs_text(machine: Path) -> Non
     with scripted(MODEL_CASES[WITHOUT_NATIVE][0]) as upstream:
         (machine / "toolglot.toml").write_text('[store]\npath = ":memory:"\n')
         findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
-    [told] = [each for each in findings if each["check"] == "store" and "remembered" in each["what"]]
+    [told] = [each for each in findings if each["check"] == "store" and "saved" in each["what"]]
     assert told["status"] == "warn"
     assert "`tools = …`" in told["advice"]
 
@@ -615,8 +615,8 @@ def test_a_model_that_nothing_serves_is_told(machine: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--probe", "--offline"), "--probe asks upstreams, and --offline forbids it"),
-        (("--model", "x"), "--model names what --probe tries"),
+        (("--probe", "--offline"), "--probe contacts upstreams: it cannot be combined with --offline"),
+        (("--model", "x"), "--model requires --probe"),
     ],
 )
 def test_wishes_that_contradict_each_other_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
@@ -654,8 +654,8 @@ def test_mcp_servers_are_started_and_what_the_gateway_would_run_is_told(tmp_path
     assert status == 1
     ended, what, advice = found(findings, "mcp", "day")
     assert ended == "warn"
-    assert "1 are run, " in what
-    assert "need somebody's yes" in what
+    assert "1 run automatically, " in what
+    assert "need approval" in what
     assert advice is not None
     assert '`policy = "auto"` under `mcp.servers.day`' in advice
     ended, what, _ = found(findings, "mcp", "open")
@@ -667,4 +667,4 @@ def test_mcp_servers_are_started_and_what_the_gateway_would_run_is_told(tmp_path
 def test_offline_no_mcp_server_is_started(tmp_path: Path) -> None:
     (tmp_path / "toolglot.toml").write_text('[mcp.servers.day]\ncommand = "/nowhere"\n')
     _, findings = doctor("--offline")
-    assert found(findings, "mcp") == ("warn", "no MCP server was started or asked: --offline", None)
+    assert found(findings, "mcp") == ("warn", "MCP servers were not started or contacted: --offline", None)

@@ -67,7 +67,7 @@ def test_the_output_never_takes_the_place_of_the_input(tmp_path: Path, form: str
     out = file if form == "its name" else other
     done = run("export", str(file), "--dialect", "gemini", "-o", str(out))
     assert (done.exit_code, file.read_text()) == (2, LINES)
-    assert done.stderr == f"toolglot: {out}: this is the input, and would be written over: name another file\n"
+    assert done.stderr == f"toolglot: {out}: this would overwrite the input: choose another file\n"
 
 
 @pytest.mark.parametrize("input_is", ["a folder", "another file"])
@@ -251,10 +251,10 @@ NO_CONVERSATION = "this is no conversation in any dialect that is known"
 @pytest.mark.parametrize(
     ("arguments", "data", "told"),
     [
-        (["--dialect", "gemini"], b"[]", "--dialect has no meaning with --format markdown"),
-        (["--title", "x"], b"[]", "--title has no meaning with --format markdown"),
+        (["--dialect", "gemini"], b"[]", "--dialect cannot be combined with --format markdown"),
+        (["--title", "x"], b"[]", "--title cannot be combined with --format markdown"),
         (["--from", "klingon"], b"[]", "there is no dialect 'klingon'"),
-        ([], b"", "toolglot: <stdin>: there is nothing in it"),
+        ([], b"", "toolglot: <stdin>: it is empty"),
         ([], b'{"role":"user","content":"a"}\n{"role":1}', "toolglot: <stdin>: line 2: $.role: "),
         (
             [],
@@ -270,7 +270,7 @@ NO_CONVERSATION = "this is no conversation in any dialect that is known"
         (["-o", "no/such/folder/a.md"], b"[]", "toolglot: no/such/folder/a.md: No such file or directory"),
         ([str(CASES)], b"", "there is no recorded exchange in it"),
         ([str(SAMPLES), "--conversation", "99"], b"", "there is no 99: there are"),
-        ([str(SAMPLES), "--conversation", "nothing"], b"", "nothing: it is none of the recordings, and no number"),
+        ([str(SAMPLES), "--conversation", "nothing"], b"", "nothing: it is neither one of the recordings nor a number"),
         ([str(CHAT), "--conversation", "1"], b"", "--conversation has no meaning here"),
         ([str(CHAT), str(CHAT)], b"", "of several files each is a recorded exchange"),
     ],

@@ -226,18 +226,18 @@ def test_a_gateway_that_does_not_answer_is_refused_and_no_agent_started(machine:
     status, _, complaints = machine.launch("claude", "--url", "http://127.0.0.1:9/v1/")
     assert (status, complaints) == (
         1,
-        "toolglot: no gateway answers at http://127.0.0.1:9; `toolglot serve` starts one\n",
+        "toolglot: no gateway is running at http://127.0.0.1:9; start one with `toolglot serve`\n",
     )
     assert not machine.report.exists()
 
 
-@pytest.mark.parametrize(("key", "word"), [(None, "a"), ("wrong", "another")])
+@pytest.mark.parametrize(("key", "word"), [(None, "a"), ("wrong", "a different")])
 def test_a_gateway_that_wants_a_key_says_so_before_the_agent_starts(
     machine: Machine, gateway: str, key: str | None, word: str
 ) -> None:
     arguments = ("--url", gateway) if key is None else options(gateway)
     status, _, complaints = machine.launch("codex", *arguments, GATEWAY_KEY=key or "")
-    assert (status, complaints) == (1, f"toolglot: the gateway at {gateway} wants {word} key: --key-env NAME\n")
+    assert (status, complaints) == (1, f"toolglot: the gateway at {gateway} requires {word} key: --key-env NAME\n")
     assert not machine.report.exists()
 
 
@@ -246,7 +246,7 @@ def test_a_wrong_file_is_told_before_anything_is_started(machine: Machine, tmp_p
     wrong.write_text("strikt = true\n")
     status, _, complaints = machine.launch("codex", "--config", str(wrong))
     assert status == 2
-    assert complaints.startswith(f"toolglot: {wrong}:1:1: strikt: there is no such field; did you mean `strict`?")
+    assert complaints.startswith(f"toolglot: {wrong}:1:1: strikt: unknown field; did you mean `strict`?")
 
 
 def test_a_file_that_is_wrong_here_is_told_by_the_gateway_that_needs_it(machine: Machine, gateway: str) -> None:
@@ -256,7 +256,7 @@ def test_a_file_that_is_wrong_here_is_told_by_the_gateway_that_needs_it(machine:
     status, _, complaints = machine.launch("codex", "--upstream", "openai_chat=http://127.0.0.1:9")
     assert status == 1
     assert complaints.startswith("toolglot: the gateway did not start:\n")
-    assert "the environment has no SET_ELSEWHERE" in complaints
+    assert "the environment variable SET_ELSEWHERE is not set" in complaints
 
 
 def test_an_upstream_that_is_slow_to_list_its_models_keeps_no_agent_from_starting(machine: Machine) -> None:
@@ -283,10 +283,10 @@ def test_an_agent_that_cannot_be_run_is_one_line_that_says_what_to_do(
 ) -> None:
     (machine.bin / "claude").write_text(content)
     status, _, complaints = machine.launch("claude", *options(gateway), GATEWAY_KEY="sesame")
-    advice = "install it again: npm install -g @anthropic-ai/claude-code"
+    advice = "reinstall it: npm install -g @anthropic-ai/claude-code"
     assert (status, complaints) == (
         126,
-        f"toolglot: {machine.bin / 'claude'} is there and cannot be run: {why}; {advice}\n",
+        f"toolglot: {machine.bin / 'claude'} is installed but cannot be run: {why}; {advice}\n",
     )
 
 
@@ -343,9 +343,9 @@ def test_what_was_lost_is_told_when_an_own_gateway_ends(machine: Machine, tmp_pa
     status, _, complaints = machine.launch("claude", "--config", str(config), "--", "lossy")
     assert status == 7
     started, *lost = complaints.splitlines()
-    assert "for this agent; its errors go to /" in started
+    assert "for this agent; error log: /" in started
     assert lost == [
-        "toolglot: 1 of 1 request lost something in translation:",
+        "toolglot: 1 of 1 request lost data in translation:",
         "  top_k 5 (the target has no such parameter)",
     ]
 
@@ -373,7 +373,7 @@ def test_settings_that_cannot_be_read_are_not_thrown_away(machine: Machine, gate
     (machine.home / ".gemini/settings.json").write_text('{"ui": ')
     status, _, complaints = machine.launch("gemini", *options(gateway), GATEWAY_KEY="sesame")
     assert status == 1
-    assert ".gemini/settings.json: these settings cannot be kept in force" in complaints
+    assert ".gemini/settings.json: these settings cannot be enforced" in complaints
     assert not machine.report.exists()
 
 
@@ -410,7 +410,7 @@ def test_what_would_be_started_can_be_shown_without_a_key(machine: Machine) -> N
     ("arguments", "complaint"),
     [
         (("opencode",), "opencode has to be told a model: --model NAME"),
-        (("claude", "--key-env", "NOT_THERE"), "--key-env: the environment has no NOT_THERE"),
+        (("claude", "--key-env", "NOT_THERE"), "--key-env: the environment variable NOT_THERE is not set"),
         (("claude", "--url", "http://127.0.0.1:9", "--upstream", "gemini=http://127.0.0.1:9"), "--url names a gateway"),
     ],
 )

@@ -17,7 +17,7 @@ from toolglot.lint import rules_of
 def test_a_sound_stream_is_told_on_standard_error_and_exits_with_0(dialect: str) -> None:
     result = run("lint-stream", "--dialect", dialect, data=SOUND[dialect])
     events = SOUND[dialect].count(DIALECTS[dialect].stream.framing.end)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"no breach in {events} events\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"no violations in {events} events\n")
 
 
 def test_one_event_is_not_many() -> None:

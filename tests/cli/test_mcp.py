@@ -23,7 +23,10 @@ from tests.cli.run import run
         (("--allow-ask", "--ask-timeout", "0"), "--ask-timeout"),
         (("--http", "somewhere"), "'somewhere' is not HOST:PORT"),
         (("--http", "127.0.0.1:99999"), "is not HOST:PORT"),
-        (("--http", "127.0.0.1:0", "--key-env", "NO_SUCH_VARIABLE"), "the environment has no NO_SUCH_VARIABLE"),
+        (
+            ("--http", "127.0.0.1:0", "--key-env", "NO_SUCH_VARIABLE"),
+            "the environment variable NO_SUCH_VARIABLE is not set",
+        ),
         (("--http", "0.0.0.0:0"), "refusing to serve on '0.0.0.0' without a key"),
         (("--http", "example.org:0"), "refusing to serve on 'example.org' without a key"),
         (("--allow-ask", "--config", "no-such-file.toml"), "no-such-file.toml"),
@@ -40,7 +43,7 @@ def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVER_KEY", " ")
     result = run("mcp", "--http", "0.0.0.0:0", "--key-env", "SERVER_KEY")
     assert result.exit_code == 2
-    assert "the environment has no SERVER_KEY" in result.stderr
+    assert "the environment variable SERVER_KEY is not set" in result.stderr
 
 
 def test_a_port_that_is_taken_is_told() -> None:

@@ -182,7 +182,7 @@ def test_the_formats_can_be_listed() -> None:
 def test_an_unknown_format_is_told_with_the_one_that_may_be_meant(name: str, hint: str) -> None:
     result = run("parse", "--format", name)
     assert result.exit_code == 2
-    assert f"there is no text format {name!r}{hint} (`toolglot parse --list` tells them)" in result.stderr
+    assert f"there is no text format {name!r}{hint} (`toolglot parse --list` shows them)" in result.stderr
 
 
 # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,7 +255,7 @@ def test_a_missing_file_exits_with_2_and_one_line(tmp_path: Path) -> None:
 def test_events_have_no_other_layout(tools: str) -> None:
     result = parse(tools, CALL, "--events", "--pretty")
     assert result.exit_code == 2
-    assert "--pretty has no meaning with --events" in result.stderr
+    assert "--pretty cannot be combined with --events" in result.stderr
 
 
 def test_nothing_is_nothing() -> None:

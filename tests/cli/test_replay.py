@@ -58,7 +58,7 @@ def test_what_differs_is_shown_with_its_place(different: Path) -> None:
     result = run("replay", str(different))
     assert result.exit_code == 1
     assert result.output.splitlines() == [
-        f"{different}: 1 difference in the requests to upstreams, 1 difference in the answer",
+        f"{different}: 1 difference in the upstream requests, 1 difference in the answer",
         "  request 1 (there, openai_chat)",
         "    ~ max_tokens: 99 -> 100",
         "  answer",
@@ -71,9 +71,9 @@ def test_a_folder_is_told_in_lines_and_a_sum(tmp_path: Path, same: Path, differe
     assert result.exit_code == 1
     assert result.output.splitlines() == [
         f"{same}: the same",
-        f"{different}: 1 difference in the requests to upstreams, 1 difference in the answer",
+        f"{different}: 1 difference in the upstream requests, 1 difference in the answer",
         "2 recordings: 1 the same, 1 different, 0 not run",
-        "what differs is shown with --differences, or for one file alone",
+        "use --differences, or replay a single file, to see the differences",
     ]
     assert run("replay", str(same), str(different)).output == result.output
 
@@ -90,8 +90,8 @@ def test_a_recording_without_its_end_is_not_the_same(tmp_path: Path, same: Path)
     stopped = tmp_path / f"b{SUFFIX}{PARTIAL_SUFFIX}"
     stopped.write_bytes(b"".join(lines[:-4]))
     result = run("replay", str(stopped))
-    why = "the end of the recording is missing: its writer was stopped"
-    assert result.output == f"{stopped}: what is there is the same; {why}\n"
+    why = "the recording has no end: its writer was stopped"
+    assert result.output == f"{stopped}: the recorded part is the same; {why}\n"
     assert result.exit_code == 1
     cut = tmp_path / f"c{SUFFIX}"
     cut.write_bytes(b"".join([*lines[:-4], b'{"type":"end","cut":"it is larger than 9 bytes"}\n']))
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_told_and_ends_with_2(tmp_path: Path, data: bytes
 def test_what_is_not_there_ends_with_2(tmp_path: Path) -> None:
     assert run("replay", str(tmp_path / "nowhere")).exit_code == 2
     empty = run("replay", str(tmp_path))
-    assert "there is no recording in it" in empty.output
+    assert "it contains no recording" in empty.output
     assert empty.exit_code == 2
 
 
@@ -172,7 +172,7 @@ def test_what_is_no_file_is_left_out_of_a_folder_and_told(tmp_path: Path, same: 
     (tmp_path / f"e{SUFFIX}").mkdir()
     result = run("replay", str(tmp_path))
     assert (result.exit_code, result.stdout.splitlines()[0]) == (0, f"{same}: the same")
-    left_out = [f"toolglot: {tmp_path / name}{SUFFIX}: left out, because it is no file" for name in "bcde"]
+    left_out = [f"toolglot: {tmp_path / name}{SUFFIX}: skipped: not a file" for name in "bcde"]
     assert result.stderr.splitlines() == left_out
 
 

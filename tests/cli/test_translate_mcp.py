@@ -82,13 +82,13 @@ def test_a_result_as_text_has_its_text_alone() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "options", "told"),
     [
-        ("mcp", "anthropic", (), "an MCP result does not say which call it answers: give --call-id"),
-        ("mcp", "gemini", OF_CALL[:2], "a result names its tool there, and an MCP result does not: give --name"),
+        ("mcp", "anthropic", (), "an MCP result does not name its call: give --call-id"),
+        ("mcp", "gemini", OF_CALL[:2], "the target needs a tool name, and an MCP result has none: give --name"),
         ("mcp", "text:hermes_json", OF_CALL[:2], "give --name"),
         ("text:hermes_json", "mcp", (), "a result alone becomes text with --to text:FORMAT"),
         ("mcp", "anthropic+text:hermes_json", OF_CALL, "a result alone becomes text with --to text:FORMAT"),
         ("mcp", "text:hermes_json", (*OF_CALL, "--pretty"), "--pretty has no meaning here"),
-        ("mcp", "anthropic", (*OF_CALL, "--status", "400"), "--status has no meaning with --kind result"),
+        ("mcp", "anthropic", (*OF_CALL, "--status", "400"), "--status cannot be combined with --kind result"),
     ],
 )
 def test_what_a_result_needs_is_told(source: str, target: str, options: tuple[str, ...], told: str) -> None:
@@ -99,7 +99,7 @@ def test_what_a_result_needs_is_told(source: str, target: str, options: tuple[st
 
 def test_only_results_have_a_call() -> None:
     result = translate("mcp", "anthropic", "tools", [TOOL], "--call-id", "x")
-    assert "--call-id has no meaning with --kind tools" in result.stderr
+    assert "--call-id cannot be combined with --kind tools" in result.stderr
 
 
 @pytest.mark.parametrize("target", ["anthropic", "text:hermes_json"])

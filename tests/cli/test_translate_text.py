@@ -358,8 +358,8 @@ def test_sides_that_make_no_sense_are_told(source: str, target: str, kind: str, 
     ("target", "kind", "options", "told"),
     [
         ("text:hermes_json", "tools", ("--pretty",), "the output is plain text"),
-        ("text:hermes_json", "request", ("--tools", "t.json"), "--tools has a meaning with --from text:FORMAT alone"),
-        ("anthropic", "request", ("--tools", "t.json"), "--tools has a meaning with --from text:FORMAT alone"),
+        ("text:hermes_json", "request", ("--tools", "t.json"), "--tools applies only to --from text:FORMAT"),
+        ("anthropic", "request", ("--tools", "t.json"), "--tools applies only to --from text:FORMAT"),
     ],
 )
 def test_an_option_without_a_meaning_is_told(target: str, kind: str, options: tuple[str, ...], told: str) -> None:

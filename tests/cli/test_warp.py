@@ -77,7 +77,7 @@ def test_a_file_may_be_named_and_the_output_indented(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "data", "told"),
     [
-        (["decode"], b"", "<stdin>: there is nothing in it"),
+        (["decode"], b"", "<stdin>: it is empty"),
         (["decode"], b"\xff\xff", "<stdin>: $: this is neither Request nor ResponseEvent in protobuf"),
         (["decode", "--message", "Task"], b"\xff\xff", "<stdin>: $: this is no Task in protobuf"),
         (["decode", "--message", "Nothing"], RAW, "message: there is no message 'Nothing'"),

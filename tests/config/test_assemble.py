@@ -57,17 +57,17 @@ def test_the_demo_is_always_there_and_answers_for_everything_when_alone() -> Non
     (demo,) = assembled.config.upstreams.values()
     assert (demo.vendor, demo.dialect, demo.base_url) == ("demo", "openai_chat", "demo:")
     assert assembled.told == (
-        "no key was found: the demo answers for every model, unless a local server is found at the start",
+        "no API key found: the demo answers for every model, unless a local server is found at startup",
     )
     assert make_router(assembled.config).resolve("claude-x")[0].upstream == "demo"
 
 
 def test_only_what_was_looked_for_is_called_not_found() -> None:
     (probed,) = assemble(Config(), {}, Discovery()).told
-    assert probed == "no key and no local server was found: the demo answers for every model"
+    assert probed == "no API key and no local server found: the demo answers for every model"
     for local in (None, Discovery()):
         (off,) = assemble(Config(discover=False), KEYS, local).told
-        assert off == "no upstream is configured, and none is looked for: the demo answers for every model"
+        assert off == "no upstream is configured and discovery is off: the demo answers for every model"
 
 
 def test_the_demo_may_speak_another_dialect() -> None:
@@ -96,7 +96,7 @@ def test_a_local_server_that_is_configured_is_used_as_configured() -> None:
     assembled = assemble(config, {}, local)
     assert list(assembled.config.upstreams) == ["mine", "demo"]
     assert assembled.config.models == {}
-    assert assembled.told == (f"{url}: not used: the configuration has an upstream for it",)
+    assert assembled.told == (f"{url}: not used: the configuration already has this upstream",)
 
 
 def test_nothing_is_discovered_when_that_is_switched_off() -> None:
@@ -120,8 +120,8 @@ def test_a_missing_key_is_told() -> None:
 )
 def test_a_vendors_upstream_elsewhere_that_gets_no_key_is_told(upstream: UpstreamConfig, noted: bool) -> None:
     told = assemble(Config(discover=False, upstreams={"openai": upstream}), KEYS).told
-    line = "upstreams.openai: no key is sent to its `base_url`: OPENAI_API_KEY goes to OpenAI's own address alone"
-    assert told == ((f"{line}; `key` gives one",) if noted else ())
+    line = "upstreams.openai: no key is sent to its `base_url`: OPENAI_API_KEY goes to OpenAI's own address only"
+    assert told == ((f"{line}; set `key`",) if noted else ())
 
 
 def test_the_whole_configuration_can_be_strict() -> None:
@@ -157,7 +157,7 @@ def test_several_upstreams_of_the_command_line_have_names_and_keys_in_order() ->
     [
         ("http://x", "--upstream: expected DIALECT=URL, such as openai_chat=http://127.0.0.1:8000/v1"),
         ("openai=http://x", "--upstream: there is no dialect `openai`; did you mean `openai_chat`?"),
-        ("gemini=x", "--upstream: a base URL begins with http:// or https://"),
+        ("gemini=x", "--upstream: a base URL must start with http:// or https://"),
     ],
 )
 def test_a_wrong_upstream_of_the_command_line_is_refused(text: str, why: str) -> None:
@@ -167,7 +167,9 @@ def test_a_wrong_upstream_of_the_command_line_is_refused(text: str, why: str) ->
 
 
 def test_a_key_of_the_command_line_must_be_set() -> None:
-    with pytest.raises(ConfigError, match="--upstream-key-env: the environment has no KEYS; did you mean `KEY`"):
+    with pytest.raises(
+        ConfigError, match="--upstream-key-env: the environment variable KEYS is not set; did you mean `KEY`"
+    ):
         cli_config([("gemini", "http://a")], ["KEYS"], {"KEY": "secret"})
     with pytest.raises(ConfigError, match="--upstream-key-env: 2 names for 1 upstreams"):
         cli_config([("gemini", "http://a")], ["A", "B"], {})

@@ -124,7 +124,7 @@ def test_of_several_merged_mappings_the_first_counts_most() -> None:
 
 
 def test_only_mappings_can_be_merged() -> None:
-    with pytest.raises(ConfigError, match=r"a\.yaml:1:9: c: `<<` wants a mapping"):
+    with pytest.raises(ConfigError, match=r"a\.yaml:1:9: c: `<<` needs a mapping"):
         documents.parse_document(b"c: {<<: 3}\n", "a.yaml")
 
 

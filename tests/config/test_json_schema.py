@@ -36,7 +36,7 @@ def test_every_reference_of_the_schema_leads_somewhere() -> None:
 
 def test_fields_are_described_in_the_words_of_the_records() -> None:
     properties = json_schema()["$defs"]["UpstreamConfig"]["properties"]
-    assert properties["headers"]["description"] == "Sent with every call."
+    assert properties["headers"]["description"] == "Extra headers for every call."
     assert "openrouter" in json.dumps(properties["vendor"])
     assert "openai_chat" in json.dumps(properties["dialect"])
 

@@ -99,7 +99,7 @@ def test_a_file_in_the_folder_comes_before_the_users_own(tmp_path: Path, name: s
 def test_two_files_in_one_folder_are_refused(tmp_path: Path) -> None:
     written(tmp_path, "toolglot.toml", "")
     written(tmp_path, "toolglot.yml", "")
-    with pytest.raises(ConfigError, match=r"toolglot.toml: beside it is toolglot.yml: which one counts\?"):
+    with pytest.raises(ConfigError, match=r"toolglot.toml: there is also toolglot.yml: keep only one of them"):
         load_config(None, {"HOME": str(tmp_path)}, tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_a_pattern_may_fall_back_on_what_it_matches_itself(tmp_path: Path) -> No
 
 def test_a_setting_without_effect_is_told(tmp_path: Path) -> None:
     path = written(tmp_path, "a.toml", 'discover = false\ntransport = "aiohttp"\n')
-    told = f"{path}:2:1: transport: there is one HTTP client now; this setting has no effect"
+    told = f"{path}:2:1: transport: this setting has no effect: there is only one HTTP client"
     assert load_config(path, {}).notes == (told,)
 
 
@@ -175,15 +175,15 @@ def test_what_only_warps_servers_understand_is_noted_elsewhere(tmp_path: Path) -
     text = f'[upstreams.openai]\nwarp_history = "native"\ndisable_warp_tools = false\n{warp}'
     path = written(tmp_path, "a.toml", text)
     assert load_config(path, {}).notes == (
-        f"{path}:2:1: upstreams.openai.warp_history: it has no effect: this upstream does not speak `warp`",
-        f"{path}:3:1: upstreams.openai.disable_warp_tools: it has no effect: this upstream does not speak `warp`",
+        f"{path}:2:1: upstreams.openai.warp_history: no effect: this upstream's dialect is not `warp`",
+        f"{path}:3:1: upstreams.openai.disable_warp_tools: no effect: this upstream's dialect is not `warp`",
     )
 
 
 @pytest.mark.parametrize(
     ("label", "told"),
     [
-        ("tg-a-key-of-mine", "mcp.servers.day.keys[0]: expected the label of a key, never the key itself"),
+        ("tg-a-key-of-mine", "mcp.servers.day.keys[0]: expected a key's label, not the key itself"),
         ("key-2", "mcp.servers.day.keys[0]: there is no key-2: `server.keys` has 1"),
         ("key-1", ""),
     ],

@@ -51,7 +51,7 @@ TOLD = [
         "VS Code",
         {"type": "stdio", "command": "uvx", "args": ["server"], "dev": {"watch": "**"}, "gallery": True},
         {"command": "uvx", "args": ("server",)},
-        (": nothing is done with `dev`, `gallery`",),
+        (": ignored: `dev`, `gallery`",),
     ),
     Told(
         "Gemini CLI",
@@ -70,7 +70,7 @@ TOLD = [
             "policy": "auto",
             "tools": {"rm": "never"},
         },
-        (".timeout: 600000 is taken for milliseconds",),
+        (".timeout: 600000 is read as milliseconds",),
     ),
     Told(
         "Gemini CLI with a choice of tools",
@@ -87,8 +87,8 @@ TOLD = [
         {"type": "streamable-http", "url": "https://h.example", "alwaysAllow": ["x"], "disabledTools": ["y"]},
         {"url": "https://h.example", "tools": {"x": "auto", "y": "never"}},
     ),
-    Told("switched off", {"command": "s", "disabled": True}, None, (": it is disabled, and left out",)),
-    Told("not switched on", {"command": 7, "enabled": False}, None, (": it is disabled, and left out",)),
+    Told("switched off", {"command": "s", "disabled": True}, None, (": skipped: it is disabled",)),
+    Told("not switched on", {"command": 7, "enabled": False}, None, (": skipped: it is disabled",)),
     Told("Windsurf", {"serverUrl": "https://h.example/mcp"}, {"url": "https://h.example/mcp"}),
     Told(
         "Copilot's agent",
@@ -157,27 +157,28 @@ def test_the_same_entry_may_stand_in_our_own_file(tmp_path: Path, told: Told) ->
 
 WRONG: list[tuple[str, str, list[str]]] = [
     ("the old transport", '{"mcpServers": {"a": {"type": "sse", "url": "https://h"}}}', [
-        "mcp.json:1:23: mcpServers.a.type: the transport `sse` was replaced in 2025 and is not spoken here; most of "
-        "these servers have an address for Streamable HTTP: `type: http`",
+        "mcp.json:1:23: mcpServers.a.type: the transport `sse` was replaced in 2025 and is not supported; most such "
+        "servers also offer Streamable HTTP: `type: http`",
     ]),
     ("no transport", '{"mcpServers": {"a": {"type": "smoke", "command": "s"}}}', [
-        "mcp.json:1:23: mcpServers.a.type: there is no such transport; there are stdio and http",
+        "mcp.json:1:23: mcpServers.a.type: unknown transport; there are stdio and http",
     ]),
     ("a question", '{"servers": {"a": {"command": "s",\n "env": {"K": "${input:key}"}}}}', [
-        "mcp.json:2:2: servers.a.env: `${input:key}` is asked of a person by another program; a reference to the "
-        "environment would do: `${NAME}`",
+        "mcp.json:2:2: servers.a.env: `${input:key}` is an interactive input of another program; use an "
+        "environment variable instead: `${NAME}`",
     ]),
     ("nothing to start", '{"mcpServers": {"a": {"args": []}}}', [
-        "mcp.json:1:17: mcpServers.a: `command` or `url` is missing; a program to start, or the address of a server "
-        "that runs",
+        "mcp.json:1:17: mcpServers.a: `command` or `url` is missing; set the program to start, or the address "
+        "of a running server",
     ]),
     ("a reference", '{"mcpServers": {"a": {"httpUrl": "https://${HOTS}/x"}}}', [
-        "mcp.json:1:23: mcpServers.a.url: the environment has no HOTS; set it, or write a default: `${HOTS:-default}`",
+        "mcp.json:1:23: mcpServers.a.url: the environment variable HOTS is not set; "
+        "set it, or add a default: `${HOTS:-default}`",
     ]),
     ("types", '{"mcpServers": {"a": {"command": "s", "args": "x", "env": {"N": 1}, "autoApprove": true}, "b": 3}}', [
         "mcp.json:1:39: mcpServers.a.args: expected a list, got text",
         "mcp.json:1:60: mcpServers.a.env.N: expected text, got a whole number",
-        "mcp.json:1:69: mcpServers.a.autoApprove: expected a list of tools' names",
+        "mcp.json:1:69: mcpServers.a.autoApprove: expected a list of tool names",
         "mcp.json:1:91: mcpServers.b: expected a table of names and values",
     ]),
     ("values", '{"mcpServers": {"a": {"command": "s", "env": {"N": 1}, "timeout": -1}}}', [
@@ -185,19 +186,19 @@ WRONG: list[tuple[str, str, list[str]]] = [
         "mcp.json:1:56: mcpServers.a.timeout: expected a number > 0.0",
     ]),
     ("no servers", '{"command": "s"}', [
-        "mcp.json:1: there is no `mcpServers` in it, and no `servers` as VS Code has them",
+        "mcp.json:1: it has neither `mcpServers` nor VS Code's `servers`",
     ]),
     ("a list", "[]", ["mcp.json:1: expected an object with `mcpServers`"]),
     ("a list of servers", '{"mcpServers": []}', [
         "mcp.json:1:2: mcpServers: expected a table of names and values",
     ]),
     ("no JSON", '{"mcpServers": {\n  "a": nothing}}', ["mcp.json:2:8: not JSON: a value is expected"]),
-    ("nothing", " \n", ["mcp.json:2:1: not JSON: there is nothing in it"]),
-    ("a name twice", '{"mcpServers": {"a": {}, "a": {}}}', ["mcp.json:1:26: mcpServers.a: this stands here twice"]),
+    ("nothing", " \n", ["mcp.json:2:1: not JSON: it is empty"]),
+    ("a name twice", '{"mcpServers": {"a": {}, "a": {}}}', ["mcp.json:1:26: mcpServers.a: duplicate field"]),
     ("an end", '{"mcpServers": {}', ["mcp.json:1:18: not JSON: `,` or `}` is expected"]),
     ("a name", "{mcpServers: {}}", ["mcp.json:1:2: not JSON: a name in `\"` is expected"]),
     ("no colon", '{"a" 1}', ["mcp.json:1:6: a: not JSON: a `:` is expected"]),
-    ("more", "{} {}", ["mcp.json:1:4: not JSON: something stands behind the end"]),
+    ("more", "{} {}", ["mcp.json:1:4: not JSON: extra text after the end"]),
     ("depth", "[" * 10_000, ["mcp.json:1:66: nested too deeply"]),
 ]  # fmt: skip
 
@@ -244,9 +245,9 @@ def test_the_configurations_own_server_counts_first_and_then_the_files_in_their_
         "c": "other",
     }
     assert [note.partition(": ")[2] for note in loaded.notes] == [
-        "mcpServers.a: not used: the configuration has a server of this name",
-        "mcpServers.a: not used: the configuration has a server of this name",
-        f"mcpServers.b: not used: {tmp_path}/mcp.json has a server of this name",
+        "mcpServers.a: not used: the configuration has a server with this name",
+        "mcpServers.a: not used: the configuration has a server with this name",
+        f"mcpServers.b: not used: {tmp_path}/mcp.json has a server with this name",
     ]
 
 
@@ -258,7 +259,7 @@ def test_files_of_the_command_line_count_as_if_the_configuration_had_named_them(
     loaded = load_config(path, {}, mcp_files=[relative])
     assert loaded.config.mcp.files == (str(tmp_path / "more.json"),)
     assert list(loaded.config.mcp.servers) == ["more"]
-    with pytest.raises(ConfigError, match=r"there is no MCP server `more`; write one: `\[mcp\.servers\.more\]`"):
+    with pytest.raises(ConfigError, match=r"there is no MCP server `more`; add one: `\[mcp\.servers\.more\]`"):
         load_config(path, {})
     alone = load_config(None, {"HOME": str(tmp_path)}, tmp_path / "none", [relative])
     assert (alone.path, list(alone.config.mcp.servers)) == (None, ["more"])
@@ -276,7 +277,7 @@ def test_a_name_that_does_not_fit_is_made_to_fit_and_told(tmp_path: Path) -> Non
     loaded = with_file(tmp_path, {"mcpServers": {name: {"command": "s"} for name in names}})
     made = ["my_server", "my_server_2", "my_server_2_2", "a_b", "server", "x" * 32, "fine-1"]
     assert list(loaded.config.mcp.servers) == made
-    assert [note.rpartition(": ")[2] for note in loaded.notes] == [f"it is called `{name}` here" for name in made[:-1]]
+    assert [note.rpartition(": ")[2] for note in loaded.notes] == [f"renamed to `{name}`" for name in made[:-1]]
 
 
 @given(st.text(max_size=50))

@@ -45,14 +45,14 @@ max_exchange_bytes = 100
 
 
 WRONG = {
-    'directory = "FOLDER/toolglot.toml"': "toolglot.toml:3:1: record.directory: FOLDER/toolglot.toml is not a folder",
-    'directory = "FOLDER/toolglot.toml/x"': "record.directory: FOLDER/toolglot.toml is not a folder",
-    'keys = ["sk-mine"]': "record.keys[0]: expected the label of a key, never the key itself",
+    'directory = "FOLDER/toolglot.toml"': "toml:3:1: record.directory: FOLDER/toolglot.toml is not a directory",
+    'directory = "FOLDER/toolglot.toml/x"': "record.directory: FOLDER/toolglot.toml is not a directory",
+    'keys = ["sk-mine"]': "record.keys[0]: expected a key's label, not the key itself",
     "redact = ['ok', '(']": "record.redact[1]: this is not a regular expression: missing )",
     "redact = ['(a)\\1']": "record.redact[0]: it has what cannot be searched for in bounded time",
     "redact = ['[[:digit:]]+']": "record.redact[0]: inside of `[…]` it has what later versions of Python may read",
     "redact = ['x*']": "record.redact[0]: it matches the empty text",
-    'models = ["a b"]': "record.models[0]: a model's name has no spaces",
+    'models = ["a b"]': "record.models[0]: a model name must not be empty or contain spaces",
     "max_files = 0": "record.max_files",
 }
 

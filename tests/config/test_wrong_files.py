@@ -12,7 +12,7 @@ from toolglot.config.problems import ConfigError
 
 SECRET = "sk-very-secret"
 ENVIRON = {"OPENAI_API_KEY": SECRET, "PORT": "99999", "WORD": SECRET, "EMPTY": ""}
-ELSEWHERE = "docs/configuration.md, under `Coming from …`, says what becomes of it"
+ELSEWHERE = "see `Coming from …` in docs/configuration.md"
 
 
 class Wrong(NamedTuple):
@@ -46,8 +46,8 @@ WRONG = [
         "a.toml",
         _MODEL + 'tools = "hermes_json"\nrescue = true\n',
         [
-            "a.toml:4:1: models.m.rescue: it has no effect beside `tools = hermes_json`: all of that model's calls are "
-            "text; it is for models with native calls"
+            "a.toml:4:1: models.m.rescue: no effect with `tools = hermes_json`: all calls of this model are "
+            "text; it applies only to models with native calls"
         ],
     ),
     Wrong(
@@ -57,7 +57,7 @@ WRONG = [
         [
             "a.toml:3:1: models.m.history: there is no text format `anthropic-xmls`; did you mean `anthropic_xml`?",
             "a.toml:4:1: models.m.rescue: expected true or false or text, got a whole number",
-            "a.toml:5:1: models.m.bad_calls: `retry` is not a choice; there are pass, ask, fail",
+            "a.toml:5:1: models.m.bad_calls: `retry` is not a valid choice; there are pass, ask, fail",
         ],
     ),
     Wrong(
@@ -78,7 +78,7 @@ WRONG = [
         "strict = true\nstrict = false\n",
         ["a.toml:2:15: not TOML: cannot overwrite a value"],
     ),
-    Wrong("toml long number", "a.toml", "a = " + "9" * 5000, ["a.toml: not TOML: a number that is too long"]),
+    Wrong("toml long number", "a.toml", "a = " + "9" * 5000, ["a.toml: not TOML: a number is too long"]),
     Wrong("toml depth", "a.toml", "a = " + "[" * 100_000, ["a.toml: nested too deeply"]),
     Wrong(
         "yaml syntax",
@@ -98,14 +98,12 @@ WRONG = [
         "server:\n  host: \x07\n",
         ["a.yaml:2: not YAML: special characters are not allowed"],
     ),
-    Wrong(
-        "yaml key twice", "a.yml", "server:\n  port: 1\n  port: 2\n", ["a.yml:3:3: server.port: this stands here twice"]
-    ),
+    Wrong("yaml key twice", "a.yml", "server:\n  port: 1\n  port: 2\n", ["a.yml:3:3: server.port: duplicate field"]),
     Wrong(
         "yaml object",
         "a.yaml",
         "server: !!python/object:os.system {}\n",
-        ["a.yaml:1:9: server: only plain values may stand here"],
+        ["a.yaml:1:9: server: only plain values are allowed here"],
     ),
     Wrong(
         "yaml two documents",
@@ -122,7 +120,7 @@ WRONG = [
     ),
     Wrong("yaml loop", "a.yaml", "models: &a\n  x: *a\n", ["a.yaml:1:9: aliases or nesting make this too large"]),
     Wrong("yaml name", "a.yaml", "models:\n  [a, b]: 1\n", ["a.yaml:2:3: models: a name must be text"]),
-    Wrong("no table", "a.yaml", "- 1\n- 2\n", ["a.yaml:1: expected fields with names, such as `upstreams`"]),
+    Wrong("no table", "a.yaml", "- 1\n- 2\n", ["a.yaml:1: expected named fields, such as `upstreams`"]),
     Wrong("not utf-8", "a.toml", b"a = 1\nb = '\xff'\n", ["a.toml:2: not UTF-8"]),
     Wrong("unknown format", "a.json", "{}", ["a.json: the file's name must end in .toml, .yaml, .yml"]),
     Wrong(
@@ -135,10 +133,7 @@ WRONG = [
         "MCP servers alone",
         ".mcp.json",
         '{"mcpServers": {}}',
-        [
-            ".mcp.json: these are MCP servers and no configuration; `--mcp-config FILE`, or `files` under `mcp`, takes "
-            "them"
-        ],
+        [".mcp.json: this file has MCP servers, not a configuration; use `--mcp-config FILE`, or `files` under `mcp`"],
     ),
     Wrong(
         "a claude-code-router configuration",
@@ -153,31 +148,31 @@ WRONG = [
         "origins = ['foo.com', 'https://a.example/x', 'vscode-webview://abc', 'https://b.example:8443/', '*', 'a b']\n"
         f"keys = ['{SECRET}', ' {SECRET}', 'a b', '{SECRET}']\n",
         [
-            "a.toml:2:10: server.hosts[0]: expected the name of a host; did you mean `foo.com`?",
-            "a.toml:2:78: server.hosts[6]: expected the name of a host; such as `box.example`",
-            "a.toml:2:85: server.hosts[7]: expected the name of a host; such as `box.example`",
-            "a.toml:3:12: server.origins[0]: expected an origin: a scheme, a host and perhaps a port; "
+            "a.toml:2:10: server.hosts[0]: expected a host name; did you mean `foo.com`?",
+            "a.toml:2:78: server.hosts[6]: expected a host name; such as `box.example`",
+            "a.toml:2:85: server.hosts[7]: expected a host name; such as `box.example`",
+            "a.toml:3:12: server.origins[0]: expected an origin: a scheme, a host and an optional port; "
             "did you mean `https://foo.com`?",
-            "a.toml:3:23: server.origins[1]: expected an origin: a scheme, a host and perhaps a port; "
+            "a.toml:3:23: server.origins[1]: expected an origin: a scheme, a host and an optional port; "
             "did you mean `https://a.example`?",
-            "a.toml:3:102: server.origins[5]: expected an origin: a scheme, a host and perhaps a port; "
+            "a.toml:3:102: server.origins[5]: expected an origin: a scheme, a host and an optional port; "
             "such as `https://app.example`",
-            "a.toml:4:27: server.keys[1]: a key has no blanks and no line breaks in it or around it",
-            "a.toml:4:46: server.keys[2]: a key has no blanks and no line breaks in it or around it",
-            "a.toml:4:53: server.keys[3]: this key stands here already",
+            "a.toml:4:27: server.keys[1]: a key must not contain spaces or line breaks",
+            "a.toml:4:46: server.keys[2]: a key must not contain spaces or line breaks",
+            "a.toml:4:53: server.keys[3]: duplicate key",
         ],
     ),
     Wrong(
         "the demo's name",
         "a.toml",
         "[upstreams.demo]\nbase_url = 'http://h'\n",
-        ["a.toml:2:1: upstreams.demo.base_url: `demo` is the name of the demo alone; give this upstream another"],
+        ["a.toml:2:1: upstreams.demo.base_url: `demo` is reserved for the demo; choose another name"],
     ),
     Wrong(
         "too large",
         "a.toml",
         "#" * (documents.MAX_BYTES + 1),
-        ["a.toml: more than 1048576 bytes: this is no configuration"],
+        ["a.toml: more than 1048576 bytes: too large for a configuration"],
     ),
     Wrong(
         "half of what renews a token",
@@ -185,8 +180,8 @@ WRONG = [
         "[upstreams.warp]\nkey = 'k'\nrefresh_token = 'r'\nrefresh_url = 'tokens'\nwarp_history = 'none'\n",
         [
             "a.toml:3:1: upstreams.warp.refresh_token: `refresh_key` is missing: both are needed",
-            "a.toml:4:1: upstreams.warp.refresh_url: a base URL begins with http:// or https://",
-            "a.toml:5:1: upstreams.warp.warp_history: `none` is not a choice; there are replay, native, text",
+            "a.toml:4:1: upstreams.warp.refresh_url: a base URL must start with http:// or https://",
+            "a.toml:5:1: upstreams.warp.warp_history: `none` is not a valid choice; there are replay, native, text",
         ],
     ),
     Wrong(
@@ -198,16 +193,16 @@ WRONG = [
         + _MODEL
         + "[models.m.history]\nmax_images = -1\ncontinuation = ''\n",
         [
-            "a.toml:2:1: history.result_bytes: a result that is cut has at least 256 bytes: a beginning, an end and a "
-            "line between them; 0 is no limit",
+            "a.toml:2:1: history.result_bytes: a truncated result needs at least 256 bytes: its start, its end "
+            "and a line between them; 0 means no limit",
             "a.toml:3:1: history.cut_to: expected a number >= 0.1",
-            "a.toml:4:1: history.max_token: there is no such field; did you mean `max_tokens`?",
-            "a.toml:7:1: upstreams.openai.max_history_messages: `history.max_messages` of this upstream says the same; "
-            "leave one of them out",
+            "a.toml:4:1: history.max_token: unknown field; did you mean `max_tokens`?",
+            "a.toml:7:1: upstreams.openai.max_history_messages: `history.max_messages` of this upstream sets "
+            "the same limit; remove one of them",
             "a.toml:10:1: upstreams.openai.history.calls: there is no text format `cline-xml`; did you mean "
             "`cline_xml`?",
             "a.toml:14:1: models.m.history.max_images: expected a whole number >= 0",
-            "a.toml:15:1: models.m.history.continuation: this is empty; leave it out instead",
+            "a.toml:15:1: models.m.history.continuation: must not be empty; omit the field instead",
         ],
     ),
     Wrong(
@@ -221,11 +216,11 @@ WRONG = [
         "a.toml",
         "[upstream.x]\n[server]\nprot = 1\n[upstreams.openai]\napi_key = 'x'\nbaseURL = 'y'\nzzz = 1\n",
         [
-            "a.toml:1:2: upstream: there is no such field; did you mean `upstreams`?",
-            "a.toml:3:1: server.prot: there is no such field; did you mean `port`?",
-            "a.toml:5:1: upstreams.openai.api_key: there is no such field; did you mean `key`?",
-            "a.toml:6:1: upstreams.openai.baseURL: there is no such field; did you mean `base_url`?",
-            "a.toml:7:1: upstreams.openai.zzz: there is no such field; there are vendor, dialect, base_url, key, "
+            "a.toml:1:2: upstream: unknown field; did you mean `upstreams`?",
+            "a.toml:3:1: server.prot: unknown field; did you mean `port`?",
+            "a.toml:5:1: upstreams.openai.api_key: unknown field; did you mean `key`?",
+            "a.toml:6:1: upstreams.openai.baseURL: unknown field; did you mean `base_url`?",
+            "a.toml:7:1: upstreams.openai.zzz: unknown field; there are vendor, dialect, base_url, key, "
             "key_header, headers, models, default_model, quirks, verbatim, cache_marks, max_history_messages, "
             "max_tool_results, "
             "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, replay_speed, history, "
@@ -242,7 +237,7 @@ WRONG = [
             "a.yaml:4:3: server.keys: expected a list, got text",
             "a.yaml:5:1: upstreams: expected a table of names and values, got a list",
             "a.yaml:6:1: strict: expected true or false, got text",
-            "a.yaml:7:7: log.level: `loud` is not a choice; there are debug, info, warning, error",
+            "a.yaml:7:7: log.level: `loud` is not a valid choice; there are debug, info, warning, error",
         ],
     ),
     Wrong(
@@ -267,13 +262,15 @@ WRONG = [
         "[log]\nlevel = '${WORD}'\n[upstreams.openai]\nkey = '${OPENAI_API_KEYS}'\n",
         [
             "a.toml:2:1: server.port: expected a whole number <= 65535",
-            "a.toml:3:9: server.keys[0]: the environment has no NOBODY; "
-            "set it, or write a default: `${NOBODY:-default}`",
-            "a.toml:3:22: server.keys[1]: a `${` that no name and `}` follow; write `$${` for a plain `${`",
-            "a.toml:3:32: server.keys[2]: this is empty; leave it out instead",
+            "a.toml:3:9: server.keys[0]: the environment variable NOBODY is not set; "
+            "set it, or add a default: `${NOBODY:-default}`",
+            "a.toml:3:22: server.keys[1]: incomplete reference: `${` needs a name and `}`; "
+            "write `$${` for a plain `${`",
+            "a.toml:3:32: server.keys[2]: must not be empty; omit the field instead",
             "a.toml:3:44: server.keys[3]: missing: no such file or directory",
-            "a.toml:5:1: log.level: this is not a choice; there are debug, info, warning, error",
-            "a.toml:7:1: upstreams.openai.key: the environment has no OPENAI_API_KEYS; did you mean `OPENAI_API_KEY`?",
+            "a.toml:5:1: log.level: this is not a valid choice; there are debug, info, warning, error",
+            "a.toml:7:1: upstreams.openai.key: the environment variable OPENAI_API_KEYS is not set; "
+            "did you mean `OPENAI_API_KEY`?",
         ],
     ),
     Wrong(
@@ -284,11 +281,11 @@ WRONG = [
         [
             "a.toml:2:1: upstreams.a.vendor: there is no vendor `opnai`; did you mean `openai`?",
             "a.toml:4:1: upstreams.b.dialect: there is no dialect `openai-chatt`; did you mean `openai_chat`?",
-            "a.toml:5:1: upstreams.b.base_url: a base URL begins with http:// or https://",
+            "a.toml:5:1: upstreams.b.base_url: a base URL must start with http:// or https://",
             "a.toml:6:12: upstreams.c: `dialect` and `base_url` are missing; or name a `vendor`",
             "a.toml:7:12: upstreams.grok: `base_url` is missing; did you mean `groq`?",
-            "a.toml:9:12: upstreams.azure: `base_url` is missing; Azure OpenAI has no address that serves all",
-            'a.toml:10:12: upstreams."a/b": an upstream\'s name has letters, digits, `.`, `_` and `-`',
+            "a.toml:9:12: upstreams.azure: `base_url` is missing; Azure OpenAI has no address shared by all customers",
+            'a.toml:10:12: upstreams."a/b": an upstream\'s name may contain only letters, digits, `.`, `_` and `-`',
         ],
     ),
     Wrong(
@@ -301,11 +298,11 @@ WRONG = [
         "  d: {dialect: gemini, base_url: 'https:///v1'}\n"
         "  e: {dialect: gemini, base_url: 'http://a b'}\n",
         [
-            "a.yaml:2:24: upstreams.a.base_url: no credentials in a URL; `key` is their place",
-            "a.yaml:3:24: upstreams.b.base_url: a base URL has no query and no fragment",
+            "a.yaml:2:24: upstreams.a.base_url: no credentials in a URL; use `key`",
+            "a.yaml:3:24: upstreams.b.base_url: a base URL must not have a query or a fragment",
             "a.yaml:4:24: upstreams.c.base_url: this is not a URL",
-            "a.yaml:5:24: upstreams.d.base_url: this URL names no host",
-            "a.yaml:6:24: upstreams.e.base_url: a URL has no spaces",
+            "a.yaml:5:24: upstreams.d.base_url: this URL has no host",
+            "a.yaml:6:24: upstreams.e.base_url: a URL must not contain spaces",
         ],
     ),
     Wrong(
@@ -314,11 +311,12 @@ WRONG = [
         f'upstreams:\n  openai:\n    key: "{SECRET}\\n"\n    key_header: "a b"\n'
         f'    headers:\n      "x y": a\n      x-z: "{SECRET}\\r\\nb: c"\n',
         [
-            "a.yaml:3:5: upstreams.openai.key: this cannot be sent in a header: it has a line break or the like in it",
-            "a.yaml:4:5: upstreams.openai.key_header: this is not the name of a header",
-            'a.yaml:6:7: upstreams.openai.headers."x y": this is not the name of a header',
-            "a.yaml:7:7: upstreams.openai.headers.x-z: this cannot be sent in a header: "
-            "it has a line break or the like in it",
+            "a.yaml:3:5: upstreams.openai.key: invalid header value: it contains a line break or another "
+            "control character",
+            "a.yaml:4:5: upstreams.openai.key_header: invalid header name",
+            'a.yaml:6:7: upstreams.openai.headers."x y": invalid header name',
+            "a.yaml:7:7: upstreams.openai.headers.x-z: invalid header value: it contains a line break or "
+            "another control character",
         ],
     ),
     Wrong(
@@ -342,13 +340,13 @@ WRONG = [
         "  'claude-*': {upstream: demo, model: '*-*', fallbacks: ['demo/*/*']}\n"
         "  plain: {upstream: demo, model: 'x-*'}\nupstreams:\n  openai: {models: ['', 'x y']}\n",
         [
-            'a.yaml:2:3: models."a b": a model\'s name has no spaces and is not empty',
-            'a.yaml:3:3: models."a**": one `*` stands for any text already',
+            'a.yaml:2:3: models."a b": a model name must not be empty or contain spaces',
+            'a.yaml:3:3: models."a**": one `*` already matches any text',
             'a.yaml:4:3: models."*a*b*c*d*e": a pattern has at most 4 `*`',
             'a.yaml:5:32: models."claude-*".model: more `*` than in the name claude-*',
             'a.yaml:5:58: models."claude-*".fallbacks[0]: more `*` than in the name claude-*',
             "a.yaml:6:27: models.plain.model: more `*` than in the name plain",
-            "a.yaml:8:21: upstreams.openai.models[0]: this is empty; leave it out instead",
+            "a.yaml:8:21: upstreams.openai.models[0]: must not be empty; omit the field instead",
         ],
     ),
     Wrong(
@@ -357,9 +355,9 @@ WRONG = [
         "models:\n  a: {upstream: demo, fallbacks: [b]}\n  b: {upstream: demo, fallbacks: [c, a]}\n"
         "  c: {upstream: demo, fallbacks: [c]}\n",
         [
-            "a.yaml:2:23: models.a.fallbacks: this goes in a circle: a -> b -> a",
-            "a.yaml:3:23: models.b.fallbacks: this goes in a circle: b -> a -> b",
-            "a.yaml:4:23: models.c.fallbacks: this goes in a circle: c -> c",
+            "a.yaml:2:23: models.a.fallbacks: this is a cycle: a -> b -> a",
+            "a.yaml:3:23: models.b.fallbacks: this is a cycle: b -> a -> b",
+            "a.yaml:4:23: models.c.fallbacks: this is a cycle: c -> c",
         ],
     ),
     Wrong(
@@ -367,9 +365,9 @@ WRONG = [
         "a.toml",
         "[models.a]\nupstream = 'demo'\nquirks = { max_tool = 3, max_tools = 'many', system = 'top', efforts = [1] }\n",
         [
-            "a.toml:3:12: models.a.quirks.max_tool: there is no such capability; did you mean `max_tools`?",
+            "a.toml:3:12: models.a.quirks.max_tool: unknown capability; did you mean `max_tools`?",
             "a.toml:3:26: models.a.quirks.max_tools: expected a whole number or nothing, got text",
-            "a.toml:3:46: models.a.quirks.system: `top` is not a choice; there are anywhere, leading, after_user",
+            "a.toml:3:46: models.a.quirks.system: `top` is not a valid choice; there are anywhere, leading, after_user",
             "a.toml:3:62: models.a.quirks.efforts: expected text, got a whole number",
         ],
     ),
@@ -384,34 +382,31 @@ WRONG = [
         "tools = { 'a b' = 'auto', '**' = 'auto', '*a*b*c*d*e' = 'ask', c = 'sometimes' }\n"
         "[mcp.servers.'my.server']\ncommand = ''\n",
         [
-            "a.toml:1:14: mcp.servers.none: `command` or `url` is missing; a program to start, or the address of a "
-            "server that runs",
-            "a.toml:2:1: mcp.servers.none.policy: `yes` is not a choice; there are auto, ask, never",
-            "a.toml:5:1: mcp.servers.both.url: a server is started by its `command` or reached by its `url`: one of "
-            "them",
-            "a.toml:7:1: mcp.servers.far.url: no credentials in a URL; `headers` are their place",
-            "a.toml:8:1: mcp.servers.far.args: `args` is for a `command`, which is started here; this server has a "
-            "`url`",
-            "a.toml:9:1: mcp.servers.far.env: `env` is for a `command`, which is started here; this server has a `url`",
-            "a.toml:10:1: mcp.servers.far.cwd: `cwd` is for a `command`, which is started here; this server has a "
-            "`url`",
-            "a.toml:12:1: mcp.servers.near.command: this is a program and its arguments; no shell reads it; put the "
-            "arguments into `args`, each by itself",
-            "a.toml:13:1: mcp.servers.near.headers: `headers` goes to a `url`; a program that is started gets `env`",
-            "a.toml:15:1: mcp.servers.odd.url: the address of an MCP server begins with http:// or https://",
-            'a.toml:16:13: mcp.servers.odd.headers."a b": this is not the name of a header',
-            "a.toml:16:26: mcp.servers.odd.headers.x: this cannot be sent in a header: it has a line break or the like "
-            "in it",
-            "a.toml:17:14: mcp.servers.a__b: an MCP server's name has at most 32 letters, digits, `-` and `_`, and no "
-            "`__`; such as `a_b`",
-            'a.toml:19:9: mcp.servers.a__b.env."a=b": this is not the name of a variable',
-            'a.toml:20:11: mcp.servers.a__b.tools."a b": a tool\'s name has no blanks and is not empty',
-            'a.toml:20:27: mcp.servers.a__b.tools."**": one `*` stands for any text already',
+            "a.toml:1:14: mcp.servers.none: `command` or `url` is missing; set the program to start, or the "
+            "address of a running server",
+            "a.toml:2:1: mcp.servers.none.policy: `yes` is not a valid choice; there are auto, ask, never",
+            "a.toml:5:1: mcp.servers.both.url: set either `command` or `url`, not both",
+            "a.toml:7:1: mcp.servers.far.url: no credentials in a URL; use `headers`",
+            "a.toml:8:1: mcp.servers.far.args: `args` applies only to a `command`; this server has a `url`",
+            "a.toml:9:1: mcp.servers.far.env: `env` applies only to a `command`; this server has a `url`",
+            "a.toml:10:1: mcp.servers.far.cwd: `cwd` applies only to a `command`; this server has a `url`",
+            "a.toml:12:1: mcp.servers.near.command: this contains arguments, but the command is not run by a "
+            "shell; put each argument into `args`",
+            "a.toml:13:1: mcp.servers.near.headers: `headers` applies only to a `url`; use `env` for a `command`",
+            "a.toml:15:1: mcp.servers.odd.url: the address of an MCP server must start with http:// or https://",
+            'a.toml:16:13: mcp.servers.odd.headers."a b": invalid header name',
+            "a.toml:16:26: mcp.servers.odd.headers.x: invalid header value: it contains a line break or another "
+            "control character",
+            "a.toml:17:14: mcp.servers.a__b: an MCP server's name may have up to 32 letters, digits, `-` and "
+            "`_`, and no `__`; such as `a_b`",
+            'a.toml:19:9: mcp.servers.a__b.env."a=b": invalid variable name',
+            'a.toml:20:11: mcp.servers.a__b.tools."a b": a tool name must not be empty or contain spaces',
+            'a.toml:20:27: mcp.servers.a__b.tools."**": one `*` already matches any text',
             'a.toml:20:42: mcp.servers.a__b.tools."*a*b*c*d*e": a pattern has at most 4 `*`',
-            "a.toml:20:64: mcp.servers.a__b.tools.c: `sometimes` is not a choice; there are auto, ask, never",
-            'a.toml:21:14: mcp.servers."my.server": an MCP server\'s name has at most 32 letters, digits, `-` and `_`, '
-            "and no `__`; such as `my_server`",
-            'a.toml:22:1: mcp.servers."my.server".command: this is empty; leave it out instead',
+            "a.toml:20:64: mcp.servers.a__b.tools.c: `sometimes` is not a valid choice; there are auto, ask, never",
+            'a.toml:21:14: mcp.servers."my.server": an MCP server\'s name may have up to 32 letters, digits, `-` '
+            "and `_`, and no `__`; such as `my_server`",
+            'a.toml:22:1: mcp.servers."my.server".command: must not be empty; omit the field instead',
         ],
     ),
     Wrong(
@@ -421,16 +416,16 @@ WRONG = [
         "autoApprove: []}\nmodels:\n  m: {upstream: demo, mcp: [b, filesystem]}\n  n: {upstream: demo, mcp: a}\n"
         "mcpServers: {filesystems: {command: s}, wrong: {type: sse, url: 'http://h'}}\n",
         [
-            "a.yaml:1:1: mcp_server: there is no such field; did you mean `mcp`?",
-            "a.yaml:3:3: mcp.server: there is no such field; did you mean `servers`?",
-            "a.yaml:5:21: mcp.servers.a.environment: there is no such field; did you mean `env`?",
-            "a.yaml:5:38: mcp.servers.a.arguments: there is no such field; did you mean `args`?",
-            "a.yaml:5:53: mcp.servers.a.autoApprove: there is no such field; did you mean `tools`?",
+            "a.yaml:1:1: mcp_server: unknown field; did you mean `mcp`?",
+            "a.yaml:3:3: mcp.server: unknown field; did you mean `servers`?",
+            "a.yaml:5:21: mcp.servers.a.environment: unknown field; did you mean `env`?",
+            "a.yaml:5:38: mcp.servers.a.arguments: unknown field; did you mean `args`?",
+            "a.yaml:5:53: mcp.servers.a.autoApprove: unknown field; did you mean `tools`?",
             "a.yaml:7:29: models.m.mcp[0]: there is no MCP server `b`; there are a, filesystems, wrong",
             "a.yaml:7:32: models.m.mcp[1]: there is no MCP server `filesystem`; did you mean `filesystems`?",
             "a.yaml:8:23: models.n.mcp: expected a list, got text",
-            "a.yaml:9:49: mcpServers.wrong.type: the transport `sse` was replaced in 2025 and is not spoken here; most "
-            "of these servers have an address for Streamable HTTP: `type: http`",
+            "a.yaml:9:49: mcpServers.wrong.type: the transport `sse` was replaced in 2025 and is not supported; "
+            "most such servers also offer Streamable HTTP: `type: http`",
         ],
     ),
     Wrong(
@@ -468,26 +463,26 @@ def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
                 "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: whoever can reach this machine "
                 "could spend your accounts and read stored conversations. Give server.keys at least one key, or serve "
                 "on 127.0.0.1 alone. `insecure = true` in [server] serves without keys all the same, to everyone on "
-                "the network; `serve --key-env NAME` gives one too"
+                "the network; or use `serve --key-env NAME`"
             ],
         ),
         ("[server]\nhost = '0.0.0.0'\nkeys = ['k']\n", []),
         (
             "[upstreams.me]\ndialect = 'gemini'\nbase_url = 'http://localhost:4141/v1'\n",
-            ["a.toml:3:1: upstreams.me.base_url: this leads to the gateway itself, which listens on port 4141"],
+            ["a.toml:3:1: upstreams.me.base_url: this points to the gateway itself, which listens on port 4141"],
         ),
         (
             "[server]\nhost = '192.0.2.7'\nport = 80\nkeys = ['k']\n"
             "[upstreams.me]\ndialect = 'gemini'\nbase_url = 'http://192.0.2.7:80'\n",
-            ["a.toml:7:1: upstreams.me.base_url: this leads to the gateway itself, which listens on port 80"],
+            ["a.toml:7:1: upstreams.me.base_url: this points to the gateway itself, which listens on port 80"],
         ),
         ("server.port = 5000\n[upstreams.other]\ndialect = 'gemini'\nbase_url = 'http://localhost:4141/v1'\n", []),
         ("[upstreams.ollama]\n[upstreams.demo]\ndialect = 'gemini'\n", []),
         (
             "[server]\nworkers = 2\n[store]\npath = ':memory:'\n",
             [
-                "a.toml:4:1: store.path: a store in `:memory:` belongs to one process: with several workers give it a "
-                "file, or `none`; `serve --store FILE` gives one too"
+                "a.toml:4:1: store.path: a `:memory:` store belongs to one process: with several workers, use a "
+                "file or `none`; or use `serve --store FILE`"
             ],
         ),
         ("[server]\nworkers = 2\n[store]\npath = 'none'\n", []),

@@ -213,8 +213,8 @@ def test_a_long_conversation_is_never_held_whole() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "$: there is nothing in it"),
-        (b" \n\n", "$: there is nothing in it"),
+        (b"", "$: it is empty"),
+        (b" \n\n", "$: it is empty"),
         (b"hello", "$: "),
         (b"12", "$: this is no JSON object or array; a request's body, an array of messages"),
         (b'{"role":"user","content":"a"}\n{"role":', "line 2: "),

@@ -339,7 +339,7 @@ def test_a_folder_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> No
     (tmp_path / "file").write_text("in the way")
     result = CliRunner().invoke(serve, ["--record", str(tmp_path / "file" / "x"), "--no-discover"])
     assert result.exit_code == 2
-    assert "file is not a folder" in result.output
+    assert "file is not a directory" in result.output
 
 
 def test_a_folder_that_cannot_be_made_is_told_once_and_not_as_if_it_were_used(tmp_path: Path) -> None:

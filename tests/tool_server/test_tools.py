@@ -203,7 +203,7 @@ def test_a_sound_stream_has_no_breach(dialect: str) -> None:
     told = call("lint_stream", dialect=dialect, recording=SOUND[dialect].decode())
     assert told.structured["sound"] is True
     assert told.structured["breaches"] == []
-    assert told.texts == (f"no breach in {told.structured['events']} events",)
+    assert told.texts == (f"no violations in {told.structured['events']} events",)
 
 
 def test_a_breach_has_a_place_a_rule_and_an_excerpt() -> None:

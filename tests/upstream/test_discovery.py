@@ -59,11 +59,11 @@ def test_a_token_for_anthropic_is_a_bearer() -> None:
         ({"OPENAI_API_KEY": ""}, ["OPENAI_API_KEY: not used: it is empty"]),
         (
             {"OPENAI_BASE_URL": f"{KEY}"},
-            ["OPENAI_BASE_URL: openai is not used: a base URL begins with http:// or https://"],
+            ["OPENAI_BASE_URL: openai is not used: a base URL must start with http:// or https://"],
         ),
         (
             {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"https://me:{KEY}@x/v1"},
-            ["OPENAI_BASE_URL: openai is not used: no credentials in a URL; `key` is their place"],
+            ["OPENAI_BASE_URL: openai is not used: no credentials in a URL; use `key`"],
         ),
         (
             {"AZURE_OPENAI_API_KEY": KEY},

@@ -51,7 +51,7 @@ def _read_user_settings(path: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, DecodeError) as error:
-        raise AgentError(f"{path}: these settings cannot be kept in force: {error}") from None
+        raise AgentError(f"{path}: these settings cannot be enforced: {error}") from None
     return settings if isinstance(settings, Mapping) else {}
 
 
@@ -75,7 +75,7 @@ def run_agent(command: list[str], environment: Mapping[str, str], install: str) 
         begun = subprocess.Popen(command, env=environment)
     except OSError as error:  # a half-installed one has a file without a `#!` line, or with a wrong one
         why = (error.strerror or str(error)).lower()
-        message = f"{command[0]} is there and cannot be run: {why}; install it again: {install}"
+        message = f"{command[0]} is installed but cannot be run: {why}; reinstall it: {install}"
         raise AgentError(message, CANNOT_EXECUTE) from None
     with begun as process, _passing_signals(process):
         status = process.wait()

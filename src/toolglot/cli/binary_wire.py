@@ -44,7 +44,7 @@ def read_binary_request(data: bytes, path: Path, dialect: str) -> bytes:
     except DecodeError as error:
         exit_unreadable(path, _why(value, dialect, form, error))
     for place in rounded:
-        print_note(path, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
+        print_note(path, f"{place}: an integer is rounded: numbers in a Struct are doubles")
     return written
 
 
@@ -52,7 +52,7 @@ def _why(value: Any, dialect: str, form: JsonForm, error: DecodeError) -> str:
     if isinstance(value, dict):
         other = None if form.own_members & value.keys() else other_dialect(value, REQUEST, dialect)
         return f"this looks like {other}, not {dialect} ({error})" if other else str(error)
-    return f"neither {form.noun} nor its JSON form (as `{form.command}` prints it): {error}"
+    return f"neither {form.noun} nor its JSON form (from `{form.command}`): {error}"
 
 
 def as_json_form(data: bytes, dialect: str) -> bytes:

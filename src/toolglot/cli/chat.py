@@ -16,34 +16,44 @@ from toolglot.server.startup import StartOptions
 
 
 @click.command(short_help="Talk to a model in the terminal.")
-@click.option("--model", metavar="NAME", help="The model; /model switches to another one later.")
-@click.option("--system", metavar="TEXT", default="", help="The system text.")
-@click.option("--effort", metavar="LEVEL", help="How much the model is to reason: low, medium, high …")
-@click.option("--print", "prompt", metavar="PROMPT", help="Print one answer and end; `-` reads standard input.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="toolglot.toml or .yaml.")
+@click.option("--model", metavar="NAME", help="Model to talk to; /model switches to another one later.")
+@click.option("--system", metavar="TEXT", default="", help="System prompt.")
+@click.option("--effort", metavar="LEVEL", help="Reasoning effort of the model: low, medium, high …")
+@click.option(
+    "--print", "prompt", metavar="PROMPT", help="Print one answer and exit; `-` reads the prompt from standard input."
+)
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file (TOML or YAML).")
 @click.option(
     "--upstream",
     "upstreams",
     multiple=True,
     metavar="DIALECT=URL",
-    help="Send all that nothing else claims there. Repeatable.",
+    help="Send every model without another route to this upstream. Repeatable.",
 )
 @click.option(
-    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+    "--upstream-key-env",
+    "key_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Environment variable that holds this upstream's API key.",
 )
-@click.option("--discover/--no-discover", default=None, help="Look for keys in the environment and for local servers.")
+@click.option(
+    "--discover/--no-discover", default=None, help="Look for API keys in the environment and for local model servers."
+)
 @click.option(
     "--mcp-config",
     "mcp_files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A file with `mcpServers` in it. Repeatable.",
+    help="JSON file with `mcpServers`. Repeatable.",
 )
-@click.option("--mcp", multiple=True, metavar="NAME", help="Attach this MCP server alone. Repeatable.")
-@click.option("--example-tools/--no-example-tools", default=None, help="The tools of the MCP server that is bundled.")
+@click.option("--mcp", multiple=True, metavar="NAME", help="Attach only this MCP server. Repeatable.")
+@click.option("--example-tools/--no-example-tools", default=None, help="Offer the tools of the bundled MCP server.")
 @click.option("--no-tools", is_flag=True, help="Attach no MCP server.")
-@click.option("--demo-dialect", metavar="DIALECT", help="The dialect that the demo upstream speaks.")
-@click.option("--demo-pace", type=click.Choice(["human", "none"]), default="human", help="How fast the demo streams.")
+@click.option("--demo-dialect", metavar="DIALECT", help="Dialect of the demo upstream.")
+@click.option(
+    "--demo-pace", type=click.Choice(["human", "none"]), default="human", help="Streaming speed of the demo upstream."
+)
 def chat(
     model: str | None,
     system: str,
@@ -60,15 +70,15 @@ def chat(
     demo_dialect: str | None,
     demo_pace: str,
 ) -> None:
-    """Talk to a model, and let it use tools of MCP servers: those that change something ask you first.
+    """Talk to a model that can use the tools of MCP servers. Tools that change something ask you first.
 
-    Without a key and without a configuration the demo answers, with the tools of a small MCP server that is bundled.
-    With --print, or where standard input is no terminal, one answer is printed.
+    Without an API key or a configuration, the demo model answers and uses the tools of a small bundled MCP server.
+    With --print, or if standard input is not a terminal, the command prints one answer and exits.
 
-    Exit status: 0 done, 1 no answer came or could be written, 2 a file or an option is not as it should be, 130 Ctrl-C.
+    Exit status: 0 success, 1 no answer arrived or it could not be written, 2 invalid file or option, 130 Ctrl-C.
     """
     if no_tools and (mcp or mcp_files or example_tools):
-        raise click.UsageError("--no-tools leaves nothing for --mcp, --mcp-config and --example-tools")
+        raise click.UsageError("--no-tools cannot be combined with --mcp, --mcp-config or --example-tools")
     _check_encoding({"--model": model, "--system": system, "--effort": effort, "--print": prompt})
     said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _read_prompt(prompt)
     _reopen_closed_streams()
@@ -98,10 +108,10 @@ def chat(
 def _read_prompt(prompt: str | None) -> str:
     """Return the prompt for one answer, from standard input if none is given."""
     if prompt in (None, "-") and sys.stdin is None:
-        raise click.UsageError("there is nothing to answer: standard input is closed")
+        raise click.UsageError("no prompt: standard input is closed")
     said = prompt if prompt not in (None, "-") else "".join(decode_chunks(read_chunks(Path("-")), Path("-")))
     if not said or not said.strip():
-        raise click.UsageError("there is nothing to answer: the prompt is empty")
+        raise click.UsageError("the prompt is empty")
     return said.strip("\n")
 
 
@@ -117,6 +127,6 @@ def _check_encoding(options: Mapping[str, str | None]) -> None:
 def _reopen_closed_streams() -> None:
     """Python has no stream object for a closed stream."""
     if sys.stdout is None:
-        raise click.UsageError("standard output is closed: there is no place for an answer")
+        raise click.UsageError("standard output is closed: the answer cannot be written")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until everything has ended)

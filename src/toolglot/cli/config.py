@@ -24,18 +24,18 @@ from toolglot.lint.report import visible
 from toolglot.routing import AUTO, DEMO, Target, UnknownModelError
 
 file_argument = click.argument("file", type=click.Path(path_type=Path), required=False)
-NO_FILE = "no configuration file: everything has a default"
+NO_FILE = "no configuration file: using the defaults"
 
 
 @click.group(cls=Group)
 def config() -> None:
-    """Check a configuration, or see what it means."""
+    """Check, explain or create a configuration file."""
 
 
 @config.command()
 @file_argument
 def check(file: Path | None) -> None:
-    """Read FILE (else ./toolglot.toml, .yaml or .yml, else the user's) and say everything that is wrong with it."""
+    """Check FILE and report every problem. Default: ./toolglot.toml, .yaml or .yml, then the user's configuration."""
     loaded, assembled = _loaded(file)
     if loaded.doubts:
         exit_bad_config(loaded.doubts)
@@ -56,9 +56,9 @@ def schema() -> None:
 
 @config.command()
 @click.argument("model")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration file.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file.")
 def explain(model: str, file: Path | None) -> None:
-    """Say where a request for MODEL goes, and why. Local servers are not asked what they serve."""
+    """Show where a request for MODEL goes, and why. Local servers are not contacted."""
     loaded, assembled = _loaded(file)
     click.echo(f"{visible(str(loaded.path)) if loaded.path else NO_FILE}")
     routes = make_router(assembled.config)
@@ -111,17 +111,17 @@ def _upstream_settings(upstream: UpstreamConfig) -> Iterator[str]:
 @config.command()
 @click.argument("file", type=click.Path(path_type=Path), default=NAMES[0])
 def init(file: Path) -> None:
-    """Write FILE (toolglot.toml) with every setting explained. A file that is there is left alone."""
+    """Create FILE (default: toolglot.toml) with every setting explained. An existing file is not overwritten."""
     if file.suffix != ".toml":
-        _refuse(f"{file}: the file that is written is TOML: its name ends in .toml")
+        _refuse(f"{file}: the name must end in .toml: the file is written as TOML")
     try:
         with file.open("x", encoding="utf-8") as target:
             target.write(template())
     except FileExistsError:
-        _refuse(f"{file}: there is such a file already; it is left as it is")
+        _refuse(f"{file}: the file already exists and was not changed")
     except OSError as error:
         _refuse(f"{file}: {(error.strerror or str(error)).lower()}")
-    click.echo(f"{visible(str(file))}: written; `toolglot config check` reads it")
+    click.echo(f"{visible(str(file))}: written; check it with `toolglot config check`")
 
 
 def _loaded(file: Path | None) -> tuple[Loaded, Assembled]:

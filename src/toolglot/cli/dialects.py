@@ -85,11 +85,11 @@ NARROW = 10
 """A column of the table in 80 columns; longer names are broken after the underscore."""
 
 
-@click.command(short_help="Show what each dialect can carry.")
-@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="The table, for a page of documentation.")
+@click.command(short_help="List the capabilities of each dialect.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
 def dialects(as_json: bool, as_markdown: bool) -> None:
-    """Show what each dialect can carry."""
+    """List the capabilities of each dialect."""
     if as_markdown:
         click.echo("\n".join(_markdown()))
         return
@@ -107,8 +107,8 @@ def _show() -> None:
     lines = ["What each dialect can carry", ""]
     lines += render_table(head, _rows(CONCEPTS), width)
     lines += ["", *render_table(("parameters", *head[1:]), indented, width, ruled=False), ""]
-    lines += ["Some models differ from their dialect, as --json tells in full."]
-    lines += ["A star is anything, a plus this version and the later ones."]
+    lines += ["Some models differ from their dialect; --json lists everything."]
+    lines += ["`*` matches anything; `+` means this version and later ones."]
     for name, dialect in DIALECTS.items():
         lines += [f"{name}:"] if dialect.models else []
         for rule in dialect.models:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from msgspec.structs import asdict
 
+from toolglot.cli.parameters import count_noun
 from toolglot.cli.pretty_json import pretty_json
 from toolglot.doctor.finding import Finding
 from toolglot.lint.report import visible
@@ -23,16 +24,22 @@ COST = (
 )
 
 
-@click.command(short_help="Say what will not work, and what to do.")
-@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="toolglot.toml or .yaml.")
-@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="As for `serve`. Repeatable.")
+@click.command(short_help="Check the setup and suggest fixes.")
 @click.option(
-    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+    "--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file (TOML or YAML)."
 )
-@click.option("--port", type=click.IntRange(1, 65535), help="The port that `serve` is to use.")
+@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Same as for `serve`. Repeatable.")
+@click.option(
+    "--upstream-key-env",
+    "key_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Environment variable that holds this upstream's API key.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Port that `serve` will use.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@click.option("--offline", is_flag=True, help="Ask no upstream and no local server.")
-@click.option("--probe", is_flag=True, help="Try what the models can do. This costs some tokens.")
+@click.option("--offline", is_flag=True, help="Contact no upstream and no local server.")
+@click.option("--probe", is_flag=True, help="Test the capabilities of the models. This costs some tokens.")
 @click.option("--model", "models", multiple=True, help="Probe this model. Repeatable.")
 def doctor(
     file: Path | None,
@@ -44,14 +51,14 @@ def doctor(
     probe: bool,
     models: tuple[str, ...],
 ) -> None:
-    """Check the configuration, the keys, the port and every upstream, and say what to do about what is wrong.
+    """Check the configuration, the keys, the port and every upstream, and suggest a fix for each problem.
 
-    Without --probe nothing is asked that costs anything. The exit status is 1 when something will not work.
+    Without --probe, no request costs anything. The exit status is 1 if there are errors.
     """
     if models and not probe:
-        raise click.UsageError("--model names what --probe tries")
+        raise click.UsageError("--model requires --probe")
     if probe and offline:
-        raise click.UsageError("--probe asks upstreams, and --offline forbids it")
+        raise click.UsageError("--probe contacts upstreams: it cannot be combined with --offline")
     from toolglot.doctor.examine import ExaminationPlan, examine
 
     start_options = StartOptions(
@@ -74,7 +81,8 @@ def doctor(
         click.echo(pretty_json(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
     else:
         warned = sum(finding.status == "warn" for finding in findings)
-        click.echo(f"{failed} to mend, {warned} to know, {len(findings) - failed - warned} fine")
+        counts = (count_noun(failed, "error"), count_noun(warned, "warning"), f"{len(findings) - failed - warned} ok")
+        click.echo(", ".join(counts))
     sys.exit(1 if failed else 0)
 
 

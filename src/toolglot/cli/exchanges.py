@@ -25,7 +25,7 @@ def translate_request(exchange: Exchange, data: bytes, job: TranslationJob, path
 def require_model(exchange: Exchange, job: TranslationJob, path: Path) -> None:
     """Exit if there is no model: one is needed unless it is in the URL on both sides."""
     if exchange.client.request.model_in_path and not exchange.upstream.request.model_in_path and not job.model:
-        exit_unreadable(path, f"a {exchange.client.name} request does not name its model: give --model")
+        exit_unreadable(path, f"a {exchange.client.name} request has no model name: give --model")
 
 
 def answer_exchange(job: TranslationJob, tools: tuple[Tool, ...] = ()) -> Exchange:

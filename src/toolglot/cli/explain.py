@@ -49,26 +49,32 @@ def _frames(context: click.Context, option: click.Parameter, value: str | None) 
         return None
     found = _RANGE.fullmatch(value)
     if found is None or not (found[1] or found[3]):
-        raise click.BadParameter(f"{value!r} is no range of frames: N, N..M, N.. or ..M")
+        raise click.BadParameter(f"{value!r} is not a range of frames: use N, N..M, N.. or ..M")
     first = int(found[1] or 1)
     last = int(found[3]) if found[3] else sys.maxsize if found[2] else first
     if last < first:
-        raise click.BadParameter(f"{value!r} has no frame in it: the last one comes before the first")
+        raise click.BadParameter(f"{value!r} is an empty range: the last frame comes before the first")
     return range(first, min(last + 1, sys.maxsize))
 
 
-@click.command(short_help="Lay a recorded exchange out side by side.")
-@click.option("--frames", metavar="N..M", callback=_frames, help="Only these rows.")
-@click.option("--full", is_flag=True, help="Frames and requests whole, not cut to the column.")
+@click.command(short_help="Show both sides of a recorded exchange.")
+@click.option("--frames", metavar="N..M", callback=_frames, help="Show only these rows.")
+@click.option("--full", is_flag=True, help="Show frames and requests in full instead of truncating them to the column.")
 @click.option(
     "--html",
     metavar="OUT",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Write a page of HTML to this file.",
+    help="Write an HTML page to this file.",
 )
-@click.option("--from", "source", metavar="DIALECT", callback=_dialect, help="FILE is a plain stream of this dialect.")
 @click.option(
-    "--to", "target", metavar="DIALECT", callback=_dialect, help="With --from: the dialect of the client that gets it."
+    "--from", "source", metavar="DIALECT", callback=_dialect, help="Read FILE as a plain stream in this dialect."
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="DIALECT",
+    callback=_dialect,
+    help="With --from: dialect of the client that receives the stream.",
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-", required=False)
 @click.pass_context
@@ -81,23 +87,21 @@ def explain(
     source: str | None,
     target: str | None,
 ) -> None:
-    """Lay the recorded exchange in FILE, or standard input, out side by side: what the client got, the events in
-    between, what the upstream sent, in the order of time. Lines of the receipt stand where they arise.
+    """Show both sides of the recorded exchange in FILE, or standard input: what the upstream sent, the internal events
+    and what the client received, in chronological order. Each receipt line is shown where it was produced.
 
     \b
     toolglot explain 20260102T030405.exchange.jsonl
     toolglot explain answer.sse --from openai_chat --to anthropic
 
-    Exit status: 0 done, 2 a file or an option is not what it should be.
+    Exit status: 0 success, 2 invalid file or option.
     """
     if (source is None) != (target is None):
-        raise click.UsageError(
-            "--from and --to belong together: both for a plain stream, none for a recording", context
-        )
+        raise click.UsageError("a plain stream needs both --from and --to; a recording needs neither", context)
     if html is not None and (full or frames is not None):
-        raise click.UsageError("a page has everything in it: --full and --frames have no meaning with --html", context)
+        raise click.UsageError("--full and --frames do not apply to --html: the page contains everything", context)
     if file.is_dir():
-        exit_unreadable(file, "this is a folder: explain takes one file of it")
+        exit_unreadable(file, "this is a directory: explain takes a single file")
     if html is not None and str(html) != "-":
         check_output(html, (file,))
     data = _data_of(file, as_recording=source is None)
@@ -112,7 +116,7 @@ def explain(
         return
     rows = sum(isinstance(entry, TimelineRow) for entry in timeline.entries)
     if frames is not None and frames.start > rows:
-        exit_unreadable(file, f"there is no frame {frames.start} in it: there are {rows}")
+        exit_unreadable(file, f"frame {frames.start} does not exist: there are {rows} frames")
     style = TextStyle(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
     for line in render_lines(timeline, style):
         click.echo(line)
@@ -133,17 +137,17 @@ def _has_colours() -> bool:
 def _of_recording(file: Path, data: bytes) -> Timeline:
     head = data.removeprefix(BYTE_ORDER_MARK)
     if not head.strip():
-        exit_unreadable(file, "there is nothing in it")
+        exit_unreadable(file, "it is empty")
     if is_stream(head):
         exit_unreadable(
-            file, "this is a plain stream, no recorded exchange: say whose it is, and for whom (--from, --to)"
+            file, "this is a plain stream, not a recorded exchange: give its dialect (--from) and the client's (--to)"
         )
     try:
         recording = read_recording(head)
     except DecodeError as error:
         begins = _FIRST.match(head) is not None
         exit_unreadable(
-            file, str(error) if begins else "this is no recorded exchange; a plain stream needs --from and --to"
+            file, str(error) if begins else "this is not a recorded exchange; a plain stream needs --from and --to"
         )
     return make_timeline(recording, replayed=_replayed(recording))
 

@@ -85,29 +85,29 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
     "--format",
     "form",
     type=SuggestingChoice(("markdown", "html", "jsonl"), {"md": "markdown", "json": "jsonl", "htm": "html"}),
-    help="What to write; without it, what the name of OUT says, else markdown.",
+    help="Output format. Default: by the extension of OUT, else markdown.",
 )
 @click.option(
     "--dialect",
     "target",
     metavar="DIALECT",
     callback=_dialect,
-    help="The dialect of the JSON lines; the input's if not given.",
+    help="Dialect of the JSON lines. Default: the input's dialect.",
 )
 @click.option(
-    "--from", "source", metavar="DIALECT", callback=_dialect, help="The dialect of the input, if it does not tell."
+    "--from", "source", metavar="DIALECT", callback=_dialect, help="Dialect of the input, if it cannot be detected."
 )
 @click.option(
     "-o", "--output", metavar="OUT", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."
 )
-@click.option("--title", help="The title of an HTML page.")
+@click.option("--title", help="Title of the HTML page.")
 @click.option(
     "--conversation",
     "wanted",
     metavar="FILE|N",
-    help="Of several recordings, the conversation up to this one, or the one of this number.",
+    help="Given several recordings: the conversation that ends with this file, or the one with this number.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
+@click.option("--strict", is_flag=True, help="Exit with status 3 if anything would be lost.")
 @click.pass_context
 def export(
     context: click.Context,
@@ -120,25 +120,25 @@ def export(
     wanted: str | None,
     strict: bool,
 ) -> None:
-    """Write the conversation in FILE, or standard input, as a file for people or for another program.
+    """Write the conversation in FILE, or standard input, as a document for people or as JSON lines for programs.
 
     \b
     toolglot export request.json -o conversation.html
     toolglot export conversation.jsonl --format jsonl --dialect gemini
 
-    FILE is a request's body, an array of messages, JSON lines of messages or a recorded exchange. Of several
-    recordings, or a folder of them, the longest conversation is written; the others are listed.
+    FILE is a request body, an array of messages, JSON lines of messages or a recorded exchange. Given several
+    recordings, or a directory of them, the command writes the longest conversation and lists the others.
 
-    The receipt (what could not be written) goes to standard error. Exit status: 0 done, 2 a file or an option is not
-    what it should be, 3 strict and something would be lost.
+    The receipt lists what could not be written and goes to standard error. Exit status: 0 success, 2 invalid file or
+    option, 3 data would be lost and --strict is set.
     """
     form = form or _form_of(output)
     if target is not None and form != "jsonl":
         raise click.UsageError(
-            f"--dialect has no meaning with --format {form}: only JSON lines have a dialect", context
+            f"--dialect cannot be combined with --format {form}: only JSON lines have a dialect", context
         )
     if title is not None and form != "html":
-        raise click.UsageError(f"--title has no meaning with --format {form}", context)
+        raise click.UsageError(f"--title cannot be combined with --format {form}", context)
     files = files or (_STDIN,)
     job = ExportJob(files, form, source, target, title or _title(files), wanted)
     lost = _write(job, output, strict)
@@ -152,7 +152,7 @@ def _form_of(output: Path | None) -> str:
         return "markdown"
     if (form := ENDINGS.get(output.suffix.lower())) is None:
         raise click.UsageError(
-            f"the name {visible(output.name)} tells no format ({', '.join(ENDINGS)}): give it such an end, or --format"
+            f"{visible(output.name)} has no known extension ({', '.join(ENDINGS)}): rename it or use --format"
         )
     return form
 
@@ -245,7 +245,7 @@ def _render(job: ExportJob, conversation: SourceConversation, ledger: ReceiptPri
 
 def _not_in_markdown(media: Media) -> str | None:
     return (
-        "Markdown tells of it and does not hold it; --format html shows images"
+        "Markdown mentions it without embedding it; --format html shows images"
         if media.source.kind == "base64"
         else None
     )
@@ -253,19 +253,19 @@ def _not_in_markdown(media: Media) -> str | None:
 
 def _not_in_html(media: Media) -> str | None:
     is_held = media.source.kind != "base64" or can_show_image(media)
-    return None if is_held else "the page tells of it and does not hold it; it shows PNG, JPEG, GIF and WebP"
+    return None if is_held else "the page mentions it without embedding it; it can embed PNG, JPEG, GIF and WebP"
 
 
 def _read(job: ExportJob) -> SourceConversation:
     if len(job.files) == 1 and not job.files[0].is_dir():
         if job.wanted is not None:
-            raise click.UsageError("--conversation has no meaning here: there is one file, and it is no folder")
+            raise click.UsageError("--conversation applies only to several files or a directory")
         return read_conversation(read_chunks(job.files[0]), job.source)
     if job.source is not None:
-        raise click.UsageError("--from has no meaning here: a recorded exchange tells its dialect itself")
+        raise click.UsageError("--from does not apply here: a recorded exchange states its dialect")
     found = {_display_name(file, given): file for given in job.files for file in _recordings_in(given)}
     if not found:
-        exit_unreadable(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
+        exit_unreadable(job.files[0], f"it contains no recorded exchange (*{SUFFIX})")
     wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
     damaged: set[Path] = set()
     conversation = read_recordings(_each(found, job.files, damaged), wanted)
@@ -295,7 +295,9 @@ def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
     path = Path(wanted)
     meant = [name for name, file in found.items() if file == path or (len(path.parts) == 1 and file.name == wanted)]
     if len(meant) != 1:
-        why = "several of the recordings have this name" if meant else "it is none of the recordings, and no number"
+        why = (
+            "several of the recordings have this name" if meant else "it is neither one of the recordings nor a number"
+        )
         raise click.BadParameter(f"{visible(wanted)}: {why}", param_hint="--conversation")
     return meant[0]
 
@@ -304,7 +306,7 @@ def _numbered(number: int, conversation: SourceConversation) -> str:
     if not 1 <= number <= len(conversation.all):
         told = count_noun(len(conversation.all), "conversation")
         raise click.BadParameter(
-            f"there is no {number}: there {_conversation_title(conversation)} {told}", param_hint="--conversation"
+            f"{number} does not exist: there {_conversation_title(conversation)} {told}", param_hint="--conversation"
         )
     return conversation.all[number - 1]
 
@@ -318,7 +320,7 @@ def _print_chosen(job: ExportJob, conversation: SourceConversation) -> None:
     if len(conversation.all) < 2 and conversation.name in conversation.all:
         return
     told = count_noun(len(conversation.all), "conversation")
-    what = f"{told} in it; this is the one that ends with {conversation.name}. --conversation N writes another:"
+    what = f"{told} found; writing the one that ends with {conversation.name}. Use --conversation N for another:"
     print_note(job.files[0], what)
     others = [(number, name) for number, name in enumerate(conversation.all, 1) if name != conversation.name]
     for number, name in others[:MAX_LISTED]:
@@ -352,10 +354,10 @@ def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) 
             exit_unreadable(file, error.strerror or str(error))
         except DecodeError as error:
             if file in given:
-                exit_unreadable(file, f"of several files each is a recorded exchange, and this is none: {error}")
+                exit_unreadable(file, f"several files must all be recorded exchanges; this one is not: {error}")
             if file not in damaged:
                 damaged.add(file)
-                print_note(file, f"left out, because this is no recorded exchange: {error}")
+                print_note(file, f"skipped: not a recorded exchange: {error}")
 
 
 def _time_of(file: Path) -> str:

@@ -48,7 +48,7 @@ STATUS: dict[type[Exception], int] = {
 
 _WORDS: dict[type[Exception], str] = {
     RecursionError: "the input is nested too deeply",
-    MemoryError: "there is not enough memory for this input",
+    MemoryError: "not enough memory for this input",
 }
 
 

@@ -56,18 +56,26 @@ class GatewayAddress(Struct, frozen=True):
     key: str
 
 
-@click.command(short_help="Start a coding agent against it.", context_settings={"ignore_unknown_options": True})
+@click.command(
+    short_help="Start a coding agent that uses the gateway.", context_settings={"ignore_unknown_options": True}
+)
 @click.argument("name", metavar="AGENT", type=SuggestingChoice(AGENTS))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--model", help="The model that the agent is to ask for.")
-@click.option("--url", help=f"A gateway that runs already. Default: the configured one, {DEFAULT_URL}, or an own one.")
-@click.option("--key-env", metavar="NAME", help="The variable with the key of the gateway that runs.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="The file for an own gateway.")
-@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Where an own gateway sends all.")
+@click.option("--model", help="Model that the agent requests.")
 @click.option(
-    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+    "--url", help=f"URL of a running gateway. Default: the configured address, {DEFAULT_URL}, or a new gateway."
 )
-@click.option("--show", is_flag=True, help="Print the command and its environment, and start nothing.")
+@click.option("--key-env", metavar="NAME", help="Environment variable that holds the running gateway's key.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file of a new gateway.")
+@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Upstream of a new gateway.")
+@click.option(
+    "--upstream-key-env",
+    "key_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Environment variable that holds this upstream's API key.",
+)
+@click.option("--show", is_flag=True, help="Print the command and its environment without starting anything.")
 def launch(
     name: str,
     arguments: tuple[str, ...],
@@ -79,20 +87,20 @@ def launch(
     key_variables: tuple[str, ...],
     show: bool,
 ) -> None:
-    """Start AGENT against the gateway; what follows `--` goes to the agent.
+    """Start AGENT and point it at the gateway. Arguments after `--` go to the agent.
 
-    No file of yours is changed: the agent is told by its environment and its arguments alone. If no gateway runs, one
-    is started for as long as the agent runs.
+    Your files stay unchanged: the agent is configured through its environment and arguments only. If no gateway is
+    running, this command starts one and stops it when the agent exits.
     """
     agent = AGENTS[name]
     options = [*_repeat_option("--config", (str(file),) if file else ()), *_repeat_option("--upstream", upstreams)]
     options += _repeat_option("--upstream-key-env", key_variables)
     if url is not None and options:
-        raise click.UsageError("--url names a gateway that runs; --config and --upstream are for an own one")
+        raise click.UsageError("--url selects a running gateway; --config and --upstream apply to a new one")
     if key_env is not None and not os.environ.get(key_env):
-        raise click.UsageError(f"--key-env: the environment has no {key_env}")
+        raise click.UsageError(f"--key-env: the environment variable {key_env} is not set")
     if agent.needs_model and model is None:
-        raise click.UsageError(f"{agent.title} has to be told a model: --model NAME")
+        raise click.UsageError(f"{agent.title} needs a model: --model NAME")
     key = os.environ[key_env] if key_env else None
     try:
         places = (
@@ -108,7 +116,7 @@ def launch(
         return
     command = shutil.which(agent.command)
     if command is None:
-        _exit_with(f"there is no `{agent.command}` on the PATH: {agent.install}", 127)
+        _exit_with(f"`{agent.command}` is not on the PATH; install it: {agent.install}", 127)
     with _find_gateway(places, url is not None, options) as place:
         status = _run(agent, command, arguments, _agent_target(place, model))
     sys.exit(status)
@@ -143,9 +151,9 @@ def _base(url: str) -> str:
 def _show(told: PreparedAgent, agent: Agent, arguments: tuple[str, ...]) -> None:
     """Print what would be started, as lines for a shell."""
     if told.settings:
-        click.echo(f"# in a temporary FOLDER, {settings_path(agent)}: {json.encode_text(told.settings)}")
+        click.echo(f"# in a temporary FOLDER, file {settings_path(agent)}: {json.encode_text(told.settings)}")
     if agent.mirror:
-        click.echo(f"# beside it, links to what is in your {agent.mirror}; under it, your settings")
+        click.echo(f"# next to it, links to the files in your {agent.mirror}; under it, your settings")
     for name in told.unset:
         click.echo(f"unset {name}")
     for name, value in told.environment.items():
@@ -189,22 +197,21 @@ def _find_gateway(places: list[GatewayAddress], named: bool, options: list[str])
         # An agent that cannot reach the gateway may silently spend the user's own account instead.
         url = places[0].url
         _exit_with(
-            f"what answers at {url} is not toolglot: is that the right port?"
+            f"the server at {url} is not toolglot; check the port"
             if _fetch_welcome(url) is not None
-            else f"no gateway answers at {url}; `toolglot serve` starts one"
+            else f"no gateway is running at {url}; start one with `toolglot serve`"
         )
     if place is not None:
         if not _accepts_key(place):
-            _exit_with(
-                f"the gateway at {place.url} wants {'a' if place.key == NO_KEY else 'another'} key: --key-env NAME"
-            )
+            kind = "a" if place.key == NO_KEY else "a different"
+            _exit_with(f"the gateway at {place.url} requires {kind} key: --key-env NAME")
         yield place
         return
     key = secrets.token_urlsafe(24)
     with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
         log = Path(folder) / "log"
         with own_gateway([*options, "--key-env", KEY_VARIABLE], {KEY_VARIABLE: key}, log) as address:
-            click.echo(f"toolglot: started a gateway at {address} for this agent; its errors go to {log}", err=True)
+            click.echo(f"toolglot: started a gateway at {address} for this agent; error log: {log}", err=True)
             place = GatewayAddress(address, key)
             yield place
             _tell_losses(place)
@@ -279,7 +286,7 @@ def _tell_losses(place: GatewayAddress) -> None:
         for receipt in receipts
     ]
     if count := sum(map(bool, lost)):
-        click.echo(f"toolglot: {count} of {count_noun(len(lost), 'request')} lost something in translation:", err=True)
+        click.echo(f"toolglot: {count} of {count_noun(len(lost), 'request')} lost data in translation:", err=True)
         for what, times in Counter(chain(*lost)).most_common(SHOWN_LOSSES):
             click.echo(f"  {visible(what)}{f', {times} times' if times > 1 else ''}", err=True)
 

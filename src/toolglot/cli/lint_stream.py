@@ -14,15 +14,15 @@ from toolglot.lint.report import split
 
 
 @click.command("lint-stream", short_help="Check a recorded stream against its protocol.")
-@dialect_option("--dialect", "dialect", "The dialect of the stream")
-@click.option("--rules", is_flag=True, help="List the rules of the dialect and read nothing.")
+@dialect_option("--dialect", "dialect", "Dialect of the stream")
+@click.option("--rules", is_flag=True, help="List the rules of the dialect and exit.")
 @input_file
 @click.pass_context
 def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -> None:
     """Check the recorded stream in FILE, or standard input, against its protocol.
 
-    Every breach is a line: the number of the event, the rule, what it says, and an excerpt. Exit status: 0 sound,
-    1 breaches, 2 the input cannot be read or is no stream of this dialect.
+    Each violation is one line: the event number, the rule, its text and an excerpt. Exit status: 0 no violations,
+    1 violations, 2 the input cannot be read or is not a stream of this dialect.
     """
     if rules:
         for rule, sentence in rules_of(dialect).items():
@@ -38,4 +38,4 @@ def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -
     if breaches:
         context.exit(1)
     events = split(recording, DIALECTS[dialect].stream.framing)
-    click.echo(f"no breach in {count_noun(len(events), 'event')}", err=True)
+    click.echo(f"no violations in {count_noun(len(events), 'event')}", err=True)

@@ -30,30 +30,36 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
-@click.command(short_help="Serve translation as tools of an MCP server.")
+@click.command(short_help="Run an MCP server that offers translation tools.")
 @click.option(
     "--http",
     "address",
     metavar="HOST:PORT",
     callback=_address,
-    help="Serve Streamable HTTP there, not standard input and output.",
+    help="Serve Streamable HTTP on this address instead of standard input and output.",
 )
-@click.option("--key-env", metavar="NAME", help="With --http: the variable with the key that clients must show.")
-@click.option("--allow-ask", is_flag=True, help="Also serve `ask_model`: questions to any configured model.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="With --allow-ask: toolglot.toml or .yaml.")
 @click.option(
-    "--discover/--no-discover", default=None, help="With --allow-ask: look for keys and local servers, as `serve` does."
+    "--key-env", metavar="NAME", help="With --http: environment variable that holds the key clients must send."
+)
+@click.option("--allow-ask", is_flag=True, help="Also offer the tool `ask_model`, which queries any configured model.")
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="With --allow-ask: configuration file (TOML or YAML)."
+)
+@click.option(
+    "--discover/--no-discover",
+    default=None,
+    help="With --allow-ask: look for API keys and local model servers, like `serve`.",
 )
 @click.option(
     "--ask-timeout",
     type=click.FloatRange(0, 86_400, min_open=True),
     metavar="SECONDS",
-    help="With --allow-ask: how long an answer may take. Default: 300.",
+    help="With --allow-ask: time limit of one answer. Default: 300.",
 )
 @click.option(
-    "--address-file", type=click.Path(dir_okay=False, path_type=Path), help="With --http: write the URL there."
+    "--address-file", type=click.Path(dir_okay=False, path_type=Path), help="With --http: write the URL to this file."
 )
-@click.option("--example", is_flag=True, help="Serve a few harmless tools to try things out with, instead.")
+@click.option("--example", is_flag=True, help="Offer a few harmless example tools instead.")
 def mcp(
     address: tuple[str, int] | None,
     key_env: str | None,
@@ -64,17 +70,17 @@ def mcp(
     address_file: Path | None,
     example: bool,
 ) -> None:
-    """Serve translation, the linter and the token counter as tools of an MCP server.
+    """Run an MCP server that offers translation, the stream linter and the token counter as tools.
 
-    A client of MCP starts it and speaks to it on standard input and output; with --http it is a server of its own,
-    for this machine alone unless clients must show a key.
+    An MCP client starts it and communicates over standard input and output. With --http it listens on a port; other
+    machines can reach it only if clients must send a key.
     """
     _refuse_options({"--key-env": key_env, "--address-file": address_file}, address is not None, "--http")
     _refuse_options({"--config": file, "--discover": discover, "--ask-timeout": ask_timeout}, allow_ask, "--allow-ask")
     if key_env is not None and not os.environ.get(key_env, "").strip():
-        raise click.UsageError(f"--key-env: the environment has no {key_env}")
+        raise click.UsageError(f"--key-env: the environment variable {key_env} is not set")
     if example and (address is not None or allow_ask):
-        raise click.UsageError("--example stands alone: it speaks on standard input and output")
+        raise click.UsageError("--example cannot be combined with other options: it uses standard input and output")
     try:
         if example:
             from toolglot.agent import example_server
@@ -92,7 +98,7 @@ def mcp(
         if address_file is not None:
             address_file.write_text(url)
         click.echo(f"toolglot's tools are ready at {url}", err=True)
-        click.echo("  clients must show a key" if key_env else "  for this machine alone; any client will do", err=True)
+        click.echo("  clients must send a key" if key_env else "  for this machine only; no key needed", err=True)
 
     options = ToolServerOptions(
         address=address,
@@ -102,7 +108,7 @@ def mcp(
     )
     if address is not None and not is_loopback(address[0]) and key_env is None:
         _end(
-            f"refusing to serve on {address[0]!r} without a key: whoever can reach this machine could use it. "
+            f"refusing to serve on {address[0]!r} without a key: anyone who can reach this machine could use it. "
             "Give one with --key-env NAME, or serve on 127.0.0.1"
         )
     try:
@@ -116,7 +122,7 @@ def mcp(
 def _refuse_options(options: dict[str, object], useful: bool, with_what: str) -> None:
     for name, value in options.items():
         if value is not None and not useful:
-            raise click.UsageError(f"{name} has a meaning with {with_what} alone")
+            raise click.UsageError(f"{name} requires {with_what}")
 
 
 def _end(why: str) -> NoReturn:

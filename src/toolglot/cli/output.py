@@ -30,7 +30,7 @@ def check_output(output: Path, sources: Iterable[Path]) -> None:
     if not output.is_file():
         return
     if any(_is_same(output, source) for source in sources):
-        exit_unreadable(output, "this is the input, and would be written over: name another file")
+        exit_unreadable(output, "this would overwrite the input: choose another file")
     try:
         with output.open("rb") as file:
             head = file.readline(_HEAD)
@@ -38,7 +38,7 @@ def check_output(output: Path, sources: Iterable[Path]) -> None:
         exit_unreadable(output, error.strerror or str(error))
     with suppress(DecodeError):
         if is_recording(head):
-            exit_unreadable(output, "this is a recorded exchange, and would be written over: name another file")
+            exit_unreadable(output, "this would overwrite a recorded exchange: choose another file")
 
 
 def _is_same(output: Path, source: Path) -> bool:

@@ -52,13 +52,13 @@ _HEAD = ("format", "what writes it", "also called")
     default=AUTO,
     callback=convert_format,
     shell_complete=complete_format,
-    help="How the model writes calls; --list tells the formats. `auto` (if not given) reads nearly all of them.",
+    help="Format of the calls; --list shows all formats. Default: `auto`, which reads nearly all of them.",
 )
 @tools_option
-@click.option("--events", is_flag=True, help="A line of JSON for each event, as the text arrives.")
-@click.option("--starts-in-reasoning", is_flag=True, help="The prompt has opened the reasoning already.")
-@click.option("--list", "lists", is_flag=True, help="List the formats and read nothing.")
-@click.option("--pretty/--no-pretty", default=None, help="Indent the output; the default on a terminal.")
+@click.option("--events", is_flag=True, help="Print one line of JSON per event as the text arrives.")
+@click.option("--starts-in-reasoning", is_flag=True, help="The prompt already opened the reasoning block.")
+@click.option("--list", "lists", is_flag=True, help="List the formats and exit.")
+@click.option("--pretty/--no-pretty", default=None, help="Indent the output. Default: only on a terminal.")
 @input_file
 @click.pass_context
 def parse(
@@ -71,21 +71,21 @@ def parse(
     lists: bool,
     pretty: bool | None,
 ) -> None:
-    """Find the tool calls in FILE, or standard input: text that a model wrote.
+    """Find the tool calls in FILE, or standard input, which holds text written by a model.
 
     \b
     toolglot parse --format hermes_json --tools tools.json answer.txt
 
-    The output is one JSON document: the text, the reasoning and the calls; with --events a line for each event.
+    The output is one JSON document with the text, the reasoning and the calls, or one line per event with --events.
 
-    Exit status: 0 done, 1 a call was cut off or cannot be read (it has `"complete": false` and must not be run),
-    2 a file or an option is not what it should be.
+    Exit status: 0 success, 1 a call is truncated or unreadable (it has `"complete": false` and must not be run),
+    2 invalid file or option.
     """
     if lists:
         click.echo("\n".join(render_table(_HEAD, _rows(), get_terminal_size().columns, ruled=False)))
         return
     if events and pretty is not None:
-        raise click.UsageError("--pretty has no meaning with --events", context)
+        raise click.UsageError("--pretty cannot be combined with --events", context)
     declared = {tool.name: tool.parameters for tool in tools_in(tools)} if tools is not None else {}
     engine = Engine(find_format(text_format), declared, starts_in_reasoning=starts_in_reasoning)
     found = ParsedText()
@@ -97,7 +97,7 @@ def parse(
         _tell_document(found.document(), sys.stdout.isatty() if pretty is None else pretty)
     cut = [call for call in found.calls.values() if not call["complete"]]
     for call in cut:
-        print_note(file, f"the call of {call['name']} is not whole: {call['cut']}")
+        print_note(file, f"the call of {call['name']} is incomplete: {call['cut']}")
     if cut:
         context.exit(NOT_WHOLE)
 

@@ -42,17 +42,17 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
         raise click.UsageError(str(error), context) from None
 
 
-@click.command(short_help="Run recorded exchanges through today's code.")
+@click.command(short_help="Rerun recorded exchanges with the current code and compare.")
 @click.argument("files", metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True), nargs=-1, required=True)
 @click.option(
     "--client",
     metavar="DIALECT",
     callback=_dialect,
-    help="As if a client of this dialect had asked; the recorded one if not given.",
+    help="Replay as a client of this dialect. Default: the recorded dialect.",
 )
-@click.option("--differences", is_flag=True, help="Show what differs also where there are several files.")
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each file, and one for all of them.")
-@click.option("--show-body", is_flag=True, help="Also show what the client gets today.")
+@click.option("--differences", is_flag=True, help="Show the differences for several files, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per file and one for the total.")
+@click.option("--show-body", is_flag=True, help="Also show the body that the client gets now.")
 @click.pass_context
 def replay(
     context: click.Context,
@@ -62,20 +62,20 @@ def replay(
     as_json: bool,
     show_body: bool,
 ) -> None:
-    """Run the recorded exchanges in FILEs (- is standard input), or in all files of a folder, through today's code, and
-    show what differs.
+    """Rerun the recorded exchanges in FILEs with the current code and show the differences. A FILE can be a directory,
+    or - for standard input.
 
     \b
     toolglot replay recordings/20261115T120000.000000Z-req_1.exchange.jsonl
     toolglot replay recordings --json
 
-    The upstream is not asked: it answers with the recorded bytes. Compared are what it is sent, what the client gets,
-    event by event, and the receipt. With --client, what a client of that dialect would have got is compared with the
-    recorded answer in what it says, and checked against the rules of the dialect; what the upstream is sent may differ.
+    No upstream is contacted: the recorded bytes are its answer. The command compares the upstream requests, the
+    client's events and the receipt. With --client, it compares the content of the answer that a client of that dialect
+    would get, and checks it against the dialect's rules; the upstream requests may differ.
 
-    Exit status: 0 nothing differs, 1 something does, or the end of a recording is missing, so that only its beginning
-    could be compared, 2 a recording cannot be read or cannot be run again. Of a request that the gateway refused before
-    it asked any upstream there is nothing to replay, which is told, and counts as no failure.
+    Exit status: 0 no differences, 1 differences, or a recording without its end, 2 a recording cannot be read or
+    replayed. A request that the gateway rejected before it contacted an upstream has nothing to replay: it is reported
+    and does not count as a failure.
     """
     found = [each for file in files for each in _find_files(context, file)]
     several = len(files) > 1 or files[0].is_dir()
@@ -90,7 +90,7 @@ def replay(
         summary = {name: results[name] for name in RESULTS}
         click.echo(json.encode_text({"summary": summary}) if as_json else _summary(summary))
         if summary["different"] and not differences and not as_json:
-            click.echo("what differs is shown with --differences, or for one file alone")
+            click.echo("use --differences, or replay a single file, to see the differences")
     context.exit(UNREADABLE if results["unreadable"] else 0 if results.keys() <= FINE else DIFFERENT)
 
 
@@ -101,9 +101,9 @@ def _find_files(context: click.Context, file: Path) -> list[Path]:
     named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL_SUFFIX))]
     inside = [each for each in named if each.is_file()]
     for each in sorted({*named} - {*inside}):  # a pipe or a device could be read for ever
-        click.echo(f"toolglot: {visible(str(each))}: left out, because it is no file", err=True)
+        click.echo(f"toolglot: {visible(str(each))}: skipped: not a file", err=True)
     if not inside:
-        click.echo(f"toolglot: {visible(str(file))}: there is no recording in it", err=True)
+        click.echo(f"toolglot: {visible(str(file))}: it contains no recording", err=True)
         context.exit(UNREADABLE)
     return sorted(inside)
 
@@ -122,7 +122,7 @@ def quietly() -> Iterator[None]:
 
 def _summary(summary: dict[str, int]) -> str:
     files = count_noun(sum(summary.values()), "recording")
-    cut = f", {summary['incomplete']} without their end" if summary["incomplete"] else ""
+    cut = f", {summary['incomplete']} without an end" if summary["incomplete"] else ""
     refused = f", {summary['refused']} with nothing to replay" if summary["refused"] else ""
     compared = f"{summary['same']} the same, {summary['different']} different{cut}{refused}"
     return f"{files}: {compared}, {summary['unreadable']} not run"
@@ -165,9 +165,9 @@ def _lines(told: dict[str, Any], *, brief: bool) -> Iterator[str]:
     if made is None:
         click.echo(f"toolglot: {name}: {visible(told['why'])}", err=True)
         return
-    missing = f"; the end of the recording is missing: {visible(told['missing'])}" if "missing" in told else ""
+    missing = f"; the recording has no end: {visible(told['missing'])}" if "missing" in told else ""
     if not made.comparison.differs:
-        yield f"{name}: what is there is the same{missing}" if missing else f"{name}: the same"
+        yield f"{name}: the recorded part is the same{missing}" if missing else f"{name}: the same"
     else:
         yield f"{name}: {_counted(made)}{missing}"
         if not brief:
@@ -184,7 +184,7 @@ def _counted(made: Rerun) -> str:
     """Summarize how much differs, and where the first difference is."""
     comparison = made.comparison
     numbers = {
-        "the requests to upstreams": sum(map(len, comparison.requests)),
+        "the upstream requests": sum(map(len, comparison.requests)),
         "the answer": len(comparison.answer),
         "the receipt": len(comparison.receipt),
     }

@@ -19,42 +19,63 @@ from toolglot.server.startup import StartedGateway, StartOptions
 
 
 @click.command(short_help="Run the gateway.")
-@click.option("--host", help="Where to listen. Default: 127.0.0.1.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Default: 4141; 0 takes a free one.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="toolglot.toml or .yaml.")
+@click.option("--host", help="Address to listen on. Default: 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one. Default: 4141.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file (TOML or YAML).")
 @click.option(
     "--upstream",
     "upstreams",
     multiple=True,
     metavar="DIALECT=URL",
-    help="Send all that nothing else claims there. Repeatable.",
+    help="Send every model without another route to this upstream. Repeatable.",
 )
 @click.option(
-    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+    "--upstream-key-env",
+    "key_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Environment variable that holds this upstream's API key.",
 )
-@click.option("--key-env", metavar="NAME", help="The variable with the key that clients must show.")
-@click.option("--strict", is_flag=True, help="Refuse what would lose something in translation.")
-@click.option("--discover/--no-discover", default=None, help="Look for keys in the environment and for local servers.")
-@click.option("--demo-dialect", metavar="DIALECT", help="The dialect that the demo upstream speaks.")
-@click.option("--demo-pace", type=click.Choice(["human", "none"]), default="human", help="How fast the demo streams.")
+@click.option("--key-env", metavar="NAME", help="Environment variable that holds the key clients must send.")
+@click.option("--strict", is_flag=True, help="Reject requests and responses that would lose data in translation.")
 @click.option(
-    "--store", metavar="FILE", help="Where responses are stored; `:memory:` forgets them at the end, `none` at once."
+    "--discover/--no-discover", default=None, help="Look for API keys in the environment and for local model servers."
+)
+@click.option("--demo-dialect", metavar="DIALECT", help="Dialect of the demo upstream.")
+@click.option(
+    "--demo-pace", type=click.Choice(["human", "none"]), default="human", help="Streaming speed of the demo upstream."
 )
 @click.option(
-    "--replay-speed", type=click.Choice(["none", "real"]), help="How fast `replay:` upstreams answer. Default: none."
+    "--store",
+    metavar="FILE",
+    help="SQLite file for stored responses; `:memory:` keeps them until exit, `none` stores nothing.",
 )
-@click.option("--record", metavar="DIR", help="Record every exchange in a file of its own in this folder.")
+@click.option(
+    "--replay-speed",
+    type=click.Choice(["none", "real"]),
+    help="Speed of `replay:` upstreams: `none` adds no delay, `real` uses the recorded timing. Default: none.",
+)
+@click.option("--record", metavar="DIR", help="Record each exchange to a separate file in this directory.")
 @click.option(
     "--mcp-config",
     "mcp_files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A file with `mcpServers` in it. Repeatable.",
+    help="JSON file with `mcpServers`. Repeatable.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes that serve. Default: 1.")
-@click.option("--log", "log_format", type=click.Choice(["auto", "json", "text"]), help="The form of the log.")
-@click.option("--address-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL there when ready.")
-@click.option("--quiet", is_flag=True, help="Log errors alone.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Number of worker processes. Default: 1.")
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(["auto", "json", "text"]),
+    help="Log format; `auto` is text on a terminal, JSON otherwise.",
+)
+@click.option(
+    "--address-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the URL to this file when the gateway is ready.",
+)
+@click.option("--quiet", is_flag=True, help="Log errors only.")
 def serve(
     host: str | None,
     port: int | None,
@@ -75,13 +96,13 @@ def serve(
     address_file: Path | None,
     quiet: bool,
 ) -> None:
-    """Run the gateway: every client's API in front, any model behind.
+    """Run the gateway. It accepts requests in every supported API and forwards them to any model.
 
-    Without a file and without flags it uses the keys it finds in the environment and the servers it finds on this
-    machine; the model `demo` is always there and needs neither.
+    Without a configuration file or options, it uses the API keys in the environment and the model servers on this
+    machine. The model `demo` is always available and needs neither.
     """
     if key_env is not None and not os.environ.get(key_env):
-        raise click.UsageError(f"--key-env: the environment has no {key_env}")
+        raise click.UsageError(f"--key-env: the environment variable {key_env} is not set")
     start_options = StartOptions(
         file=file,
         upstreams=upstreams,
@@ -131,23 +152,23 @@ def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
     """Yield what a user who has just started a gateway wants to know."""
     config = start.gateway.config
     if start.file is not None:
-        yield f"  configured by {start.file}"
+        yield f"  configuration: {start.file}"
     yield from (f"  {line}" for line in start.notices)
     for name, upstream in start.gateway.upstreams.items():
         if upstream.base_url != DEMO_URL:
-            default = ", for every model that nothing else claims" if name == config.default_upstream else ""
+            default = ", for every model without another route" if name == config.default_upstream else ""
             yield f"  upstream {name}: {upstream.dialect.name} at {upstream.base_url}{default}"
     yield f"toolglot is ready at {url}"
     if not is_loopback(config.server.host):
-        yield f"  it listens on {config.server.host}, for other machines too"
+        yield f"  listening on {config.server.host}, open to other machines"
     for manifest in DIALECTS.manifests.values():
         if manifest.client:
             yield f"  {manifest.client.format(url=url)}"
     if config.record.directory is not None and _can_be_written(Path(config.record.directory).expanduser()):
-        yield f"  exchanges are recorded in {config.record.directory}"
+        yield f"  recording exchanges in {config.record.directory}"
     if config.server.workers > 1:
-        yield f"  {config.server.workers} workers answer"
-    yield "  clients must show a key" if config.server.keys else "  any key will do"
+        yield f"  {config.server.workers} workers"
+    yield "  clients must send a key" if config.server.keys else "  any key is accepted"
     yield '  the model "demo" needs no upstream'
 
 

@@ -43,7 +43,7 @@ def translate_response(job: TranslationJob) -> Receipt:
     except DecodeError as error:
         refuse_document(job.path, data, "response", job.source, error)
     except UpstreamError as error:
-        exit_unreadable(job.path, f"this is an error and not a response (try --kind error): {error}")
+        exit_unreadable(job.path, f"this is an error, not a response (try --kind error): {error}")
     if job.writes:
         return _write_as_text(restored, exchange, job)
     return write_translated(_whole(restored, exchange, job), job)

@@ -18,7 +18,7 @@ def known_format(name: str) -> str:
     try:
         return find_format(plain_name(name)).name
     except ValueError as error:
-        raise click.BadParameter(f"{error} (`toolglot parse --list` tells them)") from None
+        raise click.BadParameter(f"{error} (`toolglot parse --list` shows them)") from None
 
 
 def convert_format(context: click.Context, option: click.Parameter, value: str) -> str:

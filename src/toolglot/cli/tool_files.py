@@ -21,7 +21,7 @@ tools_option = click.option(
     "--tools",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The tools that may be called: definitions of MCP or of any dialect, or a request that holds them.",
+    help="Tools that may be called: definitions in MCP or any dialect, or a request that contains them.",
 )
 
 
@@ -58,5 +58,5 @@ def _read(tool: Any, where: str, path: Path) -> list[Tool]:
         raise DecodeError(error.where.replace("$[0]", where, 1), error.what) from None
     functions = [found for found in read if isinstance(found, Tool)]
     if len(functions) < len(read):
-        print_note(path, f"{where} is left out: only its vendor runs this tool")
+        print_note(path, f"{where} is skipped: only its vendor runs this tool")
     return functions

@@ -62,7 +62,7 @@ def _error(data: bytes, job: TranslationJob) -> Translated:
     error = translate_error(status, {}, data, job.source, job.target)
     receipt = Receipt()
     if error.status != status:
-        receipt.note("status", f"{status} is {error.status} there", "each API has statuses of its own")
+        receipt.note("status", f"{status} is {error.status} there", "each API has its own statuses")
     return Translated(error.body, receipt)
 
 
@@ -92,31 +92,31 @@ _MCP_KINDS = ("tools", "result")
 """Kinds that MCP has, too."""
 
 
-@click.command(short_help="Translate a request, a response, a stream, tools …")
-@side_option("--from", "source", "The dialect of the input")
-@side_option("--to", "target", "The dialect of the output")
-@click.option("--kind", type=click.Choice([*_KINDS, "stream"]), required=True, help="What the input is.")
-@click.option("--model", help="The model, where the body does not name it or should name another.")
-@click.option("--stream/--no-stream", "stream", default=None, help="Whether the request asks for a stream.")
+@click.command(short_help="Translate requests, responses, streams and tools.")
+@side_option("--from", "source", "Dialect of the input")
+@side_option("--to", "target", "Dialect of the output")
+@click.option("--kind", type=click.Choice([*_KINDS, "stream"]), required=True, help="Type of the input.")
+@click.option("--model", help="Model name, if the body has none or to replace the one it has.")
+@click.option("--stream/--no-stream", "stream", default=None, help="Make the request a streaming one, or not.")
 @click.option(
     "--request",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The request that this response or stream answers, in the --to dialect. Tool names and ids that had to be "
-    "changed for the upstream are restored.",
+    help="Request that this response or stream answers, in the --to dialect. Restores tool names and ids that "
+    "were changed for the upstream.",
 )
 @tools_option
-@click.option("--call-id", metavar="ID", help="The call that this result answers; of several results, the one meant.")
-@click.option("--name", metavar="TOOL", help="The tool that this result is of.")
-@click.option("--status", type=int, help="The HTTP status of an error (400 if not given).")
-@click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
+@click.option("--call-id", metavar="ID", help="ID of the call that the result answers; selects one of several results.")
+@click.option("--name", metavar="TOOL", help="Name of the tool that returned the result.")
+@click.option("--status", type=int, help="HTTP status of the error. Default: 400.")
+@click.option("--strict", is_flag=True, help="Exit with status 3 if anything would be lost.")
 @click.option(
     "--receipt",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the receipt to this file, as a JSON array, and not to standard error.",
+    help="Write the receipt to this file as a JSON array, not to standard error.",
 )
-@click.option("--pretty/--no-pretty", default=None, help="Indent the output; the default on a terminal.")
+@click.option("--pretty/--no-pretty", default=None, help="Indent the output. Default: only on a terminal.")
 @input_file
 @click.pass_context
 def translate(
@@ -141,10 +141,10 @@ def translate(
     \b
     toolglot translate --from openai_chat --to anthropic --kind request a.json
 
-    The receipt (what changed its form, and what was lost) goes to standard error, or as JSON to --receipt. For a
-    stream the output comes as the input arrives.
+    The receipt lists what was changed or lost. It goes to standard error, or as JSON to the --receipt file. A stream
+    is translated as it arrives.
 
-    Exit status: 0 done, 2 a file or an option is not what it should be, 3 strict and something would be lost.
+    Exit status: 0 success, 2 invalid file or option, 3 data would be lost and --strict is set.
     """
     job = TranslationJob(
         source=source.dialect,
@@ -177,17 +177,17 @@ def _refuse_options(context: click.Context, job: TranslationJob) -> None:
         # A request may not name its model, and a text has none.
         unnamed = option == "model" and (job.request is not None or job.reads)
         if getattr(job, option) is not None and job.kind not in kinds and not unnamed:
-            raise click.UsageError(f"--{option.replace('_', '-')} has no meaning with --kind {job.kind}", context)
+            raise click.UsageError(f"--{option.replace('_', '-')} cannot be combined with --kind {job.kind}", context)
     if job.tools is not None and not job.reads:
-        raise click.UsageError("--tools has a meaning with --from text:FORMAT alone", context)
+        raise click.UsageError("--tools applies only to --from text:FORMAT", context)
     if MCP in (job.source, job.target) and job.kind not in _MCP_KINDS:
-        raise click.UsageError("mcp has tools and results alone: use --kind tools or --kind result", context)
+        raise click.UsageError("mcp has only tools and results: use --kind tools or --kind result", context)
     if job.kind == "result" and job.source == MCP != job.target:
         if job.call_id is None:
-            raise click.UsageError("an MCP result does not say which call it answers: give --call-id", context)
+            raise click.UsageError("an MCP result does not name its call: give --call-id", context)
         names_tools = job.target in DIALECTS and DIALECTS[job.target].request.results_name_tools
         if job.name is None and (names_tools or job.writes):
-            raise click.UsageError("a result names its tool there, and an MCP result does not: give --name", context)
+            raise click.UsageError("the target needs a tool name, and an MCP result has none: give --name", context)
     if str(job.receipt) == "-":
         raise click.UsageError("--receipt needs a file: the output is on standard output", context)
 
@@ -218,7 +218,7 @@ def _translate_whole(job: TranslationJob) -> Receipt:
     except RefusedError as error:
         exit_unreadable(job.path, str(error))
     except UpstreamError as error:
-        exit_unreadable(job.path, f"this is an error and not a response (try --kind error): {error}")
+        exit_unreadable(job.path, f"this is an error, not a response (try --kind error): {error}")
     if other:
         print_note(job.path, f"this looks like {other}, not {job.source}")
     return write_translated(translated, job)

@@ -40,22 +40,24 @@ def translate_text(job: TranslationJob) -> Receipt:
 def _refuse_sides(job: TranslationJob) -> None:
     answers = job.kind in ("response", "stream")
     if job.writes == AUTO:
-        raise click.UsageError(f"{AUTO} is for reading: which format is to be written?")
+        raise click.UsageError(f"{AUTO} is only for reading: name the format to write")
     if job.reads == AUTO and not answers:
-        raise click.UsageError(f"{AUTO} is for answers: in which format are the calls and results of this history?")
+        raise click.UsageError(f"{AUTO} is only for answers: name the format of the calls and results in this history")
     if job.kind == "error":
-        raise click.UsageError("an error has no calls: text:FORMAT has no meaning with --kind error")
+        raise click.UsageError("an error has no calls: text:FORMAT cannot be combined with --kind error")
     if job.kind == "tools" and job.reads:
-        raise click.UsageError("tools are told in prose, which nobody can read back: use --to text:FORMAT")
+        raise click.UsageError("tools are described in prose, which cannot be read back: use --to text:FORMAT")
     if job.kind == "result" and (job.reads or job.target):
-        raise click.UsageError("a result alone becomes text with --to text:FORMAT; --kind messages has the rest")
+        raise click.UsageError(
+            "a single result can only be written as text (--to text:FORMAT); use --kind messages for the rest"
+        )
     if answers and job.reads and job.tools is None and job.request is None:
-        raise click.UsageError("what may be called in this text? Give --tools FILE or --request FILE")
+        raise click.UsageError("the callable tools are unknown: give --tools FILE or --request FILE")
     if job.tools is not None and job.request is not None:
-        raise click.UsageError("--tools has no meaning with --request, which tells the tools")
+        raise click.UsageError("--tools cannot be combined with --request, which has the tools")
     plain = job.kind in ("tools", "result") or (answers and job.writes and not job.target)
     if plain and job.pretty is not None:
-        raise click.UsageError("--pretty has no meaning here: the output is plain text")
+        raise click.UsageError("--pretty does not apply here: the output is plain text")
 
 
 def _request(job: TranslationJob) -> Receipt:
@@ -136,7 +138,7 @@ def _result(job: TranslationJob) -> Receipt:
     except DecodeError as error:
         refuse_document(job.path, data, "result", job.source, error)
     if result.name is None:
-        raise click.UsageError("a result names its tool there, and this one does not: give --name")
+        raise click.UsageError("the target needs a tool name, and this result has none: give --name")
     mcp.note_meta(result, receipt)
     own = Receipt()
     _tell_foreign(Request(model="", messages=(Message(role="tool", content=(result,)),)), job, own)
@@ -158,9 +160,9 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
         case Media(source=source, name=name) if source.kind == "text":
             return f"{name}:\n{source.data}" if name else source.data
         case Media(kind=kind):
-            receipt.loss(where, kind, "a plain text holds none")
+            receipt.loss(where, kind, "plain text cannot hold it")
             return marker(block, "left out: a text holds none").text
-    receipt.loss(where, describe_block(block), "a plain text holds none")
+    receipt.loss(where, describe_block(block), "plain text cannot hold it")
     return ""
 
 

@@ -25,24 +25,24 @@ T = TypeVar("T")
 message_option = click.option(
     "--message",
     metavar="NAME",
-    help="The message: Request, ResponseEvent, Task … Without it, Request or ResponseEvent, whichever fits.",
+    help="Message type: Request, ResponseEvent, Task … Default: Request or ResponseEvent, whichever fits.",
 )
 
 
-@click.group(cls=Group, short_help="Warp's protobuf as JSON, and back.")
+@click.group(cls=Group, short_help="Convert Warp's protobuf to JSON and back.")
 def warp() -> None:
-    """Turn what Warp's API sends and takes into JSON, and back."""
+    """Convert the messages of Warp's API to JSON and back."""
 
 
-@warp.command(short_help="Protobuf, base64 or a stream to JSON.")
-@click.option("--from", "wrapping", type=click.Choice(WRAPPINGS), help="What the input is; without it, what it looks.")
+@warp.command(short_help="Convert protobuf, base64 or a stream to JSON.")
+@click.option("--from", "wrapping", type=click.Choice(WRAPPINGS), help="Input format. Default: detected.")
 @message_option
-@click.option("--pretty/--no-pretty", default=None, help="Indent the output; the default on a terminal.")
+@click.option("--pretty/--no-pretty", default=None, help="Indent the output. Default: only on a terminal.")
 @input_file
 def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool | None) -> None:
-    """Print FILE, or standard input, as JSON: a document for each message.
+    """Print FILE, or standard input, as JSON, with one document per message.
 
-    Fields that nobody knows are kept under `$unknown`. Exit status: 0 done, 2 the input is not what it should be.
+    Unknown fields are kept under `$unknown`. Exit status: 0 success, 2 invalid input.
     """
     data = _read(file)
     bridge = _bridge()
@@ -59,19 +59,19 @@ def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool |
         click.echo(pretty_json(document).encode() if lays_out else document)
 
 
-@warp.command(short_help="JSON to protobuf, base64 or a stream.")
+@warp.command(short_help="Convert JSON to protobuf, base64 or a stream.")
 @click.option(
     "--to",
     "wrapping",
     type=click.Choice(WRAPPINGS),
-    help="What to write; without it, protobuf, and base64 on a terminal.",
+    help="Output format. Default: protobuf, or base64 on a terminal.",
 )
 @message_option
 @input_file
 def encode(file: Path, wrapping: str | None, message: str | None) -> None:
-    """Write the JSON in FILE, or standard input, as Warp's API sends it. A stream may have several documents.
+    """Encode the JSON in FILE, or standard input, for Warp's API. A stream may have several documents.
 
-    Exit status: 0 done, 2 the input is not what it should be.
+    Exit status: 0 success, 2 invalid input.
     """
     data = _read(file)
     bridge = _bridge()
@@ -88,7 +88,7 @@ def encode(file: Path, wrapping: str | None, message: str | None) -> None:
 
     out = _run_or_exit(file, written)
     for place in rounded:
-        print_note(file, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
+        print_note(file, f"{place}: an integer is rounded: numbers in a Struct are doubles")
     click.echo(out, nl=False)
 
 
@@ -131,7 +131,7 @@ def _pieces(data: bytes) -> list[bytes]:
 def _read(file: Path) -> bytes:
     data = b"".join(read_chunks(file))
     if not data.strip():
-        exit_unreadable(file, "there is nothing in it")
+        exit_unreadable(file, "it is empty")
     return data
 
 

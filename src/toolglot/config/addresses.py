@@ -15,11 +15,11 @@ def address_problem(url: str) -> str | None:
     if url == DEMO_URL:
         return None
     if is_replay(url):
-        return None if recordings_of(url) else "`replay:` is followed by the folder of the recordings"
-    if problem := url_problem(url, "a base URL", "`key` is their place"):
+        return None if recordings_of(url) else "`replay:` must be followed by the directory of the recordings"
+    if problem := url_problem(url, "a base URL", "use `key`"):
         return problem
     parts = urlsplit(url)
-    return "a base URL has no query and no fragment" if parts.query or parts.fragment else None
+    return "a base URL must not have a query or a fragment" if parts.query or parts.fragment else None
 
 
 def is_replay(url: str | None) -> bool:
@@ -35,19 +35,19 @@ def recordings_of(url: str) -> str:
 def url_problem(url: str, what: str, place: str) -> str | None:
     """Same, for any address of a server; `place` says where credentials belong."""
     if any(character.isspace() or not character.isprintable() for character in url):
-        return "a URL has no spaces"
+        return "a URL must not contain spaces"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return "this is not a URL"
     if parts.scheme not in ("http", "https"):
-        return f"{what} begins with http:// or https://"
+        return f"{what} must start with http:// or https://"
     if not parts.hostname:
-        return "this URL names no host"
+        return "this URL has no host"
     if parts.username is not None or parts.password is not None:
         return f"no credentials in a URL; {place}"
-    return "port 0 is nowhere" if port == 0 else None
+    return "port 0 is invalid" if port == 0 else None
 
 
 def is_loopback(host: str) -> bool:

@@ -42,7 +42,7 @@ def assemble(
         told += [*found.found, *local.found]
         for name, upstream in {**found.upstreams, **local.upstreams}.items():
             if name in upstreams or upstream.base_url in addresses:
-                told.append(f"{upstream.base_url}: not used: the configuration has an upstream for it")
+                told.append(f"{upstream.base_url}: not used: the configuration already has this upstream")
             else:
                 upstreams[name] = complete_upstream(name, upstream, environ)
         models = {**{name: model for name, model in local.models.items() if model.upstream in upstreams}, **models}
@@ -55,10 +55,10 @@ def assemble(
 def _demo_only_note(discovers: bool, *, probed: bool) -> str:
     """Return the note for when there is only the demo: where upstreams were searched."""
     if not discovers:
-        return "no upstream is configured, and none is looked for: the demo answers for every model"
+        return "no upstream is configured and discovery is off: the demo answers for every model"
     if not probed:
-        return "no key was found: the demo answers for every model, unless a local server is found at the start"
-    return "no key and no local server was found: the demo answers for every model"
+        return "no API key found: the demo answers for every model, unless a local server is found at startup"
+    return "no API key and no local server found: the demo answers for every model"
 
 
 def find_vendor(name: str, upstream: UpstreamConfig) -> Vendor | None:
@@ -129,8 +129,8 @@ def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
         return None
     if is_loopback(urlsplit(upstream.base_url).hostname or ""):
         return None
-    own = f"{vendor.keys[0].name} goes to {vendor.title}'s own address alone"
-    return f"upstreams.{name}: no key is sent to its `base_url`: {own}; `key` gives one"
+    own = f"{vendor.keys[0].name} goes to {vendor.title}'s own address only"
+    return f"upstreams.{name}: no key is sent to its `base_url`: {own}; set `key`"
 
 
 def make_router(config: Config) -> Router:

@@ -113,7 +113,7 @@ class RecordBuilder:
         made: dict[str, Any] = {}
         for name, inner in value.items():
             if name not in hints:
-                self.add_problem((*path, name), "there is no such field", _suggested(name, hints))
+                self.add_problem((*path, name), "unknown field", _suggested(name, hints))
             else:
                 made[name] = self.value(hints[name], inner, (*path, name))
         required = {field.name for field in fields(kind) if field.required}
@@ -156,7 +156,7 @@ class RecordBuilder:
         made: dict[str, Any] = {}
         for name, inner in value.items():
             if name not in hints:
-                made[name] = self.add_problem((*path, name), "there is no such capability", did_you_mean(name, hints))
+                made[name] = self.add_problem((*path, name), "unknown capability", did_you_mean(name, hints))
             else:
                 made[name] = self._end(hints[name], inner, (*path, name), False)
         return _valid_fields(made)
@@ -176,7 +176,7 @@ class RecordBuilder:
             choices = _choices(kind)
             if choices and isinstance(value, str):
                 shown = "this" if referred else f"`{value[:40]}`"
-                return self.add_problem(path, f"{shown} is not a choice", one_of(value, choices))
+                return self.add_problem(path, f"{shown} is not a valid choice", one_of(value, choices))
             return self.add_problem(path, _readable(str(error), value))
 
 
@@ -234,7 +234,7 @@ def _noun(value: Any) -> str:
 def _readable(message: str, value: Any) -> str:
     """The words of `msgspec` with plain nouns; it never repeats a value but that of a choice."""
     if isinstance(value, str) and message.endswith("length >= 1"):
-        return "this is empty; leave it out instead"
+        return "must not be empty; omit the field instead"
     message = message.partition(" - at ")[0]
     told = _QUOTED.sub(lambda match: " or ".join(NOUNS.get(part, part) for part in match[1].split(" | ")), message)
     return f"{told[:1].lower()}{told[1:]}"

@@ -65,7 +65,7 @@ def _no_effect(config: Config, builder: RecordBuilder) -> list[str]:
     """Report settings of earlier versions that no longer have an effect."""
     if config.transport != "aiohttp":
         return []
-    return [str(builder.document.problem(("transport",), "there is one HTTP client now; this setting has no effect"))]
+    return [str(builder.document.problem(("transport",), "this setting has no effect: there is only one HTTP client"))]
 
 
 def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
@@ -75,19 +75,19 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
     try:
         check_bind(server)
     except UnsafeServerError as error:
-        problems.append(problem(("server", "host"), str(error).rstrip("."), "`serve --key-env NAME` gives one too"))
+        problems.append(problem(("server", "host"), str(error).rstrip("."), "or use `serve --key-env NAME`"))
     if told := store_problem(config, server.workers):
-        problems.append(problem(("store", "path"), told, "`serve --store FILE` gives one too"))
+        problems.append(problem(("store", "path"), told, "or use `serve --store FILE`"))
     for name, upstream in config.upstreams.items():
         url = complete_upstream(name, upstream, builder.environ).base_url or ""
         if address_problem(url) is not None:  # of a variable: told at the start
             continue
         parts = urlsplit(url)
         if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
-            told = f"this leads to the gateway itself, which listens on port {server.port}"
+            told = f"this points to the gateway itself, which listens on port {server.port}"
             problems.append(problem(("upstreams", name, "base_url"), told))
         if told := place_problem(name, url):
-            hint = "a relative name begins where toolglot is started"
+            hint = "a relative path starts at the directory where toolglot was started"
             problems.append(problem(("upstreams", name, "base_url"), told, hint))
     return problems
 
@@ -96,20 +96,18 @@ def _server(server: ServerConfig, builder: RecordBuilder) -> None:
     for number, key in enumerate(server.keys):
         path: Path = ("server", "keys", number)
         if any(character.isspace() or not character.isprintable() for character in key):
-            builder.add_problem(path, "a key has no blanks and no line breaks in it or around it")
+            builder.add_problem(path, "a key must not contain spaces or line breaks")
         elif key in server.keys[:number]:
-            builder.add_problem(path, "this key stands here already")
+            builder.add_problem(path, "duplicate key")
     for number, host in enumerate(server.hosts):
         if not _HOST.fullmatch(host):
             near = None if address_problem(host) else urlsplit(host).hostname
-            builder.add_problem(
-                ("server", "hosts", number), "expected the name of a host", _instead(near, "box.example")
-            )
+            builder.add_problem(("server", "hosts", number), "expected a host name", _instead(near, "box.example"))
     for number, origin in enumerate(server.origins):
         if not _ORIGIN.fullmatch(origin):
             found = _ORIGIN.match(origin)
             near = found[0].rstrip("/") if found else f"https://{origin}" if _HOST.fullmatch(origin) else None
-            told = "expected an origin: a scheme, a host and perhaps a port"
+            told = "expected an origin: a scheme, a host and an optional port"
             builder.add_problem(("server", "origins", number), told, _instead(near, "https://app.example"))
 
 
@@ -121,11 +119,11 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: RecordBuilder) -> No
     path: Path = ("upstreams", name)
     if name == DEMO and (upstream.base_url or DEMO_URL, upstream.vendor or DEMO) != (DEMO_URL, DEMO):
         field = "base_url" if upstream.base_url else "vendor"
-        builder.add_problem((*path, field), "`demo` is the name of the demo alone; give this upstream another")
+        builder.add_problem((*path, field), "`demo` is reserved for the demo; choose another name")
     if not _UPSTREAM_NAME.fullmatch(name):
-        builder.add_problem(path, "an upstream's name has letters, digits, `.`, `_` and `-`")
+        builder.add_problem(path, "an upstream's name may contain only letters, digits, `.`, `_` and `-`")
     if upstream.vendor is not None and upstream.vendor not in VENDORS:
-        suggestion = did_you_mean(upstream.vendor, VENDORS) or "without a vendor, give `dialect` and `base_url`"
+        suggestion = did_you_mean(upstream.vendor, VENDORS) or "without a vendor, set `dialect` and `base_url`"
         builder.add_problem((*path, "vendor"), f"there is no vendor `{upstream.vendor[:40]}`", suggestion)
     if upstream.dialect is not None and upstream.dialect.replace("-", "_") not in DIALECTS:
         told = f"there is no dialect `{upstream.dialect[:40]}`"
@@ -151,7 +149,7 @@ def _only_warps(config: Config, builder: RecordBuilder) -> Iterator[str]:
             continue
         for field in ("warp_history", "disable_warp_tools"):
             if getattr(upstream, field) != getattr(UpstreamConfig(), field):
-                told = "it has no effect: this upstream does not speak `warp`"
+                told = "no effect: this upstream's dialect is not `warp`"
                 yield str(builder.document.problem(("upstreams", name, field), told))
 
 
@@ -160,13 +158,13 @@ def _headers(upstream: UpstreamConfig, path: Path, builder: RecordBuilder) -> No
     names += [(("key_header",), upstream.key_header)] if upstream.key_header is not None else []
     for place, name in names:
         if not _HEADER_NAME.fullmatch(name):
-            builder.add_problem((*path, *place), "this is not the name of a header")
+            builder.add_problem((*path, *place), "invalid header name")
     values: list[tuple[Path, str]] = [(("headers", name), value) for name, value in upstream.headers.items()]
     values += [(("key",), upstream.key)] if upstream.key is not None else []
     for where, value in values:
         if not _HEADER_VALUE.fullmatch(value):
             builder.add_problem(
-                (*path, *where), "this cannot be sent in a header: it has a line break or the like in it"
+                (*path, *where), "invalid header value: it contains a line break or another control character"
             )
 
 
@@ -189,18 +187,18 @@ def _check_complete(name: str, upstream: UpstreamConfig, builder: RecordBuilder)
         return
     told = " and ".join(f"`{field}`" for field in missing) + (" is missing" if len(missing) == 1 else " are missing")
     if vendor is not None:
-        builder.add_problem(path, told, f"{vendor.title} has no address that serves all")
+        builder.add_problem(path, told, f"{vendor.title} has no address shared by all customers")
     else:
         builder.add_problem(path, told, did_you_mean(name, VENDORS) or "or name a `vendor`")
 
 
 def _pattern(name: str, path: Path, builder: RecordBuilder) -> None:
     if not name or any(character.isspace() or not character.isprintable() for character in name):
-        builder.add_problem(path, "a model's name has no spaces and is not empty")
+        builder.add_problem(path, "a model name must not be empty or contain spaces")
     elif name.count("*") > MAX_STARS:
         builder.add_problem(path, f"a pattern has at most {MAX_STARS} `*`")
     elif "**" in name:
-        builder.add_problem(path, "one `*` stands for any text already")
+        builder.add_problem(path, "one `*` already matches any text")
 
 
 def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
@@ -222,8 +220,8 @@ def _formats(model: ModelConfig, path: Path, builder: RecordBuilder) -> None:
         if isinstance(name, str):
             check_format(name, words, (*path, field), builder)
     if model.rescue and model.tools in {*FORMATS, *ALIASES}:
-        told = f"it has no effect beside `tools = {model.tools}`: all of that model's calls are text"
-        builder.add_problem((*path, "rescue"), told, "it is for models with native calls")
+        told = f"no effect with `tools = {model.tools}`: all calls of this model are text"
+        builder.add_problem((*path, "rescue"), told, "it applies only to models with native calls")
 
 
 def _known_upstreams(config: Config, builder: RecordBuilder) -> set[str]:
@@ -252,7 +250,7 @@ def _fallback_cycles(config: Config, builder: RecordBuilder) -> None:
     for name in config.models:
         way = _find_cycle(name, config.models)
         if way is not None:
-            builder.add_problem(("models", name, "fallbacks"), f"this goes in a circle: {' -> '.join(way)}")
+            builder.add_problem(("models", name, "fallbacks"), f"this is a cycle: {' -> '.join(way)}")
 
 
 def _find_cycle(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...] | None:

@@ -64,7 +64,7 @@ def cli_config(
 def _key(name: str, environ: Mapping[str, str]) -> str:
     key = environ.get(name, "").strip()
     if not key:
-        raise _error(_KEY, f"the environment has no {name}", did_you_mean(name, environ))
+        raise _error(_KEY, f"the environment variable {name} is not set", did_you_mean(name, environ))
     return key
 
 

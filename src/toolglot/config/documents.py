@@ -68,7 +68,7 @@ def parse_document(data: bytes, file: str) -> Document:
     if value is None:  # an empty YAML file
         value = {}
     if not isinstance(value, dict):
-        raise ConfigError([Problem(file=file, line=1, message="expected fields with names, such as `upstreams`")])
+        raise ConfigError([Problem(file=file, line=1, message="expected named fields, such as `upstreams`")])
     if (told := recognize_config(value)) is not None:
         raise ConfigError([Problem(file=file, message=told)])
     return Document(file, value, places)
@@ -81,7 +81,7 @@ def decode_text(data: bytes, file: str) -> str:
         ConfigError: it is too long, or no text.
     """
     if len(data) > MAX_BYTES:
-        raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: this is no configuration")])
+        raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: too large for a configuration")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -101,7 +101,7 @@ def _toml(text: str, file: str) -> tuple[Any, Mapping[Path, TextPosition]]:
     except ValueError as error:  # also what tomllib lets through: an integer of thousands of digits
         at = _AT.search(str(error))
         line, column = (int(at[1]), int(at[2])) if at and at[1] else _end(text) if at else (None, None)
-        said = _AT.sub("", str(error)) if at else "a number that is too long"
+        said = _AT.sub("", str(error)) if at else "a number is too long"
         message = f"not TOML: {said[:1].lower()}{said[1:]}"
         raise ConfigError([Problem(file=file, line=line, column=column, message=message)]) from None
 

@@ -19,12 +19,12 @@ def check_histories(config: Config, builder: RecordBuilder) -> None:
         if policy.calls is not None:
             check_format(policy.calls, (AUTO,), (*path, "calls"), builder)
         if policy.result_bytes and policy.result_bytes < LEAST:
-            told = f"a result that is cut has at least {LEAST} bytes: a beginning, an end and a line between them"
-            builder.add_problem((*path, "result_bytes"), told, "0 is no limit")
+            told = f"a truncated result needs at least {LEAST} bytes: its start, its end and a line between them"
+            builder.add_problem((*path, "result_bytes"), told, "0 means no limit")
     for name, upstream in config.upstreams.items():
         for older, field in OLDER_LIMITS.items():
             if getattr(upstream, older) is not None and getattr(upstream.history, field) is not None:
-                told = f"`history.{field}` of this upstream says the same; leave one of them out"
+                told = f"`history.{field}` of this upstream sets the same limit; remove one of them"
                 builder.add_problem(("upstreams", name, older), told)
 
 

@@ -75,4 +75,4 @@ def _format_value(value: object) -> str:
 
 
 def _cut(share: float | None) -> str:
-    return " (cut to the brim)" if share == 1 else ""
+    return " (cut exactly to the limit)" if share == 1 else ""

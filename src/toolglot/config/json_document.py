@@ -37,10 +37,10 @@ class _Parser:
 
     def document(self) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
         if not self._next():
-            raise self._error("not JSON: there is nothing in it")
+            raise self._error("not JSON: it is empty")
         value = self._value(())
         if self._next():
-            raise self._error("not JSON: something stands behind the end")
+            raise self._error("not JSON: extra text after the end")
         return value, self.places
 
     def _next(self) -> str:
@@ -83,7 +83,7 @@ class _Parser:
             name = json.loads(match[0])
             inside = (*path, name)
             if name in made:
-                raise self._error("this stands here twice", inside)
+                raise self._error("duplicate field", inside)
             self.places[inside] = self._place()
             self.at = match.end()
             if self._next() != ":":

@@ -26,7 +26,7 @@ from toolglot.upstream.vendors import VENDORS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 REFERENCE = {"type": "string", "pattern": r"\$\{"}
-_FOREIGN = "MCP servers as other programs write them down; they are understood as those under `mcp.servers`."
+_FOREIGN = "MCP servers in the format of other programs. They are treated like those under `mcp.servers`."
 _SCALARS = ("integer", "number", "boolean")
 
 _RECORDS: dict[str, type[Struct]] = {

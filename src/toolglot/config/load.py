@@ -50,7 +50,7 @@ def find_config(environ: Mapping[str, str], folder: Path) -> Path | None:
         there = [place / name for name in NAMES if (place / name).is_file()]
         if len(there) > 1:
             others = " and ".join(path.name for path in there[1:])
-            raise ConfigError([Problem(file=str(there[0]), message=f"beside it is {others}: which one counts?")])
+            raise ConfigError([Problem(file=str(there[0]), message=f"there is also {others}: keep only one of them")])
         if there:
             return there[0]
     return None

@@ -36,7 +36,7 @@ def check_servers(config: Config, builder: RecordBuilder) -> None:
     for name in own:
         path: Path = ("mcp", "servers", name)
         if not NAME.fullmatch(name):
-            told = "an MCP server's name has at most 32 letters, digits, `-` and `_`, and no `__`"
+            told = "an MCP server's name may have up to 32 letters, digits, `-` and `_`, and no `__`"
             builder.add_problem(path, told, f"such as `{nearest_valid_name(name)}`")
         if name in config.mcp.servers:
             check_server(config.mcp.servers[name], path, builder)
@@ -45,9 +45,7 @@ def check_servers(config: Config, builder: RecordBuilder) -> None:
     for model, said in config.models.items():
         for number, name in enumerate(said.mcp):
             if name not in known:
-                near = (
-                    one_of(name, sorted(known)) if known else f"write one: `[mcp.servers.{nearest_valid_name(name)}]`"
-                )
+                near = one_of(name, sorted(known)) if known else f"add one: `[mcp.servers.{nearest_valid_name(name)}]`"
                 builder.add_problem(("models", model, "mcp", number), f"there is no MCP server `{name[:40]}`", near)
 
 
@@ -55,7 +53,7 @@ def _check_keys(config: Config, name: str, path: Path, builder: RecordBuilder) -
     count = len(config.server.keys)
     for number, label in enumerate(config.mcp.servers[name].keys):
         if not KEY_LABEL.fullmatch(label):
-            told = "expected the label of a key, never the key itself"
+            told = "expected a key's label, not the key itself"
             builder.add_problem((*path, "keys", number), told, "`key-1` is the first of `server.keys`")
         elif int(label.removeprefix("key-")) > count:
             builder.add_problem((*path, "keys", number), f"there is no {label}: `server.keys` has {count}")
@@ -69,20 +67,20 @@ def nearest_valid_name(name: str) -> str:
 def check_server(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
     """Add the problems of one server to the builder's."""
     if server.command is not None and server.url is not None:
-        told = "a server is started by its `command` or reached by its `url`: one of them"
+        told = "set either `command` or `url`, not both"
         builder.add_problem((*path, "url"), told)
     elif server.command is None and server.url is None:
         if all(builder.is_right((*path, field)) for field in ("command", "url")):
             told = "`command` or `url` is missing"
-            builder.add_problem(path, told, "a program to start, or the address of a server that runs")
+            builder.add_problem(path, told, "set the program to start, or the address of a running server")
     elif server.command is not None:
-        _alone(server, _REACHED, "goes to a `url`; a program that is started gets `env`", path, builder)
+        _alone(server, _REACHED, "applies only to a `url`; use `env` for a `command`", path, builder)
     else:
-        _alone(server, _STARTED, "is for a `command`, which is started here; this server has a `url`", path, builder)
+        _alone(server, _STARTED, "applies only to a `command`; this server has a `url`", path, builder)
     if server.command is not None:
         _command(server, path, builder)
     if server.url is not None:
-        problem = url_problem(server.url, "the address of an MCP server", "`headers` are their place")
+        problem = url_problem(server.url, "the address of an MCP server", "use `headers`")
         if problem is not None:
             builder.add_problem((*path, "url"), problem)
     _values(server, path, builder)
@@ -98,37 +96,37 @@ def _alone(server: McpServerConfig, fields: tuple[str, ...], told: str, path: Pa
 def _command(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
     command = server.command or ""
     if "\0" in command:
-        builder.add_problem((*path, "command"), "a command has no null characters")
+        builder.add_problem((*path, "command"), "a command must not contain null characters")
     first, _, rest = command.strip().partition(" ")
     if rest and not server.args and not re.search(r"[/\\]", first):
-        told = "this is a program and its arguments; no shell reads it"
-        builder.add_problem((*path, "command"), told, "put the arguments into `args`, each by itself")
+        told = "this contains arguments, but the command is not run by a shell"
+        builder.add_problem((*path, "command"), told, "put each argument into `args`")
 
 
 def _values(server: McpServerConfig, path: Path, builder: RecordBuilder) -> None:
     """Values are secrets: problems are reported without them."""
     for name, value in server.env.items():
         if not _VARIABLE.fullmatch(name):
-            builder.add_problem((*path, "env", name), "this is not the name of a variable")
+            builder.add_problem((*path, "env", name), "invalid variable name")
         if "\0" in value:
-            builder.add_problem((*path, "env", name), "an environment has no null characters")
+            builder.add_problem((*path, "env", name), "an environment variable must not contain null characters")
     for name, value in server.headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            builder.add_problem((*path, "headers", name), "this is not the name of a header")
+            builder.add_problem((*path, "headers", name), "invalid header name")
         if not _HEADER_VALUE.fullmatch(value):
-            told = "this cannot be sent in a header: it has a line break or the like in it"
+            told = "invalid header value: it contains a line break or another control character"
             builder.add_problem((*path, "headers", name), told)
     for number, argument in enumerate(server.args):
         if "\0" in argument:
-            builder.add_problem((*path, "args", number), "an argument has no null characters")
+            builder.add_problem((*path, "args", number), "an argument must not contain null characters")
 
 
 def _patterns(tools: Mapping[str, object], path: Path, builder: RecordBuilder) -> None:
     for name in tools:
         place = (*path, "tools", name)
         if not name or any(character.isspace() or not character.isprintable() for character in name):
-            builder.add_problem(place, "a tool's name has no blanks and is not empty")
+            builder.add_problem(place, "a tool name must not be empty or contain spaces")
         elif name.count("*") > MAX_STARS:
             builder.add_problem(place, f"a pattern has at most {MAX_STARS} `*`")
         elif "**" in name:
-            builder.add_problem(place, "one `*` stands for any text already")
+            builder.add_problem(place, "one `*` already matches any text")

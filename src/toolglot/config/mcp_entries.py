@@ -72,8 +72,8 @@ def convert_entry(written: Mapping[str, Any]) -> McpEntry:
     _policies(written, entry)
     for name, value in list(entry.value.items()):
         if (asked := _asks(value)) is not None:
-            told = f"`${{input:{asked}}}` is asked of a person by another program"
-            entry.wrong.append((name, told, "a reference to the environment would do: `${NAME}`"))
+            told = f"`${{input:{asked}}}` is an interactive input of another program"
+            entry.wrong.append((name, told, "use an environment variable instead: `${NAME}`"))
             del entry.value[name]
     return entry
 
@@ -84,10 +84,10 @@ def _type(written: Mapping[str, Any], entry: McpEntry) -> None:
         if said is None or (isinstance(said, str) and said.lower() in TYPES):
             continue
         if isinstance(said, str) and said.lower() == OLD_TRANSPORT:
-            told = "the transport `sse` was replaced in 2025 and is not spoken here"
-            entry.wrong.append((name, told, "most of these servers have an address for Streamable HTTP: `type: http`"))
+            told = "the transport `sse` was replaced in 2025 and is not supported"
+            entry.wrong.append((name, told, "most such servers also offer Streamable HTTP: `type: http`"))
         else:
-            entry.wrong.append((name, "there is no such transport", "there are stdio and http"))
+            entry.wrong.append((name, "unknown transport", "there are stdio and http"))
 
 
 def _command(entry: McpEntry) -> None:
@@ -104,7 +104,7 @@ def _timeout(entry: McpEntry) -> None:
     said = entry.value.get("timeout")
     if isinstance(said, (int, float)) and not isinstance(said, bool) and said > MAX_SECONDS:
         entry.value["timeout"] = said / 1000
-        entry.notes.append((entry.sources["timeout"], f"{said} is taken for milliseconds"))
+        entry.notes.append((entry.sources["timeout"], f"{said} is read as milliseconds"))
 
 
 def _policies(written: Mapping[str, Any], entry: McpEntry) -> None:
@@ -134,7 +134,7 @@ def _names(written: Mapping[str, Any], members: tuple[str, ...], entry: McpEntry
             found += said
             entry.sources.setdefault("tools", member)
         else:
-            entry.wrong.append((member, "expected a list of tools' names", None))
+            entry.wrong.append((member, "expected a list of tool names", None))
     return found
 
 

@@ -68,7 +68,7 @@ class McpImporter:
             if entries is not None:
                 self.entries(document, root, entries, path.parent)
                 return
-        told = "there is no `mcpServers` in it, and no `servers` as VS Code has them"
+        told = "it has neither `mcpServers` nor VS Code's `servers`"
         raise ConfigError([Problem(file=str(path), line=1, message=told)])
 
     def entries(self, document: Document, root: Path, entries: Any, folder: FilePath) -> None:
@@ -85,16 +85,16 @@ class McpImporter:
 
     def _entry(self, document: Document, path: Path, entry: McpEntry, folder: FilePath) -> None:
         if entry.is_off:
-            self._note(document, path, "it is disabled, and left out")
+            self._note(document, path, "skipped: it is disabled")
             return
         name = str(path[-1])
         other = self._from.get(name if NAME.fullmatch(name) else nearest_valid_name(name), document.file)
         if other != document.file:
-            self._note(document, path, f"not used: {other} has a server of this name")
+            self._note(document, path, f"not used: {other} has a server with this name")
             return
         if entry.unused:
             unused = ", ".join(f"`{member[:40]}`" for member in entry.unused[:MAX_TOLD])
-            self._note(document, path, f"nothing is done with {unused}")
+            self._note(document, path, f"ignored: {unused}")
         for member, told in entry.notes:
             self._note(document, (*path, member), told)
         server = self._built(document, path, entry, folder)
@@ -109,7 +109,7 @@ class McpImporter:
             number += 1
             made = f"{stem[: 31 - len(str(number))]}_{number}"
         if made != name:
-            self._note(document, path, f"it is called `{made}` here")
+            self._note(document, path, f"renamed to `{made}`")
         self._from[made] = document.file
         return made
 

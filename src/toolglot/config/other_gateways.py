@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-_ADVICE = "docs/configuration.md, under `Coming from …`, says what becomes of it"
+_ADVICE = "see `Coming from …` in docs/configuration.md"
 
 
 class OtherGateway(Struct, frozen=True):
@@ -35,7 +35,7 @@ def recognize_config(value: Mapping[str, Any]) -> str | None:
 def recognize_text(data: bytes) -> str | None:
     """Same, for a file in a format that is not supported here; it may be JSON with comments."""
     if b'"mcpServers"' in data:
-        return "these are MCP servers and no configuration; `--mcp-config FILE`, or `files` under `mcp`, takes them"
+        return "this file has MCP servers, not a configuration; use `--mcp-config FILE`, or `files` under `mcp`"
     for gateway in GATEWAYS:
         if any(f'"{name}"'.encode() in data for name in gateway.names):
             return f"this is a configuration of {gateway.title}; {_ADVICE}"

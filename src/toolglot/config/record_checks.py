@@ -21,11 +21,11 @@ def directory_problem(directory: str) -> str | None:
     try:
         there = next(each for each in (path, *path.parents) if each.exists())
     except OSError as error:
-        return f"{directory[:200]} cannot be a folder: {error.strerror}"
+        return f"{directory[:200]} cannot be a directory: {error.strerror}"
     if not there.is_dir():
-        return f"{there} is not a folder"
+        return f"{there} is not a directory"
     if not os.access(there, os.W_OK | os.X_OK):
-        return f"nothing can be written to {there}"
+        return f"{there} is not writable"
     return None
 
 
@@ -35,7 +35,7 @@ def place_problem(name: str, url: str | None) -> str | None:
     place = recordings_of(url or "") if is_replay(url) else ""
     if not place or Path(place).expanduser().exists():
         return None
-    return f"the upstream {name} answers from recordings in {place}, and there is no such file or folder"
+    return f"the upstream {name} answers from recordings in {place}, which does not exist"
 
 
 def empty_places(config: Config) -> list[str]:
@@ -44,7 +44,7 @@ def empty_places(config: Config) -> list[str]:
     for name, upstream in config.upstreams.items():
         place = Path(recordings_of(upstream.base_url or "")).expanduser()
         if is_replay(upstream.base_url) and place.is_dir() and next(place.rglob(f"*{SUFFIX}"), None) is None:
-            told.append(f"the upstream {name} answers from recordings in {place}, and there is none in it yet")
+            told.append(f"the upstream {name} answers from recordings in {place}, which has none yet")
     return told
 
 
@@ -54,7 +54,7 @@ def check_recording(record: RecordConfig, builder: RecordBuilder) -> None:
         builder.add_problem(("record", "directory"), problem)
     for number, label in enumerate(record.keys):
         if not KEY_LABEL.fullmatch(label):
-            told = "expected the label of a key, never the key itself"
+            told = "expected a key's label, not the key itself"
             builder.add_problem(("record", "keys", number), told, "`key-1` is the first of `server.keys`")
     for number, text in enumerate(record.redact):
         try:

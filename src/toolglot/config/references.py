@@ -42,13 +42,15 @@ def expand_references(text: str, environ: Mapping[str, str]) -> str:
             return "${"
         name, default = match[1], match[2]
         if name is None:
-            raise MissingReferenceError("a `${` that no name and `}` follow", "write `$${` for a plain `${`")
+            raise MissingReferenceError(
+                "incomplete reference: `${` needs a name and `}`", "write `$${` for a plain `${`"
+            )
         value = environ.get(name)
         if default is not None:
             return value or default
         if value is None:
-            suggestion = did_you_mean(name, environ) or f"set it, or write a default: `${{{name}:-default}}`"
-            raise MissingReferenceError(f"the environment has no {name}", suggestion)
+            suggestion = did_you_mean(name, environ) or f"set it, or add a default: `${{{name}:-default}}`"
+            raise MissingReferenceError(f"the environment variable {name} is not set", suggestion)
         return value
 
     return _REFERENCE.sub(replaced, text)

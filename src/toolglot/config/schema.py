@@ -1,5 +1,5 @@
-"""What can be configured. These records are the schema: the loader checks a file against them, and the published
-JSON Schema is made from them. Everything has a default, so that an empty file is a configuration.
+"""The configuration schema. The loader checks a file against these records, and the published JSON Schema is generated
+from them. Every field has a default, so an empty file is valid.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from toolglot.wire.json import MAX_DOCUMENT_BYTES
 YEAR = 366 * 24 * 3600.0
 
 WarpHistory = Literal["replay", "native", "text"]
-"""How a conversation is told to a Warp upstream: `dialects/warp/history.py`."""
+"""How a conversation is sent to a Warp upstream: `dialects/warp/history.py`."""
 
 ReplaySpeed = Literal["none", "real"]
 
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
-"""Text that is never shown, and that may stand in a file of its own (`file:PATH`)."""
+"""Text that is never printed. It may be a reference to a file (`file:PATH`)."""
 Value: TypeAlias = Annotated[str, Meta(extra={"secret": True})]
-"""The same, where empty text says something too."""
+"""The same, but may be empty."""
 Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
 """Capabilities that differ, by the names of `toolglot.dialect.Capabilities`; the loader converts their values."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -40,87 +40,90 @@ HIDDEN = "(hidden)"
 
 
 def _repr_without_secrets(record: Struct, hidden: Mapping[str, object]) -> str:
-    """How a record with secrets is printed: whatever prints it, a log or a traceback, they are not in it."""
+    """Return a `repr` without secrets, so that neither logs nor tracebacks contain them."""
     values = {name: hidden[name] if value and name in hidden else value for name, value in asdict(record).items()}
     return f"{type(record).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
 class Retries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often a call that failed before its first byte is made again, and how long to wait (seconds)."""
+    """How often to retry a call that failed before its first byte, and how long to wait (seconds)."""
 
     attempts: Annotated[int, Meta(ge=1, le=100)] = 3
-    """Calls in all, the first one included."""
+    """Total number of calls, including the first."""
     first_wait: Pause = 0.5
-    """The longest wait before the second call; it doubles before each further one. Chance makes each shorter."""
+    """Upper bound of the wait before the first retry. It doubles with each retry; each wait is a random time below
+    it."""
     longest_wait: Pause = 30.0
-    """Also the longest `Retry-After` that is waited for; a longer one goes to the next fallback or to the client."""
+    """Upper bound of every wait, including `Retry-After`. A longer `Retry-After` makes the request go to the next
+    fallback or fail."""
 
 
 class BreakerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """After so many failures in a row an upstream is left alone for a while (seconds)."""
+    """Circuit breaker: after several consecutive failures, an upstream is skipped for a while."""
 
     failures: Count = 5
-    """Failures in a row."""
+    """Consecutive failures that open the breaker."""
     rest: Pause = 30.0
-    """How long it is left alone, while fallbacks answer."""
+    """Seconds for which the upstream is skipped and fallbacks answer."""
 
 
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One server that answers. With a `vendor` its row gives whatever is not said here."""
+    """One model server. `vendor` supplies defaults for the other fields."""
 
     vendor: str | None = None
-    """A vendor or a kind of local server; an upstream that has a vendor's name need not say it."""
+    """A vendor or a type of local server. Default: the upstream's name, if it is a vendor's name."""
     dialect: str | None = None
-    """What it speaks: openai_chat, openai_responses, anthropic, gemini or warp. A vendor's row knows it."""
+    """API of the upstream: openai_chat, openai_responses, anthropic, gemini or warp. Default: the vendor's."""
     base_url: str | None = None
-    """Where it is, with the version in its path if it has one there. A vendor's row knows it."""
+    """Base URL, including the version path if there is one (`/v1`). Default: the vendor's."""
     key: Secret | None = None
-    """The credential; best a reference: `${OPENAI_API_KEY}` or `file:/run/secrets/openai`. Without it, and without a
-    `base_url`, the vendor's own variable is used."""
+    """API key, preferably a reference: `${OPENAI_API_KEY}` or `file:/run/secrets/openai`. Default: the vendor's
+    environment variable, unless `base_url` is set."""
     key_header: str | None = None
-    """The header that carries the key, when it is not the dialect's; `authorization` gets `Bearer` before it."""
+    """Header that carries the key. Default: the dialect's header. `authorization` adds the prefix `Bearer`."""
     headers: dict[str, Secret] = {}
-    """Sent with every call."""
+    """Extra headers for every call."""
     models: tuple[Name, ...] = ()
-    """Names or patterns of the models it serves: a request for one of them is routed here."""
+    """Names or patterns of the models it serves. Requests for these models are routed here."""
     default_model: Name | None = None
-    """The model for names that come here only because nothing else claims them; without it they stay as they are."""
+    """Model to use for names that reach this upstream only because it is the default. Without it, the requested name is
+    sent unchanged."""
     quirks: Quirks = {}
-    """Capabilities in which this upstream differs from its dialect, by their names in `toolglot dialects --json`."""
+    """Capabilities that differ from the dialect's, by their names in `toolglot dialects --json`."""
     verbatim: bool | None = None
-    """Let bytes through as they are to clients of the same dialect; false reads and writes them anew, for servers that
-    leave out what the dialect's clients need. Without it the vendor's row decides."""
+    """Forward bytes unchanged to clients of the same dialect. False decodes and re-encodes them, for servers that omit
+    fields that clients need. Default: the vendor's setting."""
     cache_marks: CacheMarks = "auto"
-    """When prompt-cache breakpoints are set for clients whose API has none, at models that cache nothing without them
-    (Claude): `auto` in tool loops and where tools and system text repeat, `always`, or `never`."""
+    """When to add prompt-cache breakpoints for clients whose API has none. Only for models that cache nothing without
+    them (Claude): `auto` in tool loops and where tools and system text repeat, `always`, or `never`."""
     max_history_messages: CountOrNone | None = None
-    """Messages of a conversation that it is sent at most, beside system text: the oldest go, calls with their results.
-    0 is no limit, which is the default but for Warp (50)."""
+    """Maximum number of messages to send, not counting system text. The oldest are dropped, calls together with their
+    results. 0 means no limit, the default except for Warp (50)."""
     max_tool_results: CountOrNone | None = None
-    """Results of tools that it is sent at most: of the oldest, call and result go. 0 is no limit, which is the default
-    but for Warp (10)."""
+    """Maximum number of tool results to send. The oldest are dropped together with their calls. 0 means no limit, the
+    default except for Warp (10)."""
     warp_history: WarpHistory = "replay"
-    """Of Warp: how a conversation is told. `replay` sends back what the server itself sent, which the store keeps;
-    `native` makes tasks of the client's history; `text` writes it all into one query."""
+    """Warp only: how to send the conversation. `replay` sends back the server's own messages from the store; `native`
+    builds tasks from the client's history; `text` writes everything into one query."""
     disable_warp_tools: bool = True
-    """Of Warp: let the model use the client's tools alone, and not those of Warp's own app."""
+    """Warp only: offer the model only the client's tools, not the tools of Warp's app."""
     refresh_token: Secret | None = None
-    """Of Warp: what a new bearer token is got for when the old one is over. Needs `refresh_key`."""
+    """Warp only: refresh token that renews an expired bearer token. Requires `refresh_key`."""
     refresh_key: Secret | None = None
-    """Of Warp: the key of the service that gives tokens."""
+    """Warp only: API key of the token service."""
     refresh_url: str = "https://securetoken.googleapis.com/v1/token"
-    """Of Warp: where that service is."""
+    """Warp only: URL of the token service."""
     replay_speed: ReplaySpeed = "none"
-    """Of recordings (`base_url = "replay:FOLDER"`): `none` answers at once, `real` as fast as was recorded."""
+    """Recordings only (`base_url = "replay:FOLDER"`): `none` answers without delay, `real` uses the recorded timing."""
     history: HistoryPolicy = HistoryPolicy()
-    """How much of a conversation it is sent, and what of it is mended. `max_history_messages` and `max_tool_results`
-    cut to the brim, these cut in steps."""
+    """How much of a conversation to send, and what to repair in it. These limits cut in steps; `max_history_messages`
+    and `max_tool_results` cut exactly to the limit."""
     timeouts: Timeouts = Timeouts()
-    """How long to wait for what."""
+    """Timeouts of calls."""
     retries: Retries = Retries()
-    """How often to ask again."""
+    """Retries after failed calls."""
     breaker: BreakerConfig = BreakerConfig()
-    """When to leave it alone."""
+    """When to skip the upstream after failures."""
 
     def __repr__(self) -> str:
         hidden = dict.fromkeys(("key", "refresh_token", "refresh_key"), HIDDEN)
@@ -128,81 +131,82 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model's name, or a pattern of names (`claude-*`), stands for."""
+    """Route for a model name or a pattern of names (`claude-*`)."""
 
     upstream: str
-    """The upstream that answers, by its name under `upstreams`; `demo` is always there."""
+    """Name of the upstream, as under `upstreams`. `demo` always exists."""
     model: Name | None = None
-    """The upstream's name of the model; without it the client's. `*` stands for what the pattern's `*` matched."""
+    """Model name to send to the upstream. Default: the requested name. `*` inserts the text that the pattern's `*`
+    matched."""
     fallbacks: tuple[Name, ...] = ()
-    """Other models, by the names clients use (or `upstream/model`), tried in order before the first byte. `*` as in
-    `model`. `upstream/model` goes to that upstream, also where a pattern matches it."""
+    """Models to try in order if a call fails before its first byte, by client-facing name or as `upstream/model`. `*`
+    works as in `model`. `upstream/model` always goes to that upstream, even if a pattern matches it."""
     strict: bool = False
-    """Refuse requests and answers that would lose something in translation."""
+    """Reject requests and responses that would lose data in translation."""
     context_window: Count | None = None
-    """Tokens; told to clients that ask."""
+    """Context window in tokens, reported to clients that list models."""
     max_output_tokens: Count | None = None
-    """Tokens; told to clients that ask."""
+    """Maximum output in tokens, reported to clients that list models."""
     quirks: Quirks = {}
-    """Capabilities in which this model differs from its dialect, by their names in `toolglot dialects --json`."""
+    """Capabilities that differ from the dialect's, by their names in `toolglot dialects --json`."""
     hidden: bool = False
-    """Not listed to clients that ask for the models."""
+    """Omit the model from the list of models."""
     tools: Name = "auto"
-    """How it is given tools: `native`, as its API has them; the name of a text format, written into the prompt and read
-    out of its text; `auto`: native, unless it is known or turns out not to take them."""
+    """How tools are offered to the model. `native`: through its API. The name of a text format: written into the
+    prompt, with calls parsed from the answer. `auto`: native, unless the model is known or found not to support it."""
     bad_calls: BadCalls = "pass"
-    """What becomes of a call in text that cannot be run: `pass` it on, `ask` the model once more, or `fail`."""
+    """What to do with a text call that cannot be run: `pass` it to the client, `ask` the model once more, or `fail`."""
     rescue: bool | Name = False
-    """Pick calls out of the text that a native model's server failed to read: true in the format of the model's family,
-    or the name of a format, or `auto` for any."""
+    """Extract calls that a native model's server left in the text. True uses the format of the model's family; or name
+    a format, or `auto` for any."""
     starts_in_reasoning: bool = False
-    """With tools as text: the server's template has opened the reasoning before the answer begins, so that only its end
-    stands in the text."""
+    """With text tools: the server's template opens the reasoning block, so the answer contains only its end marker."""
     history: Name | HistoryPolicy | None = None
-    """How much of a conversation it is sent, and what of it is mended. A text instead of a table is `calls` alone: the
-    text format, or `auto` for any, in which old clients have written calls into the conversation."""
+    """How much of a conversation to send, and what to repair in it. A string instead of a table sets only `calls`: the
+    text format (or `auto` for any) of calls that old clients wrote into the conversation."""
     mcp: tuple[Name, ...] = ()
-    """MCP servers, by their names under `mcp.servers`, whose tools the model is given beside the client's: the gateway
-    runs them itself."""
+    """MCP servers, by their names under `mcp.servers`. The gateway offers their tools to the model in addition to the
+    client's, and runs them."""
 
 
 Policy = Literal["auto", "ask", "never"]
-"""Whether a tool is run: without a word, after somebody has agreed, or not at all."""
+"""Whether a tool runs: always, after approval, or never."""
 
 
 class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One MCP server: a `command` that is started here, or the `url` of one that runs elsewhere."""
+    """One MCP server: a local `command` to start, or the `url` of a remote server."""
 
     command: Annotated[str, Meta(min_length=1)] | None = None
-    """The program to start, which speaks MCP on its standard input and output."""
+    """Program to start. It speaks MCP on standard input and output."""
     args: tuple[str, ...] = ()
-    """Its arguments."""
+    """Arguments of the program."""
     env: dict[str, Value] = {}
-    """Its environment, beside the few variables that every program needs."""
+    """Environment variables, in addition to the few that every program needs."""
     cwd: Annotated[str, Meta(min_length=1)] | None = None
-    """The folder that it is started in; relative to that of the configuration."""
+    """Working directory, relative to the configuration file."""
     url: str | None = None
-    """Where a server of the Streamable HTTP transport is."""
+    """URL of a Streamable HTTP server."""
     headers: dict[str, Secret] = {}
-    """Sent with every request to it."""
+    """Extra headers for every request."""
     protocol: Literal["auto", "stateless", "handshake"] = "auto"
-    """The generation of the protocol: `stateless` since 2026-07-28, `handshake` before; `auto` finds out."""
+    """Protocol generation: `stateless` (2026-07-28 and later), `handshake` (earlier), or `auto` to detect it."""
     policy: Policy = "ask"
-    """What becomes of calls to its tools. `ask` runs those that say they only read; the others need somebody's yes, and
-    where nobody can be asked the model is not offered them."""
+    """Whether tools run: `auto`, `ask` or `never`. `ask` runs tools that declare themselves read-only; others need
+    approval, and are not offered to the model where no user can approve."""
     tools: dict[str, Policy] = {}
-    """Policies of single tools, by name or pattern (`read_*`); the most specific one counts."""
+    """Policies of single tools, by name or pattern (`read_*`). The most specific match wins."""
     timeout: Seconds = 60.0
-    """How long one call may take."""
+    """Time limit of one call, in seconds."""
     start_timeout: Seconds = 30.0
-    """How long it may take to start, or to answer for the first time."""
+    """Time limit of the start, or of the first response, in seconds."""
     by_header: bool = True
-    """Clients may have its tools run for any model: with the header `x-toolglot-mcp`, or by naming its address."""
+    """Let clients use the tools with any model, through the header `x-toolglot-mcp` or by naming the server's
+    address."""
     may_waive: bool = True
-    """Clients that name the server may approve of all calls beforehand (`require_approval: never`). With false every
-    call that `ask` would ask about needs an approval of its own."""
+    """Let clients that name the server approve all calls in advance (`require_approval: never`). False: each call that
+    `ask` covers needs its own approval."""
     keys: tuple[Name, ...] = ()
-    """Labels of the keys for which its tools are run (`key-1` is the first of `server.keys`); empty: all keys."""
+    """Labels of the keys that may use the tools (`key-1` is the first of `server.keys`). Empty: all keys."""
 
     def __repr__(self) -> str:
         hidden = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}
@@ -213,84 +217,86 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """MCP servers, and how far their tools may go for one request."""
+    """MCP servers, and the limits of tool use for one request."""
 
     servers: dict[str, McpServerConfig] = {}
-    """The servers, by names of your own."""
+    """The servers, by names that you choose."""
     files: tuple[str, ...] = ()
-    """JSON files with `mcpServers`, as other programs have them: their servers are used as well."""
+    """JSON files with `mcpServers`, in the format of other programs. Their servers are added."""
     rounds: Count = 20
-    """How often the model may be asked for one request; the last time it is given no tools."""
+    """Maximum number of model calls for one request. The last call offers no tools."""
     calls: Count = 100
-    """Calls that are run for one request."""
+    """Maximum number of tool calls for one request."""
     parallel: Count = 8
-    """Calls that run at the same time for one request."""
+    """Maximum number of concurrent tool calls for one request."""
     seconds: Seconds = 600.0
-    """How long all the rounds of one request may take."""
+    """Time limit of all rounds of one request, in seconds."""
     result_bytes: Count = 100_000
-    """How much of one result the model is given; the rest is cut off, and it is told so."""
+    """Maximum size of one result. The rest is cut off, and the model sees a note about it."""
     show: bool = True
-    """Tell clients of the calls that were run, in the words of their API; false tells them the answer alone."""
+    """Report the calls to the client in its API's format. False: the client sees only the answer."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bytes, seconds and counts."""
+    """Limits in bytes, seconds and counts."""
 
     body: Annotated[int, Meta(ge=1, le=MAX_DOCUMENT_BYTES)] = 32 * 1024 * 1024
-    """Bytes of a request, 64 MB at the most."""
+    """Maximum size of a request, at most 64 MB."""
     response: Count = 64 * 1024 * 1024
-    """Bytes of an answer that is read as a whole."""
+    """Maximum size of a response that is read in full."""
     body_idle: Seconds = 30.0
-    """The silence after which a request that is still being sent is given up."""
+    """Idle time after which an unfinished request is dropped."""
     body_time: Seconds = 300.0
-    """How long a whole request may take to be sent."""
+    """Time limit for receiving a whole request."""
     bodies: Count = 1024 * 1024 * 1024
-    """Bytes of memory that the bodies of all requests may take together, in every form that they are held in: about
-    four times what was sent. Bodies up to 64 KB are not counted. Workers have equal shares."""
+    """Memory for the bodies of all requests together, in all their forms: about four times the bytes received. Bodies
+    up to 64 KB are not counted. Workers get equal shares."""
     body_wait: Seconds = 10.0
-    """How long a request waits for room among the bodies before it gets status 503."""
+    """How long a request waits for this memory before it gets status 503."""
     write_idle: Seconds = 120.0
-    """How long a client may leave an answer unread."""
+    """How long a client may leave a response unread."""
     connections: Count = 10_000
-    """Connections of clients."""
+    """Maximum number of client connections."""
     concurrent_requests: Count = 2_000
-    """Requests that are answered at the same time; further ones get status 503."""
+    """Maximum number of concurrent requests; further requests get status 503."""
     upstream_connections: Count = 2_000
-    """Connections to upstreams, all together."""
+    """Maximum number of connections to all upstreams together."""
     drain: Pause = 30.0
-    """How long running requests may go on after SIGTERM."""
+    """How long running requests may continue after SIGTERM."""
     retire: Pause = 600.0
-    """How long running requests may go on in a worker that another one has replaced, after SIGUSR2."""
+    """How long running requests may continue in a worker that was replaced after SIGUSR2."""
     worker_silence: Seconds = 10.0
-    """How long a worker may leave its parent's pings unanswered before it is killed and started again."""
+    """How long a worker may leave pings unanswered before it is killed and restarted."""
     keepalive: Seconds = 15.0
-    """The silence after which a stream's client gets a keep-alive."""
+    """Idle time after which a streaming client gets a keep-alive."""
     messages: Count = 100_000
-    """Messages of one request."""
+    """Maximum number of messages in one request."""
     tools: Count = 5_000
-    """Tools of one request."""
+    """Maximum number of tools in one request."""
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the gateway listens, and to whom."""
+    """Where the gateway listens, and which clients it accepts."""
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    """The address to listen on. Beyond loopback, `keys` are needed."""
+    """Address to listen on. Addresses other than loopback require `keys`."""
     port: Annotated[int, Meta(ge=1, le=65535)] = 4141
-    """The port to listen on."""
+    """Port to listen on."""
     keys: tuple[Secret, ...] = ()
-    """What clients must show. Empty is allowed on loopback alone."""
+    """Accepted client keys; a client must send one of them. May be empty only on loopback."""
     hosts: tuple[str, ...] = ()
-    """Names that clients may call this server by, beside loopback ones and `host`; `*.` stands for all below a name."""
+    """Host names that clients may use for this server, in addition to loopback names and `host`. `*.` matches all
+    subdomains."""
     origins: tuple[str, ...] = ()
-    """Web pages that may call this server, each as scheme://host[:port]."""
+    """Web origins that may call this server, each as scheme://host[:port]."""
     insecure: bool = False
-    """Serve beyond loopback without keys."""
+    """Allow other machines to connect without keys."""
     workers: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Processes that serve: one for each core that is to be used. The connections, requests and memory of bodies that
-    `limits` allows are shared out equally."""
+    """Number of worker processes; use one per core. Workers get equal shares of the connections, requests and body
+    memory in `limits`."""
     warp_bridge: bool = False
-    """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`: Warp's protobuf as JSON, and back."""
+    """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`, which convert Warp's protobuf to JSON and
+    back."""
 
     def __repr__(self) -> str:
         return _repr_without_secrets(self, {"keys": (HIDDEN,) * len(self.keys)})
@@ -300,68 +306,68 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Stored responses and conversations."""
 
     path: str | None = None
-    """The SQLite file; without it `toolglot/toolglot.sqlite3` in the user's state folder. `:memory:` forgets everything
-    when the gateway ends; `none` keeps nothing at all."""
+    """SQLite file. Default: `toolglot/toolglot.sqlite3` in the user's state directory. `:memory:` keeps data until the
+    gateway exits; `none` stores nothing."""
     max_bytes: Count = 512 * 1024 * 1024
-    """Bytes of all that is stored; beyond them the oldest goes."""
+    """Maximum size of the stored data. The oldest data is deleted first."""
     max_age: Seconds = 30 * 24 * 3600.0
-    """Seconds after which a response is forgotten."""
+    """Seconds after which a response is deleted."""
 
 
 class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Recordings of exchanges, each in a file of its own. Without a `directory` nothing is recorded."""
+    """Recordings of exchanges, one file each. Recording is off without a `directory`."""
 
     directory: Annotated[str, Meta(min_length=1)] | None = None
-    """The folder that they are written to. It is made if it is not there."""
+    """Directory for the recordings. It is created if it does not exist."""
     models: tuple[Name, ...] = ()
-    """Names or patterns, as clients use them, of the models whose exchanges are recorded; empty: of all."""
+    """Record only these models, by client-facing names or patterns. Empty: all."""
     keys: tuple[Name, ...] = ()
-    """Labels, as in the log (`key-1` is the first of `server.keys`), of the clients that are recorded; empty: all."""
+    """Record only clients with these key labels (`key-1` is the first of `server.keys`). Empty: all."""
     redact: tuple[Annotated[str, Meta(min_length=1, max_length=1000)], ...] = ()
-    """Regular expressions of what must not be in a recording, beside all keys and tokens."""
+    """Regular expressions for text to redact, in addition to all keys and tokens."""
     max_bytes: Count = 1024 * 1024 * 1024
-    """Bytes of all files together; beyond them the oldest goes."""
+    """Maximum total size. The oldest files are deleted first."""
     max_files: Count = 10_000
-    """Files; beyond them the oldest goes."""
+    """Maximum number of files. The oldest files are deleted first."""
     max_exchange_bytes: Count = 32 * 1024 * 1024
-    """Bytes of one file; what is beyond them is not recorded, and the file says so."""
+    """Maximum size of one file. The rest is not recorded, and the file says so."""
 
 
 class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line a request, on standard error."""
+    """Log on standard error, one line per request."""
 
     format: Literal["auto", "json", "text"] = "auto"
     """`auto`: text on a terminal, JSON otherwise."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Of requests `warning` and `error` tell those that failed; only `debug` tells health checks."""
+    """`warning` and `error` log only failed requests; only `debug` logs health checks."""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of toolglot."""
 
     server: ServerConfig = ServerConfig()
-    """Where the gateway listens, and to whom."""
+    """Where the gateway listens, and which clients it accepts."""
     upstreams: dict[str, UpstreamConfig] = {}
-    """The servers that answer, by names of your own."""
+    """Model servers, by names that you choose."""
     models: dict[str, ModelConfig] = {}
-    """What names of models stand for: exact names first, then patterns from the most to the least specific."""
+    """Routes for model names: exact names first, then patterns from most to least specific."""
     default_upstream: str | None = None
-    """Where a model goes that nothing else claims."""
+    """Upstream for models without another route."""
     mcp: McpConfig = McpConfig()
-    """MCP servers, whose tools the gateway runs."""
+    """MCP servers whose tools the gateway runs."""
     history: HistoryPolicy = HistoryPolicy()
-    """How much of a conversation upstreams are sent, and what of it is mended."""
+    """How much of a conversation to send to upstreams, and what to repair in it."""
     limits: Limits = Limits()
-    """How much, how long, how many."""
+    """Limits in bytes, seconds and counts."""
     store: StoreConfig = StoreConfig()
     """Where responses are stored, and for how long."""
     record: RecordConfig = RecordConfig()
-    """Where exchanges are recorded, if they are."""
+    """Recordings of exchanges."""
     log: LogConfig = LogConfig()
-    """What is told on standard error."""
+    """Log on standard error."""
     transport: Literal["lean", "aiohttp"] = "lean"
-    """Has no effect: there is one HTTP client. Kept so that older files are read."""
+    """Has no effect: there is only one HTTP client. Accepted so that older files still load."""
     discover: bool = True
-    """Also use the keys in the environment and the local servers that answer."""
+    """Also use API keys from the environment and local servers that respond."""
     strict: bool = False
-    """`strict` for every model."""
+    """Apply `strict` to every model."""

@@ -36,10 +36,10 @@ from toolglot.wire import json
 WIDTH = 118
 
 HEAD = """\
-# toolglot.toml: the configuration of toolglot. Everything has a default; remove the # before what you want to change.
-# `toolglot config check` reads it and says what is wrong; `toolglot config schema` prints its JSON Schema.
+# toolglot.toml: the configuration of toolglot. Every setting has a default; remove the # from a line to change it.
+# `toolglot config check` reports problems in this file; `toolglot config schema` prints its JSON Schema.
 # ${NAME} and ${NAME:-default} come from the environment; a key may also be in a file: "file:/run/secrets/openai".
-# A line shows the default, unless it says that it is an example.
+# Each line shows the default, unless it is marked as an example.
 """
 
 
@@ -81,7 +81,7 @@ SECTIONS = (
         "upstreams.openrouter",
         UpstreamConfig,
         {"key": '"${OPENROUTER_API_KEY}"'},
-        "An upstream that has a vendor's name needs no more than a key, and finds that in the environment too.",
+        "An upstream named after a vendor needs only a key, which can also come from the environment.",
         ("key",),
     ),
     TemplateSection(
@@ -103,13 +103,13 @@ SECTIONS = (
             "refresh_token": '"${WARP_REFRESH_TOKEN:-none}"',
             "refresh_key": '"${WARP_REFRESH_KEY:-none}"',
         },
-        "Any other server. `dialect` and `base_url` are enough.",
+        "Any other server. `dialect` and `base_url` are sufficient.",
     ),
     TemplateSection(
         "upstreams.local.history",
         HistoryPolicy,
         _HISTORY,
-        "What this upstream is sent of a conversation; the same fields as in `history`, and as a model may have.",
+        "How much of a conversation to send to this upstream. Models can have the same fields.",
         ("max_tokens", "continuation"),
     ),
     TemplateSection("upstreams.local.timeouts", Timeouts),
@@ -128,7 +128,7 @@ SECTIONS = (
             "history": '"cline_xml"',
             "mcp": '["notes"]',
         },
-        "What a name stands for: here, whatever Claude Code asks for goes to a local model, then to OpenRouter.",
+        "Route for a model name. Here, all models that Claude Code requests go to a local model, then to OpenRouter.",
     ),
     TemplateSection("mcp", McpConfig),
     TemplateSection(
@@ -141,14 +141,14 @@ SECTIONS = (
             "cwd": '"/srv/notes"',
             "tools": '{ read_file = "auto", "delete_*" = "never" }',
         },
-        "An MCP server that is started here.",
+        "An MCP server that the gateway starts.",
         without=("url", "headers"),
     ),
     TemplateSection(
         "mcp.servers.search",
         McpServerConfig,
         {"url": '"https://search.example/mcp"', "headers": '{ authorization = "Bearer ${SEARCH_TOKEN:-none}" }'},
-        "And one that runs elsewhere.",
+        "A remote MCP server.",
         ("url", "headers"),
     ),
     TemplateSection("history", HistoryPolicy, _HISTORY),

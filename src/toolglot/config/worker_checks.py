@@ -11,4 +11,4 @@ def store_problem(config: Config, workers: int) -> str | None:
     """Return what is wrong with the store, if this many processes are to use it."""
     if workers == 1 or config.store.path != IN_MEMORY:
         return None
-    return f"a store in `{IN_MEMORY}` belongs to one process: with several workers give it a file, or `none`"
+    return f"a `{IN_MEMORY}` store belongs to one process: with several workers, use a file or `none`"

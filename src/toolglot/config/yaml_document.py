@@ -67,7 +67,7 @@ class _Reader:
             raise ConfigError([_problem(self.file, node.start_mark, "aliases or nesting make this too large")])
         self._mark(path, node)
         if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
-            raise ConfigError([_problem(self.file, node.start_mark, "only plain values may stand here", path)])
+            raise ConfigError([_problem(self.file, node.start_mark, "only plain values are allowed here", path)])
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -91,7 +91,7 @@ class _Reader:
                 continue
             inside = (*path, key.value)
             if key.value in own:
-                raise ConfigError([_problem(self.file, key.start_mark, "this stands here twice", inside)])
+                raise ConfigError([_problem(self.file, key.start_mark, "duplicate field", inside)])
             self.places[inside] = (key.start_mark.line + 1, key.start_mark.column + 1)
             own[key.value] = self.value(value, inside)
         return {**merged, **own}
@@ -102,6 +102,6 @@ class _Reader:
         merged: dict[str, Any] = {}
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
-                raise ConfigError([_problem(self.file, source.start_mark, "`<<` wants a mapping", path)])
+                raise ConfigError([_problem(self.file, source.start_mark, "`<<` needs a mapping", path)])
             merged = {**self.value(source, path), **merged}
         return merged

@@ -48,9 +48,9 @@ async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGen
         config, file, notes = load_options(plan.start_options, environ)
     except ConfigError as error:
         for problem in error.problems:
-            yield fail("config", str(problem), "`toolglot config schema` has all fields")
+            yield fail("config", str(problem), "`toolglot config schema` lists all fields")
         return
-    yield ok("config", "fine", str(file)) if file is not None else ok("config", "no file: everything has a default")
+    yield ok("config", "fine", str(file)) if file is not None else ok("config", "no file: using the defaults")
     for note in notes:
         yield warn("config", note)
     for finding in (*machine.check_port(config.server, is_toolglot), *machine.check_store(config, environ)):
@@ -69,9 +69,9 @@ async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> Async
     if plan.offline:
         for finding in _configuration_findings(assemble(config, environ)):
             yield finding
-        yield warn("upstream", "no upstream was asked, and no local server looked for: --offline")
+        yield warn("upstream", "upstreams and local servers were not contacted: --offline")
         if config.mcp.servers:
-            yield warn("mcp", "no MCP server was started or asked: --offline")
+            yield warn("mcp", "MCP servers were not started or contacted: --offline")
         return
     transport = HttpTransport(config.limits.upstream_connections, environ)
     try:
@@ -158,9 +158,9 @@ def _choose_models(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tupl
     elif not wanted and (vendor is None or vendor.is_local):
         wanted = list(listed[:1])
     if not wanted:
-        advice = "name the ones that matter: --probe --model NAME"
+        advice = "select models: --probe --model NAME"
         return [], [warn("model", "no model was probed: the configuration names none", advice, name)]
     if len(wanted) > MAX_PROBED:
         rest = f"{len(wanted) - MAX_PROBED} of {len(wanted)} models were not probed"
-        return wanted[:MAX_PROBED], [warn("model", rest, "name the ones that matter: --probe --model NAME", name)]
+        return wanted[:MAX_PROBED], [warn("model", rest, "select models: --probe --model NAME", name)]
     return wanted, []

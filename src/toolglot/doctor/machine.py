@@ -29,7 +29,7 @@ PLACEHOLDERS = ("your", "xxx", "changeme", "change-me", "replace", "placeholder"
 def check_python() -> list[Finding]:
     findings = [ok("python", f"toolglot {__version__} on Python {platform.python_version()}, {platform.system()}")]
     if sys.platform != "win32" and find_spec("uvloop") is None:
-        findings.append(warn("python", "there is no uvloop: serving is slower", "pip install uvloop"))
+        findings.append(warn("python", "uvloop is not installed: serving is slower", "pip install uvloop"))
     return findings
 
 
@@ -39,7 +39,7 @@ def check_tracing(environ: Mapping[str, str]) -> list[Finding]:
         return []
     if find_spec("opentelemetry") is None:
         advice = f"pip install '{tracing.EXTRA}'"
-        return [warn("traces", "the environment asks for traces, and OpenTelemetry is not installed", advice)]
+        return [warn("traces", "the environment enables traces, but OpenTelemetry is not installed", advice)]
     return [ok("traces", "requests are traced with OpenTelemetry")]
 
 
@@ -49,8 +49,8 @@ def check_port(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list
     try:
         check_bind(server)
     except UnsafeServerError as error:
-        return [fail("port", str(error), "put keys under `server.keys`, best by a reference: ${NAME}", subject)]
-    wanted = f"clients show a key, of {len(server.keys)}" if server.keys else "clients need no key"
+        return [fail("port", str(error), "add keys under `server.keys`, preferably as references: ${NAME}", subject)]
+    wanted = f"clients must send one of {len(server.keys)} keys" if server.keys else "clients need no key"
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,37 +65,42 @@ def _port_in_use(server: ServerConfig, error: OSError, subject: str, is_toolglot
     if error.errno == errno.EADDRINUSE:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
         if is_toolglot(f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"):
-            return ok("port", "toolglot runs there already", subject)
-        return fail("port", "another program listens there", "end it, or serve on another one: --port", subject)
+            return ok("port", "toolglot is already running there", subject)
+        return fail("port", "another program uses this port", "stop it, or use another port: --port", subject)
     if error.errno == errno.EACCES:
-        return fail("port", "this user may not listen there", "choose a port above 1023: --port", subject)
-    return fail("port", f"nobody can listen there: {error.strerror or error}", "is `server.host` right?", subject)
+        return fail("port", "this user may not use this port", "choose a port above 1023: --port", subject)
+    return fail("port", f"cannot listen there: {error.strerror or error}", "is `server.host` right?", subject)
 
 
 def check_store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
     """Check that responses can be stored, without creating the file: a gateway does that when it starts."""
     path = config.store.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
     if path == MEMORY:
-        return [ok("store", "in memory: stored responses are forgotten when the gateway ends", path)]
+        return [ok("store", "in memory: stored responses are lost when the gateway exits", path)]
     if path == NO_STORE:
-        return [ok("store", "none: clients have to send back what their models want to see again", path)]
-    advice = "name another file: `check_store.path`, or --store"
+        return [ok("store", "none: clients must send back the state that their models need", path)]
+    advice = "choose another file: `check_store.path`, or --store"
     file = Path(path)
     try:
         if file.is_file():
             with file.open("r+b") as opened:
                 begins = opened.read(len(SQLITE))
             if begins not in (b"", SQLITE):
-                return [fail("store", "this is a file of another kind", advice, path)]
-            return [ok("store", "there, and writable", path)]
+                return [fail("store", "this is not a toolglot store", advice, path)]
+            return [ok("store", "exists and is writable", path)]
         folder = next(parent for parent in file.parents if parent.exists())
     except OSError as error:
-        return [fail("store", f"it cannot be used: {error.strerror}", advice, path)]
+        return [fail("store", f"cannot be used: {error.strerror}", advice, path)]
     if file.exists() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return [
-            fail("store", f"it cannot be made: {file if file.exists() else folder} does not allow it", advice, path)
+            fail(
+                "store",
+                f"cannot be created: check the type and permissions of {file if file.exists() else folder}",
+                advice,
+                path,
+            )
         ]
-    return [ok("store", "it will be made", path)]
+    return [ok("store", "it will be created", path)]
 
 
 def check_key(name: str, upstream: UpstreamConfig) -> Finding:
@@ -104,18 +109,23 @@ def check_key(name: str, upstream: UpstreamConfig) -> Finding:
     variables = " or ".join(variable.name for variable in vendor.keys) if vendor is not None else ""
     text = upstream.key
     if text is None and upstream.refresh_token is not None:
-        return ok("key", "got with a refresh token", name)
+        return ok("key", "obtained with a refresh token", name)
     if text is None:
         if vendor is not None and variables and upstream.base_url == vendor.base_url:
-            return fail("key", "there is none", f"set {variables}, or `upstreams.{name}.key`", name)
-        return ok("key", "none is needed, and none is sent", name)
+            return fail("key", "no key found", f"set {variables}, or `upstreams.{name}.key`", name)
+        return ok("key", "no key is needed or sent", name)
     if not text.strip():
-        return fail("key", "it is empty", f"is the variable set that `upstreams.{name}.key` refers to?", name)
+        return fail("key", "it is empty", f"check that the variable in `upstreams.{name}.key` is set", name)
     if not text.isascii() or not text.isprintable() or " " in text.strip():
-        return fail("key", "it has characters that no key has", "copy it again, without quotes and line ends", name)
+        return fail(
+            "key",
+            "it contains characters that are invalid in a key",
+            "copy it again without quotes and line breaks",
+            name,
+        )
     if any(word in text.lower() for word in PLACEHOLDERS):
-        return warn("key", "it looks like the placeholder of an example", "put the real one in its place", name)
-    return ok("key", "there is one", name)
+        return warn("key", "it looks like a placeholder", "replace it with the real key", name)
+    return ok("key", "key found", name)
 
 
 def find_agents(path: str | None) -> list[Finding]:
@@ -124,5 +134,5 @@ def find_agents(path: str | None) -> list[Finding]:
     findings = [ok("agent", f"{AGENTS[name].title}: `toolglot launch {name}`", where) for name, where in found.items()]
     if not findings:
         known = ", ".join(agent.title for agent in AGENTS.values())
-        findings.append(ok("agent", f"none of those that `toolglot launch` knows is installed: {known}"))
+        findings.append(ok("agent", f"no agent that `toolglot launch` supports is installed: {known}"))
     return findings

@@ -33,12 +33,12 @@ async def examine_servers(servers: Mapping[str, McpServerConfig]) -> list[Findin
 def _finding(config: McpServerConfig, state: ServerState, tools: tuple[ServerTool, ...]) -> Finding:
     if state.state != "ready":
         last = state.log.strip().splitlines()[-1:] or [""]
-        advice = f"the last thing it said: {last[0]}" if last[0] else "its `command` or `url` may be wrong"
-        return fail(CHECK, state.why or "it did not answer in time", advice, state.name)
+        advice = f"its last output: {last[0]}" if last[0] else "check its `command` or `url`"
+        return fail(CHECK, state.why or "it did not respond in time", advice, state.name)
     counted = Counter(call_policy(config, tool) for tool in tools)
-    what = f"{len(tools)} tools, MCP {state.protocol}: {counted['auto']} are run"
+    what = f"{len(tools)} tools, MCP {state.protocol}: {counted['auto']} run automatically"
     if counted["ask"]:
-        unasked = f"{what}, {counted['ask']} need somebody's yes, which the gateway cannot ask for"
+        unasked = f"{what}, {counted['ask']} need approval, which the gateway cannot ask for"
         advice = (
             f'`policy = "auto"` under `mcp.servers.{state.name}`, or `alwaysAllow` in a file of `mcpServers`, lets the '
             "gateway run them"

@@ -42,11 +42,11 @@ TOOL_ADVICE = {
     "sglang": "start SGLang with the model's --tool-call-parser",
 }
 
-ROUTE_ADVICE = "route the names that agents ask for to another model"
-AUTO_ADVICE = f'`tools = "auto"` in the model\'s section, which tries calls as text; or {ROUTE_ADVICE}'
-RESCUE_ADVICE = "`rescue = true` in its section, which picks such calls out of the text"
-PROMPT_ADVICE = f"the tools were in its prompt alone: look into the server's log, or {ROUTE_ADVICE}"
-NO_ADVICE = "nothing has to be done: clients get native calls"
+ROUTE_ADVICE = "route the requested model names to another model"
+AUTO_ADVICE = f'`tools = "auto"` in the model\'s section, to try text calls; or {ROUTE_ADVICE}'
+RESCUE_ADVICE = "`rescue = true` in its section, to extract such calls from the text"
+PROMPT_ADVICE = f"the tools were only in its prompt: check the server's log, or {ROUTE_ADVICE}"
+NO_ADVICE = "no action needed: clients get native calls"
 
 WEATHER = Tool(
     name="get_weather",
@@ -108,7 +108,7 @@ async def ask_model(model: ProbedModel, request: Request) -> Response:
     except UpstreamError as error:
         raise ProbeError(safe_quote(error.error.message, model.upstream)) from None
     except DecodeError as error:
-        raise ProbeError(f"the answer is no {dialect.title}: {safe_quote(str(error), model.upstream)}") from None
+        raise ProbeError(f"the answer is not {dialect.title}: {safe_quote(str(error), model.upstream)}") from None
 
 
 def _read_answer(upstream: Upstream, told: FetchedAnswer, stream: bool) -> Response:
@@ -119,7 +119,7 @@ def _read_answer(upstream: Upstream, told: FetchedAnswer, stream: bool) -> Respo
         return upstream.dialect.decode_response(told.body)
     is_json = told.headers.get("content-type", "").startswith("application/json")
     if is_json and not upstream.dialect.stream.framing.is_stream(told.body):
-        raise ProbeError("it answers as a whole where a stream was asked for")
+        raise ProbeError("it sends a complete answer instead of a stream")
     decoder, fold = upstream.dialect.stream_decoder(Receipt()), Fold()
     for event in (*decoder.feed(told.body), *decoder.close()):
         fold.add(event)
@@ -147,7 +147,7 @@ def _calls(response: Response) -> list[ToolCall]:
 async def probe_answer(model: ProbedModel) -> Finding:
     response = await ask_model(model, _request(Text(text="Reply with one word: ready")))
     if not response.content:
-        return warn("answers", f"with nothing; it stopped for the reason {response.stop.reason!r}", subject=model.title)
+        return warn("answers", f"the answer is empty; stop reason: {response.stop.reason!r}", subject=model.title)
     return ok("answers", "yes", model.title)
 
 
@@ -164,16 +164,16 @@ async def probe_tools(model: ProbedModel) -> Finding:
     if not calls:
         if WEATHER.name in _text(response):
             return _no_call_finding(model)
-        return warn("tools", "it was offered one and did not call it", _tool_advice(model), model.title)
+        return warn("tools", "it did not call the offered tool", _tool_advice(model), model.title)
     if problem := _wrong_arguments(calls[0]):
-        return warn("tools", f"its call is wrong: {problem}", _tool_advice(model), model.title)
+        return warn("tools", f"its call is invalid: {problem}", _tool_advice(model), model.title)
     results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="sunny, 18 °C"),)) for call in calls)
     turns = (Message(role="assistant", content=response.content), Message(role="tool", content=results))
     told = await ask_model(model, replace(asked, messages=(*asked.messages, *turns)))
     if not told.content:
-        return warn("tools", "it calls them, and says nothing to the result", _tool_advice(model), model.title)
+        return warn("tools", "it calls them but does not answer after the result", _tool_advice(model), model.title)
     how = "" if model.text_calls is None else f" as text ({model.text_calls.format})"
-    return ok("tools", f"it calls them{how}, and takes the result", model.title)
+    return ok("tools", f"it calls them{how} and uses the result", model.title)
 
 
 def _wrong_arguments(call: ToolCall) -> str | None:
@@ -188,7 +188,7 @@ def _wrong_arguments(call: ToolCall) -> str | None:
 def _no_call_finding(model: ProbedModel) -> Finding:
     """The answer contains the tool's name, but no call."""
     if model.text_calls is not None:
-        return warn("tools", "it names the tool, and not in the form it was told", _tool_advice(model), model.title)
+        return warn("tools", "it names the tool, but not in the requested format", _tool_advice(model), model.title)
     ways = [_tool_advice(model), None if model.target.rescue else RESCUE_ADVICE]
     return warn("tools", "it writes its calls into the text", _join_advice(*ways), model.title)
 
@@ -223,10 +223,10 @@ async def probe_text_tools(model: ProbedModel) -> Finding:
     try:
         found = await probe_tools(model)
     except ProbeError as error:
-        return warn("text", f"asked for calls as text ({name}), it fails: {error}", PROMPT_ADVICE, model.title)
+        return warn("text", f"text calls ({name}) fail: {error}", PROMPT_ADVICE, model.title)
     if found.status == "ok":
-        return ok("text", f"asked for calls as text ({name}), it writes them, and takes the result", model.title)
-    return warn("text", f"asked for calls as text ({name}): {found.what}", found.advice, model.title)
+        return ok("text", f"text calls ({name}) work: it writes them and uses the result", model.title)
+    return warn("text", f"text calls ({name}): {found.what}", found.advice, model.title)
 
 
 async def probe_parallel_calls(model: ProbedModel) -> Finding:
@@ -234,7 +234,7 @@ async def probe_parallel_calls(model: ProbedModel) -> Finding:
     calls = _calls(await ask_model(model, _request(Text(text=asked), tools=(WEATHER,))))
     if len(calls) > 1:
         return ok("parallel", f"{len(calls)} calls in one turn", model.title)
-    return warn("parallel", "one call a turn: agents take more turns with it", subject=model.title)
+    return warn("parallel", "one call per turn: agents need more turns", subject=model.title)
 
 
 async def probe_images(model: ProbedModel) -> Finding:
@@ -242,7 +242,7 @@ async def probe_images(model: ProbedModel) -> Finding:
     asked = _request(picture, Text(text="Which colour is this picture? One word."))
     if "red" in _text(await ask_model(model, asked)).lower():
         return ok("images", "it sees them", model.title)
-    return warn("images", "it takes them, and does not tell what is on them", subject=model.title)
+    return warn("images", "it accepts them but does not describe them", subject=model.title)
 
 
 def make_png(size: int, colour: tuple[int, int, int]) -> bytes:
@@ -259,8 +259,8 @@ def make_png(size: int, colour: tuple[int, int, int]) -> bytes:
 Probe: TypeAlias = Callable[[ProbedModel], Awaitable[Finding]]
 
 PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
-    "answers": (probe_answer, fail, "is the model's name right, and does the key have access to it?"),
-    "streams": (probe_stream, fail, "agents stream: choose a server or a model that does"),
+    "answers": (probe_answer, fail, "check the model's name and the key's access to it"),
+    "streams": (probe_stream, fail, "agents need streaming: choose another server or model"),
     "tools": (probe_tools, fail, ""),
     "parallel": (probe_parallel_calls, warn, "calls come one by one"),
     "images": (probe_images, warn, "requests with images fail: route them to another model"),
@@ -313,7 +313,7 @@ async def _probe_as_text(
         # The gateway trusts such a vendor's row until a request is refused.
         named = f'`tools = "{name}"` in the model\'s section: calls as text work'
         return model, [replace(finding, advice=_join_advice(finding.advice, named)), followed], None
-    use = f"no native tools ({finding.what}): `auto` will use text calls in {name}"
+    use = f"no native tools ({finding.what}): `auto` will use text calls ({name})"
     own = TOOL_ADVICE.get(model.vendor or "")
     advice = f"{NO_ADVICE}; for the server's own, {own}" if own else NO_ADVICE
     return as_text, [warn("tools", use, advice, model.title), followed], "text"

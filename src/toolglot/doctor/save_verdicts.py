@@ -32,9 +32,9 @@ async def save_verdicts(
     ]
     path = config.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
     if path in (MEMORY, NO_STORE) and any(verdict.tools == "text" for verdict in verdicts):
-        advice = "name the format in their sections: `tools = …`; else they count as native until a request is refused"
-        where = "it is in memory alone" if path == MEMORY else "there is none"
-        return [warn("store", f"{where}: that these models need text calls is not remembered", advice)]
+        advice = "set the format in their sections: `tools = …`; otherwise they count as native until a request fails"
+        where = "it is in memory only" if path == MEMORY else "there is none"
+        return [warn("store", f"{where}: the need for text calls is not saved", advice)]
     if not verdicts or path in (MEMORY, NO_STORE):
         return []
     try:
@@ -45,6 +45,6 @@ async def save_verdicts(
         finally:
             await store.close()
     except StoreError as error:
-        advice = "the gateway will find it out by itself, at the first request with tools"
-        return [warn("store", f"what the models can do could not be remembered: {error}", advice)]
-    return [ok("store", "it remembers for a month how these models are given tools", path)]
+        advice = "the gateway will detect it at the first request with tools"
+        return [warn("store", f"the results could not be saved: {error}", advice)]
+    return [ok("store", "the tool modes of these models are saved for a month", path)]

@@ -27,12 +27,12 @@ MAX_SHOWN_CHARS = 200
 """Characters of an upstream's message to show."""
 
 NOT_FOUND = {
-    "pool": "try again: other questions are still on their way",
-    "connect": "is it running, and is its address right (host, port, proxy)?",
-    "tls": "is it https there? A certificate of your own is named by SSL_CERT_FILE",
-    "timeout": "is its address right? Something there takes connections and does not answer",
-    "reset": "is it an HTTP server, and is it http or https as the address says?",
-    "too_large": "is its address right? No list of models is so long",
+    "pool": "try again: other requests are still running",
+    "connect": "check that it is running and that the address is right (host, port, proxy)",
+    "tls": "check that it uses https; set SSL_CERT_FILE for your own certificate",
+    "timeout": "check the address: it accepts connections but does not respond",
+    "reset": "check that it is an HTTP server and that http or https is right",
+    "too_large": "check the address: the response is too long for a list of models",
 }
 
 
@@ -51,10 +51,10 @@ async def check_upstream(upstream: Upstream) -> UpstreamCheck:
     """Check reachability, authentication and models."""
     name = upstream.name
     if upstream.base_url == DEMO_URL:
-        return UpstreamCheck((ok("upstream", "inside toolglot: always there", name),), ("demo",))
+        return UpstreamCheck((ok("upstream", "built in, always available", name),), ("demo",))
     if upstream.listed:
         place = f"{upstream.dialect.name} at {upstream.base_url}"
-        told = f"{place}: not asked, as it has no list of models; {count_noun(len(upstream.listed), 'model')} known"
+        told = f"{place}: not contacted: it has no list of models; {count_noun(len(upstream.listed), 'model')} known"
         return UpstreamCheck((ok("upstream", told, upstream.name),), upstream.listed)
     call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=CHECK_TIMEOUT)
     try:
@@ -62,7 +62,7 @@ async def check_upstream(upstream: Upstream) -> UpstreamCheck:
     except TransportError as error:
         advice = NOT_FOUND[error.failure]
         if error.failure == "connect" and is_loopback(urlsplit(upstream.base_url).hostname or ""):
-            advice = "start the server on this machine, or correct `base_url`"
+            advice = "start the server, or correct `base_url`"
         return UpstreamCheck((fail("upstream", str(error), advice, name),))
     if not 200 <= answer.status < 300:
         error_told = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
@@ -73,12 +73,12 @@ async def check_upstream(upstream: Upstream) -> UpstreamCheck:
 def _list_check(upstream: Upstream, body: bytes) -> UpstreamCheck:
     name, place = upstream.name, f"{upstream.dialect.name} at {upstream.base_url}"
     if body.lstrip()[:1] == b"<":
-        advice = "the address leads to a website and not to an API; those of most APIs end in /v1"
+        advice = "the address is a website, not an API; most API addresses end in /v1"
         return UpstreamCheck((fail("upstream", f"{place} answers with a web page", advice, name),))
     try:
         models = tuple(model.name for model in upstream.dialect.listing.decode_models(body))
     except DecodeError:
-        advice = f"does it speak {upstream.dialect.title}? `toolglot dialects` tells the others"
+        advice = f"check that it speaks {upstream.dialect.title}; `toolglot dialects` lists the others"
         return UpstreamCheck((warn("upstream", f"{place} answers, but not with a list of models", advice, name),))
     return UpstreamCheck((ok("upstream", f"{place}: {count_noun(len(models), 'model')}", name),), models)
 
@@ -88,18 +88,18 @@ def _refusal_finding(upstream: Upstream, status: int, error: ApiError) -> Findin
     if status in (401, 403):
         vendor = VENDORS.get(upstream.name)
         variable = f" ({vendor.keys[0].name})" if vendor is not None and vendor.keys else ""
-        what = "refuses the key" if upstream.key else "wants a key"
+        what = "rejects the key" if upstream.key else "requires a key"
         return fail("upstream", f"{place} {what}: status {status}", f"set a valid one{variable}", name)
     if status in (404, 405, 501):
         version = "" if urlsplit(upstream.base_url).path.strip("/") else "; many addresses end in /v1"
         advice = f"if requests fail too, correct `base_url`{version}; --probe tries one"
         return warn("upstream", f"{place} has no list of models: status {status}", advice, name)
     if 300 <= status < 400:
-        return fail("upstream", f"{place} sends us elsewhere: status {status}", "use the address it leads to", name)
+        return fail("upstream", f"{place} redirects: status {status}", "use the address it redirects to", name)
     if status == 429:
-        return warn("upstream", f"{place} has a limit that is reached: status 429", "wait, or raise the limit", name)
+        return warn("upstream", f"{place} has reached a rate limit: status 429", "wait, or raise the limit", name)
     said = safe_quote(error.message, upstream)
-    return fail("upstream", f"{place} fails: status {status}: {said}", "look into its own log or status page", name)
+    return fail("upstream", f"{place} fails: status {status}: {said}", "check its log or status page", name)
 
 
 def safe_quote(text: str, upstream: Upstream) -> str:
@@ -129,7 +129,7 @@ def missing_models(name: str, wanted: Collection[str], models: Collection[str]) 
         warn(
             "model",
             f"{model}: the upstream does not list it",
-            did_you_mean(model, models) or "is it spelt right, and does the key have access to it?",
+            did_you_mean(model, models) or "check the spelling and the key's access to it",
             name,
         )
         for model in wanted

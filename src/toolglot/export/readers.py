@@ -79,7 +79,7 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> So
     lines = (line for line in split_lines(chunks) if line.strip())
     first = next(lines, None)
     if first is None:
-        raise DecodeError("$", "there is nothing in it")
+        raise DecodeError("$", "it is empty")
     if not _is_object(first):
         return _read_document(b"\n".join(_limit_size(chain((first,), lines))), dialect)
     if is_recording(first):

@@ -33,35 +33,37 @@ Format = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
 class HistoryPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of a conversation is sent, and what of it is mended. 0 is no limit. What is not said is as in a more
-    general section: that of a model goes before that of its upstream, and that before `history`."""
+    """How much of a conversation to send, and what to repair in it. 0 means no limit. Unset fields come from the next
+    more general section: a model's section overrides its upstream's, which overrides `history`."""
 
     max_messages: Amount | None = None
-    """Messages, beside system text: the oldest go, calls with their results."""
+    """Maximum number of messages, not counting system text. The oldest are dropped, calls together with their
+    results."""
     max_tool_results: Amount | None = None
-    """Results of tools: the oldest go with their calls, those of one turn together."""
+    """Maximum number of tool results. The oldest are dropped with their calls; those of one turn go together."""
     max_tokens: Amount | None = None
-    """Tokens of the whole request, as they are estimated: system text and tools count, and the oldest messages go."""
+    """Maximum size of the whole request in estimated tokens, including system text and tools. The oldest messages are
+    dropped."""
     max_bytes: Amount | None = None
-    """Bytes of the conversation as JSON, beside system text: the oldest messages go."""
+    """Maximum size of the conversation as JSON, not counting system text. The oldest messages are dropped."""
     max_images: Amount | None = None
-    """Images: in the place of the oldest stands a short text."""
+    """Maximum number of images. A short text replaces the oldest ones."""
     result_bytes: Amount | None = None
-    """Bytes of text in one result of a tool: of a longer one the middle goes, and the model is told how much."""
+    """Maximum size of text in one tool result. The middle of a longer one is cut, with a note to the model."""
     keep_first: bool | None = None
-    """Keep the user's first message, which often says what it is all about, whatever else goes."""
+    """Always keep the user's first message, which often states the task."""
     cut_to: Annotated[float, Meta(ge=0.1, le=1)] | None = None
-    """The share of a limit to which is cut what has passed it (0.75): a cut makes room for many turns, so that prompt
-    caches hold between cuts. 1 cuts no more than it must, at every turn."""
+    """Share of a limit to cut down to once it is exceeded. Default: 0.75. A larger cut makes room for many turns, so
+    prompt caches stay valid between cuts. 1 cuts the minimum at every turn."""
     repair: bool | None = None
-    """Pair calls and results, and make repeated ids unique, also where the client speaks the upstream's own dialect:
-    for all others that is always done."""
+    """Also pair calls with results and make repeated ids unique for clients that use the upstream's own dialect. For
+    all other clients this is always done."""
     continuation: bool | Words | None = None
-    """Where a conversation ends in results of tools, ask the model to go on: true in words that are known to work, or
-    in words of your own. For models that would call the same tools again."""
+    """If a conversation ends with tool results, ask the model to continue: true uses a proven text, a string is your
+    own. For models that would repeat the same calls."""
     calls: Format | None = None
-    """The text format, or `auto` for any, in which old clients have written calls into the conversation: they become
-    native ones."""
+    """Text format (or `auto` for any) of calls that old clients wrote into the conversation. They become native
+    calls."""
 
 
 LIMITS = ("max_messages", "max_tool_results", "max_tokens", "max_bytes", "max_images")

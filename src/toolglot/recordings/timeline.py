@@ -378,7 +378,7 @@ class _TimelineBuilder:
         if not self._recorded:
             return
         if end is None:
-            yield "the end of the recording is missing: its writer was stopped"
+            yield "the recording has no end: its writer was stopped"
             return
         usage = ", ".join(f"{name} {count}" for name, count in (end.usage or {}).items() if count)
         message = end.message or ""

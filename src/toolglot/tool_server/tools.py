@@ -94,7 +94,7 @@ def run_lint(arguments: Mapping[str, Any]) -> ToolOutput:
         more if len(breaches) > MAX_BREACHES else "",
     )
     lines = [shorten(str(breach)) for breach in breaches[:MAX_BREACHES]]
-    text = "\n".join(lines) if lines else f"no breach in {result.events} events"
+    text = "\n".join(lines) if lines else f"no violations in {result.events} events"
     missing = (f"Cut off: {result.cut_off}.",) if result.cut_off else ()
     return ToolOutput(result, (cut_text(text), *missing))
 

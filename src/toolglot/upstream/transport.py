@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seconds. `idle` is the longest silence inside an answer, `progress` the longest time with nothing but
+    """Timeouts in seconds. `idle` limits the silence within a response; `progress` limits the time with nothing but
     keep-alives."""
 
     connect: float = 10.0

@@ -133,7 +133,7 @@ def test_a_published_server_with_everything(running: Running, name: str) -> None
         (f"{name}__get-annotated-message", {"messageType": "error", "includeImage": False}),
     ]
     received = told(running, name, calls, "anthropic", BetaMessages)
-    # Those that say they only read are offered; the others would need somebody's yes.
+    # Those that say they only read are offered; the others would need approval.
     assert f"{name}__trigger-long-running-operation" in received.tools
     assert f"{name}__toggle-simulated-logging" not in received.tools
     echoed, added, weather, image, resource, links, wrong, annotated = received.results

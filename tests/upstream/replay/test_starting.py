@@ -38,7 +38,7 @@ def test_the_command_line_takes_it_with_its_speed() -> None:
     config, _, _ = load_options(start_options, {})
     upstream = config.upstreams["openai_chat"]
     assert (upstream.base_url, upstream.replay_speed) == ("replay:./a folder", "real")
-    with pytest.raises(ConfigError, match="folder"):
+    with pytest.raises(ConfigError, match="directory"):
         load_options(StartOptions(upstreams=("openai_chat=replay:",)), {})
 
 
@@ -82,13 +82,11 @@ def test_recordings_that_are_not_there_are_refused_at_the_start(tmp_path: Path) 
         start_options = StartOptions(upstreams=(f"openai_chat=replay:{place}",), discover=False)
         return await start_gateway(start_options, {}, HttpTransport(environment={}))
 
-    with pytest.raises(ConfigError, match="nothere, and there is no such file or folder"):
+    with pytest.raises(ConfigError, match="nothere, which does not exist"):
         asyncio.run(begin(tmp_path / "nothere"))
     begun = asyncio.run(begin(tmp_path))
     assert "openai_chat" in begun.gateway.upstreams
-    assert (
-        f"the upstream openai_chat answers from recordings in {tmp_path}, and there is none in it yet" in begun.notices
-    )
+    assert f"the upstream openai_chat answers from recordings in {tmp_path}, which has none yet" in begun.notices
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "one.exchange.jsonl").touch()
-    assert not any("there is none" in line for line in asyncio.run(begin(tmp_path)).notices)
+    assert not any("has none yet" in line for line in asyncio.run(begin(tmp_path)).notices)
