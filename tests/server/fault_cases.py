@@ -17,30 +17,28 @@ class Case(NamedTuple):
     tests: tuple[str, ...]
 
 
-_GUARDED, _INGRESS, _SECURITY = "test_guarded.py", "test_ingress.py", "test_security.py"
+_PROTOCOL, _BODY, _SECURITY = "test_http_protocol.py", "test_request_body.py", "test_security.py"
 _HEADS = "test_limits.py::test_a_head"
 
 CASES: dict[int, Case] = {
     1: Case(
         "a head or a body that comes slowly",
         "408 and the end of that connection alone",
-        (_GUARDED, _INGRESS, "test_body_budget.py"),
+        (_PROTOCOL, _BODY, "test_body_budget.py"),
     ),
-    2: Case("a head of too many bytes or fields", "431 before anything is routed", (_GUARDED, _HEADS)),
-    3: Case("a request that two servers read in two ways", "400, one answer, the end", (_GUARDED, _HEADS)),
-    4: Case("a host or a path that is none", "400; access is decided on the matched route", (_GUARDED, _HEADS)),
-    5: Case(
-        "a body over the limit", "413 in the caller's dialect, not held whole", (_INGRESS, "test_limits.py::test_5")
-    ),
+    2: Case("a head of too many bytes or fields", "431 before anything is routed", (_PROTOCOL, _HEADS)),
+    3: Case("a request that two servers read in two ways", "400, one answer, the end", (_PROTOCOL, _HEADS)),
+    4: Case("a host or a path that is none", "400; access is decided on the matched route", (_PROTOCOL, _HEADS)),
+    5: Case("a body over the limit", "413 in the caller's dialect, not held whole", (_BODY, "test_limits.py::test_5")),
     6: Case(
-        "a compressed body", "415 for unknown ways, a limit while it is unpacked", (_INGRESS, "test_limits.py::test_6")
+        "a compressed body", "415 for unknown ways, a limit while it is unpacked", (_BODY, "test_limits.py::test_6")
     ),
     7: Case("JSON that is none, or is a trap", "400 with the place, at little cost", ("test_limits.py::test_7",)),
     8: Case("very many messages or tools", "400 over the limit", ("test_limits.py::test_8",)),
     11: Case(
         "more connections or requests than there is room for",
         "503 with Retry-After; health answers",
-        (_GUARDED, "test_limits.py::test_11"),
+        (_PROTOCOL, "test_limits.py::test_11"),
     ),
     13: Case("a web page asks", "no permission, 403", (_SECURITY, "test_limits.py::test_13")),
     14: Case("another host's name (DNS rebinding)", "421", (_SECURITY, _HEADS)),
