@@ -85,6 +85,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     name_length: int = 64
     id_pattern: str = r"[A-Za-z0-9_-]+"
     id_length: int = 64
+    id_state_mark: str = ""
+    """Ids that contain this mark carry reasoning state of the server. They stay whole, whatever their length."""
     ids_required: bool = True
 
     tool_choices: frozenset[str] = frozenset({"auto", "none", "required", "named", "allowed"})

@@ -34,6 +34,7 @@ CHANGES: dict[str, Any] = {
     "name_length": 10,
     "id_pattern": r"[a-z0-9]+",
     "id_length": 5,
+    "id_state_mark": "_",
     "ids_required": False,
     "tool_choices": frozenset({"auto"}),
     "allowed_modes": frozenset(),

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, ToolCall, ToolResult
 from toolglot.passes import ids
 
@@ -104,6 +105,13 @@ def test_long_ids_are_cut_to_the_limit_and_stay_apart() -> None:
     first, second = call_ids(request)
     assert first != second
     assert len(first) == len(second) == 40
+
+
+def test_an_id_that_carries_state_stays_whole_where_the_wire_knows_its_mark() -> None:
+    long = "call_0123456789ab__thought__" + "AbC/+9" * 30 + "=="
+    sent = asked(user(), calls(long), answered(result(long)))
+    assert ids.shorten(sent, to(DIALECTS["openai_chat"].can)) == sent
+    assert [len(call_id) for call_id in call_ids(ids.shorten(sent, to(ANTHROPIC)))] == [64]
 
 
 def test_ids_of_nine_letters_and_digits_come_out_of_the_same_rule() -> None:

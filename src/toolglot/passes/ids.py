@@ -242,7 +242,7 @@ class Pairing:
 
 @runs_on(lambda context: features.ODD_IDS if features.takes_plain_ids(context.can) else features.CALLS, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
-    """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
+    """Replace ids that the target's wire does not allow, for a call and its result alike."""
     history = tool_history(request, context)
     used, can = history.used_ids, context.can
     is_legal = _pattern(can.id_pattern).fullmatch
@@ -285,7 +285,13 @@ class _Renaming:
 
 
 def is_legal_id(call_id: str, can: Capabilities) -> bool:
+    if can.id_state_mark and can.id_state_mark in call_id:
+        return len(call_id) <= _LONGEST_WITH_STATE
     return len(call_id) <= can.id_length and _pattern(can.id_pattern).fullmatch(call_id) is not None
+
+
+_LONGEST_WITH_STATE = 65_536
+"""Gemini's signatures have hundreds to some thousands of characters."""
 
 
 _pattern = lru_cache(maxsize=64)(re.compile)  # `re` has a cache as well, behind more work than a short id is

@@ -35,6 +35,7 @@ CAPABILITIES = Capabilities(
     name_length=64,
     # The documented limit moved from 40 to 64; the shorter one is safe with every imitator.
     id_length=40,
+    id_state_mark="__thought__",  # LiteLLM puts Gemini's signature behind it (BerriAI/litellm #16895)
     # Every server knows these tools and roles; OpenAI's own knows more.
     custom_tools=False,
     strict_all_required=True,
