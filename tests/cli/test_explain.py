@@ -79,7 +79,7 @@ def test_neither_the_input_nor_another_recording_is_written_over(tmp_path: Path,
         (tmp_path / name).write_bytes(SAMPLE.read_bytes())
     done = run("explain", str(tmp_path / "a.exchange.jsonl"), "--html", str(tmp_path / out))
     assert done.exit_code == 2
-    assert "would be written over: name another file" in done.stderr
+    assert "choose another file" in done.stderr
     assert (tmp_path / out).read_bytes() == SAMPLE.read_bytes()
 
 
@@ -105,12 +105,12 @@ def test_a_page_replaces_a_page_where_a_link_leads(tmp_path: Path) -> None:
         ([], b'{"type":"exchange","version":1}\nhello\n{}', "line 2: this is not JSON"),
         ([str(ROOT)], b"", "this is a directory: explain takes a single file"),
         ([str(SAMPLE), "--frames", "50.."], b"", "frame 50 does not exist: there are 10 frames"),
-        ([str(STREAM)], b"", "this is a plain stream, no recorded exchange"),
-        (["--from", "gemini"], b"", "--from and --to belong together"),
-        (["--frames", "x"], b"", "'x' is no range of frames"),
-        (["--frames", ".."], b"", "'..' is no range of frames"),
+        ([str(STREAM)], b"", "this is a plain stream, not a recorded exchange"),
+        (["--from", "gemini"], b"", "needs both --from and --to"),
+        (["--frames", "x"], b"", "'x' is not a range of frames"),
+        (["--frames", ".."], b"", "'..' is not a range of frames"),
         (["--frames", "6..3"], b"", "'6..3' is an empty range: the last frame comes before the first"),
-        (["--html", "-", "--full"], b"", "a page has everything in it"),
+        (["--html", "-", "--full"], b"", "the page contains everything"),
         ([str(STREAM), "--from", "anthropic", "--to", "gemini"], b"", "this looks like openai_chat, not anthropic"),
         (["--from", "gemini", "--to", "gemini"], b"hello", "no server-sent event in it"),
         (["nowhere"], b"", "toolglot: nowhere: No such file or directory"),

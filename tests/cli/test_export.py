@@ -76,7 +76,7 @@ def test_a_recording_is_never_written_over(tmp_path: Path, input_is: str) -> Non
     out.write_bytes((SAMPLES / "whole.exchange.jsonl").read_bytes())
     done = run("export", str(tmp_path if input_is == "a folder" else CHAT), "--format", "jsonl", "-o", str(out))
     assert done.exit_code == 2
-    assert "would be written over: name another file" in done.stderr
+    assert "choose another file" in done.stderr
     assert out.read_bytes() == (SAMPLES / "whole.exchange.jsonl").read_bytes()
 
 
@@ -127,13 +127,13 @@ def test_damaged_recordings_of_a_folder_are_left_out_and_told(tmp_path: Path) ->
     done = run("export", str(tmp_path), "--conversation", "1")
     assert (done.exit_code, done.stdout) == (0, run("export", data=whole).stdout)
     told = done.stderr.splitlines()
-    assert [line.partition(": left out, because this is no recorded exchange: ")[0] for line in told] == [
+    assert [line.partition(": skipped: not a recorded exchange: ")[0] for line in told] == [
         f"toolglot: {tmp_path / name}" for name in ("b.exchange.jsonl.partial", "c.exchange.jsonl.partial")
     ]
     (tmp_path / "a.exchange.jsonl").unlink()
     none = run("export", str(tmp_path))
     assert none.exit_code == 2
-    assert none.stderr.endswith(f"toolglot: {tmp_path}: there is no recorded exchange in it\n")
+    assert none.stderr.endswith(f"toolglot: {tmp_path}: it contains no recorded exchange\n")
 
 
 def test_the_receipt_goes_to_standard_error_and_strict_refuses_to_lose(tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_a_folder_of_recordings_is_one_conversation(tmp_path: Path) -> None:
     done = run("export", str(tmp_path))
     assert done.exit_code == 0
     assert "[Tool Use: get_time]" in done.stdout
-    told = "2 conversations in it; this is the one that ends with streamed_tool_calls.exchange.jsonl."
+    told = "2 conversations found; writing the one that ends with streamed_tool_calls.exchange.jsonl."
     assert done.stderr.splitlines() == [
-        f"toolglot: {tmp_path}: {told} --conversation N writes another:",
+        f"toolglot: {tmp_path}: {told} Use --conversation N for another:",
         "  2  whole.exchange.jsonl.partial",
         "     demo, 2 messages: Say hello.",
     ]
@@ -240,7 +240,7 @@ def test_a_name_that_tells_no_format_needs_one(tmp_path: Path) -> None:
     out = tmp_path / "a.pdf"
     done = run("export", str(CHAT), "-o", str(out))
     assert (done.exit_code, out.exists()) == (2, False)
-    assert "the name a.pdf tells no format (.md," in done.stderr
+    assert "a.pdf has no known extension (.md," in done.stderr
     assert run("export", str(CHAT), "--format", "html", "-o", str(out)).exit_code == 0
     assert out.read_text().startswith("<!doctype html>")
 
@@ -268,11 +268,11 @@ NO_CONVERSATION = "this is no conversation in any dialect that is known"
         ([], b"SQLite format 3\0\x10", "toolglot: <stdin>: this is neither JSON nor a request of Warp"),
         (["nowhere.json"], b"", "toolglot: nowhere.json: No such file or directory"),
         (["-o", "no/such/folder/a.md"], b"[]", "toolglot: no/such/folder/a.md: No such file or directory"),
-        ([str(CASES)], b"", "there is no recorded exchange in it"),
-        ([str(SAMPLES), "--conversation", "99"], b"", "there is no 99: there are"),
+        ([str(CASES)], b"", "it contains no recorded exchange"),
+        ([str(SAMPLES), "--conversation", "99"], b"", "99 does not exist: there are"),
         ([str(SAMPLES), "--conversation", "nothing"], b"", "nothing: it is neither one of the recordings nor a number"),
-        ([str(CHAT), "--conversation", "1"], b"", "--conversation has no meaning here"),
-        ([str(CHAT), str(CHAT)], b"", "of several files each is a recorded exchange"),
+        ([str(CHAT), "--conversation", "1"], b"", "--conversation applies only to several files or a directory"),
+        ([str(CHAT), str(CHAT)], b"", "several files must all be recorded exchanges"),
     ],
 )
 def test_what_cannot_be_done_is_told(arguments: list[str], data: bytes, told: str) -> None:

@@ -22,7 +22,7 @@ def test_a_sound_stream_is_told_on_standard_error_and_exits_with_0(dialect: str)
 
 def test_one_event_is_not_many() -> None:
     recording = b'data: {"error":{"code":503,"message":"x","status":"UNAVAILABLE"}}\n\n'
-    assert run("lint-stream", "--dialect", "gemini", data=recording).stderr == "no breach in 1 event\n"
+    assert run("lint-stream", "--dialect", "gemini", data=recording).stderr == "no violations in 1 event\n"
 
 
 def test_nothing_in_a_recording_has_power_over_the_terminal() -> None:

@@ -15,11 +15,11 @@ from tests.cli.run import run
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--key-env", "HOME"), "--key-env has a meaning with --http alone"),
-        (("--address-file", "x"), "--address-file has a meaning with --http alone"),
-        (("--config", "x.toml"), "--config has a meaning with --allow-ask alone"),
-        (("--no-discover",), "--discover has a meaning with --allow-ask alone"),
-        (("--ask-timeout", "5"), "--ask-timeout has a meaning with --allow-ask alone"),
+        (("--key-env", "HOME"), "--key-env requires --http"),
+        (("--address-file", "x"), "--address-file requires --http"),
+        (("--config", "x.toml"), "--config requires --allow-ask"),
+        (("--no-discover",), "--discover requires --allow-ask"),
+        (("--ask-timeout", "5"), "--ask-timeout requires --allow-ask"),
         (("--allow-ask", "--ask-timeout", "0"), "--ask-timeout"),
         (("--http", "somewhere"), "'somewhere' is not HOST:PORT"),
         (("--http", "127.0.0.1:99999"), "is not HOST:PORT"),
@@ -78,4 +78,4 @@ def test_without_the_extra_it_says_which_one_is_missing(tmp_path: Path) -> None:
 def test_the_example_stands_alone() -> None:
     done = run("mcp", "--example", "--allow-ask")
     assert done.exit_code == 2
-    assert "--example stands alone" in done.stderr
+    assert "--example cannot be combined" in done.stderr

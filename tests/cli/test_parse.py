@@ -85,7 +85,7 @@ def test_events_come_as_the_text_arrives(tools: str) -> None:
 def test_a_call_that_is_cut_off_is_told_and_exits_with_1(tools: str, events: tuple[str, ...]) -> None:
     result = parse(tools, CALL[:-30], *events)
     assert result.exit_code == 1
-    assert result.stderr.startswith("toolglot: <stdin>: the call of weather is not whole: ")
+    assert result.stderr.startswith("toolglot: <stdin>: the call of weather is incomplete: ")
     if not events:
         (call,) = json.loads(result.stdout)["calls"]
         assert call["complete"] is False
@@ -212,7 +212,7 @@ def test_tools_are_read_in_any_shape(tmp_path: Path, shape: str) -> None:
 def test_a_tool_that_its_vendor_runs_is_told_as_left_out(tmp_path: Path) -> None:
     result = parse(written(tmp_path, [{"type": "web_search", "parameters": {}}, TOOL]), CALL)
     assert result.exit_code == 0
-    assert "$[0] is left out" in result.stderr
+    assert "$[0] is skipped" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ def test_a_recording_without_its_end_is_not_the_same(tmp_path: Path, same: Path)
     assert result.exit_code == 1
     cut = tmp_path / f"c{SUFFIX}"
     cut.write_bytes(b"".join([*lines[:-4], b'{"type":"end","cut":"it is larger than 9 bytes"}\n']))
-    assert "is missing: it is larger than 9 bytes" in run("replay", str(cut)).output
+    assert "the recording has no end: it is larger than 9 bytes" in run("replay", str(cut)).output
     told = run("replay", str(tmp_path))
-    assert told.output.splitlines()[-1] == "3 recordings: 1 the same, 0 different, 2 without their end, 0 not run"
+    assert told.output.splitlines()[-1] == "3 recordings: 1 the same, 0 different, 2 without an end, 0 not run"
     assert told.exit_code == 1
     first, second, third, last = map(json.loads, run("replay", str(tmp_path), "--json").output.splitlines())
     assert [each["result"] for each in (first, second, third)] == ["same", "incomplete", "incomplete"]
@@ -211,7 +211,7 @@ def test_a_large_file_of_somebody_else_is_not_read_whole(
     given = tmp_path if command == ("export",) else file
     result = run(*command, str(given))
     assert result.exit_code == 2
-    assert "no recorded exchange" in result.output or "line 1" in result.output
+    assert "recorded exchange" in result.output or "line 1" in result.output
 
 
 def test_requests_that_were_refused_at_once_have_nothing_to_replay_and_fail_nothing(tmp_path: Path, same: Path) -> None:

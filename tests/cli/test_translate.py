@@ -176,7 +176,7 @@ def test_gemini_gets_its_model_and_stream_from_options() -> None:
 def test_a_gemini_request_without_a_model_is_refused(target: str) -> None:
     result = translate("gemini", target, "request", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]})
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "toolglot: <stdin>: a gemini request does not name its model: give --model\n"
+    assert result.stderr == "toolglot: <stdin>: a gemini request has no model name: give --model\n"
 
 
 def test_pretty_output_is_indented_and_says_the_same() -> None:
@@ -256,7 +256,7 @@ def test_the_request_of_an_answer_may_need_a_model(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text('{"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}')
     result = translate("anthropic", "gemini", "response", ANSWERED, "--request", str(file))
-    assert result.stderr == f"toolglot: {file}: a gemini request does not name its model: give --model\n"
+    assert result.stderr == f"toolglot: {file}: a gemini request has no model name: give --model\n"
     again = translate("anthropic", "gemini", "response", ANSWERED, "--request", str(file), "--model", "claude-x")
     assert (again.exit_code, again.stderr.count("loss")) == (0, 0)
 
@@ -342,11 +342,11 @@ def test_a_hyphen_in_a_dialect_is_as_good_as_an_underscore() -> None:
     ("arguments", "told"),
     [
         (("--from", "mcp", "--to", "gemini", "--kind", "request"), "--kind tools"),
-        (("--from", "gemini", "--to", "gemini", "--kind", "response", "--model", "m"), "--model has no meaning"),
-        (("--from", "gemini", "--to", "gemini", "--kind", "tools", "--stream"), "--stream has no meaning"),
-        (("--from", "gemini", "--to", "gemini", "--kind", "request", "--status", "400"), "--status has no meaning"),
-        (("--from", "gemini", "--to", "gemini", "--kind", "stream", "--pretty"), "--pretty has no meaning"),
-        (("--from", "gemini", "--to", "gemini", "--kind", "request", "--request", "x"), "--request has no meaning"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "response", "--model", "m"), "--model cannot be combined"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "tools", "--stream"), "--stream cannot be combined"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "request", "--status", "400"), "--status cannot be combined"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "stream", "--pretty"), "--pretty cannot be combined"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "request", "--request", "x"), "--request cannot be combined"),
         (("--from", "gemini", "--to", "gemini", "--kind", "request", "--receipt", "-"), "--receipt needs a file"),
         (("--from", "gemini", "--to", "gemini", "--kind", "poem"), "poem"),
     ],

@@ -72,7 +72,7 @@ def test_a_whole_answer_is_a_stream_and_is_read_and_shown_as_one(tmp_path: Path)
     ("data", "told"),
     [
         (b"", "the input is empty"),
-        (b"\x89PNG\r\n\x1a\n", "neither a request in protobuf nor its JSON form (as `toolglot warp decode` prints it)"),
+        (b"\x89PNG\r\n\x1a\n", "neither a request in protobuf nor its JSON form (from `toolglot warp decode`)"),
         (CHAT.encode(), "$"),
         (json.dumps({"contents": []}).encode(), "this looks like gemini, not warp"),
         (json.dumps({"task_context": 1, "input": {}}).encode(), "$.task_context"),

@@ -85,9 +85,9 @@ def test_a_result_as_text_has_its_text_alone() -> None:
         ("mcp", "anthropic", (), "an MCP result does not name its call: give --call-id"),
         ("mcp", "gemini", OF_CALL[:2], "the target needs a tool name, and an MCP result has none: give --name"),
         ("mcp", "text:hermes_json", OF_CALL[:2], "give --name"),
-        ("text:hermes_json", "mcp", (), "a result alone becomes text with --to text:FORMAT"),
-        ("mcp", "anthropic+text:hermes_json", OF_CALL, "a result alone becomes text with --to text:FORMAT"),
-        ("mcp", "text:hermes_json", (*OF_CALL, "--pretty"), "--pretty has no meaning here"),
+        ("text:hermes_json", "mcp", (), "a single result can only be written as text"),
+        ("mcp", "anthropic+text:hermes_json", OF_CALL, "a single result can only be written as text"),
+        ("mcp", "text:hermes_json", (*OF_CALL, "--pretty"), "--pretty does not apply here"),
         ("mcp", "anthropic", (*OF_CALL, "--status", "400"), "--status cannot be combined with --kind result"),
     ],
 )

@@ -340,12 +340,12 @@ def test_an_answer_whose_calls_are_told_as_text_has_content_and_does_not_wait_fo
         ("mcp+text:hermes_json", "openai_chat", "request", "there is no dialect 'mcp'; there are "),
         ("chattext:hermes_json", "openai_chat", "request", "is neither text:FORMAT nor DIALECT+text:FORMAT"),
         ("openai_chat", "text:hermes_json", "error", "an error has no calls"),
-        ("text:hermes_json", "openai_chat", "tools", "nobody can read back"),
-        ("text:hermes_json", "openai_chat", "response", "Give --tools FILE or --request FILE"),
-        ("text:hermes_json", "openai_chat", "stream", "Give --tools FILE or --request FILE"),
-        ("mcp", "text:hermes_json", "messages", "mcp has tools and results alone"),
-        ("openai_chat", "text:auto", "request", "auto is for reading"),
-        ("text:auto", "openai_chat", "request", "auto is for answers"),
+        ("text:hermes_json", "openai_chat", "tools", "cannot be read back"),
+        ("text:hermes_json", "openai_chat", "response", "give --tools FILE or --request FILE"),
+        ("text:hermes_json", "openai_chat", "stream", "give --tools FILE or --request FILE"),
+        ("mcp", "text:hermes_json", "messages", "mcp has only tools and results"),
+        ("openai_chat", "text:auto", "request", "auto is only for reading"),
+        ("text:auto", "openai_chat", "request", "auto is only for answers"),
     ],
 )
 def test_sides_that_make_no_sense_are_told(source: str, target: str, kind: str, told: str) -> None:

@@ -61,8 +61,8 @@ def test_a_whole_number_that_is_rounded_is_told() -> None:
     assert result.exit_code == 0
     assert result.stdout_bytes
     assert result.stderr == (
-        "toolglot: <stdin>: $.mcp_context.tools[0].input_schema: a whole number is rounded: "
-        "the numbers of a Struct are doubles\n"
+        "toolglot: <stdin>: $.mcp_context.tools[0].input_schema: an integer is rounded: numbers in a Struct are "
+        "doubles\n"
     )
     schema["tools"][0]["input_schema"] = {"maximum": 2**53}
     assert run("warp", "encode", data=json.dumps({"mcp_context": schema})).stderr == ""

@@ -248,7 +248,7 @@ def read_recordings(recordings: Iterable[tuple[str, Recording]], wanted: str | N
         if name == wanted if wanted is not None else best is None or told.extent >= best.extent:
             best, told.name = told, name
     if best is None:
-        raise DecodeError("$", unread[0].why if unread else "there is no recorded exchange in it")
+        raise DecodeError("$", unread[0].why if unread else "it contains no recorded exchange")
     return SourceConversation(
         dialect=best.dialect,
         messages=best.messages,
