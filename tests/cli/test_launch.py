@@ -318,7 +318,7 @@ def test_what_is_shown_has_the_configured_address(machine: Machine) -> None:
 def test_something_else_that_answers_is_not_called_nobody(machine: Machine, answer: bytes) -> None:
     with BadServer([expect(), send(answer)]) as other:
         status, _, complaints = machine.launch("claude", "--url", other.url)
-    told = f"toolglot: what answers at {other.url} is not toolglot: is that the right port?\n"
+    told = f"toolglot: the server at {other.url} is not toolglot; check the port\n"
     assert (status, complaints) == (1, told)
     assert not machine.report.exists()
 
@@ -354,7 +354,7 @@ def test_an_agent_that_is_not_installed_is_named_with_the_way_to_get_it(machine:
     status, _, complaints = machine.launch("claude", "--url", "http://127.0.0.1:9", PATH="/nowhere")
     assert (status, complaints) == (
         127,
-        "toolglot: there is no `claude` on the PATH: npm install -g @anthropic-ai/claude-code\n",
+        "toolglot: `claude` is not on the PATH; install it: npm install -g @anthropic-ai/claude-code\n",
     )
 
 
@@ -409,9 +409,12 @@ def test_what_would_be_started_can_be_shown_without_a_key(machine: Machine) -> N
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("opencode",), "opencode has to be told a model: --model NAME"),
+        (("opencode",), "opencode needs a model: --model NAME"),
         (("claude", "--key-env", "NOT_THERE"), "--key-env: the environment variable NOT_THERE is not set"),
-        (("claude", "--url", "http://127.0.0.1:9", "--upstream", "gemini=http://127.0.0.1:9"), "--url names a gateway"),
+        (
+            ("claude", "--url", "http://127.0.0.1:9", "--upstream", "gemini=http://127.0.0.1:9"),
+            "--url selects a",
+        ),
     ],
 )
 def test_wishes_that_make_no_sense_are_refused(machine: Machine, arguments: tuple[str, ...], complaint: str) -> None:

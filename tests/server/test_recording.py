@@ -309,7 +309,7 @@ def test_the_flag_records_and_a_killed_process_leaves_what_it_had(tmp_path: Path
     config = '[upstreams.up]\ndialect = "openai_chat"\nbase_url = "%s"\n[record]\nmax_files = 7\n'
     with BadServer([expect(), stream(*frames[:4], complete=False), pause(gate)]) as server:
         with serving(tmp_path, config % server.url, arguments=["--record", str(folder)]) as running:
-            assert running.until_logged("exchanges are recorded in").endswith(str(folder))
+            assert running.until_logged("recording exchanges in").endswith(str(folder))
             assert running.ask("anthropic", model="demo").status == 200
             talk = running.begin("anthropic", stream=True)
             talk.until(b"message_start")
