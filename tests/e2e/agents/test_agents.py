@@ -15,6 +15,8 @@ from .task import PROMPT, Task
 
 SAMPLING = ("$.temperature:", "$.top_p:", "$.top_k:")
 """Anthropic's SDK knows them no more, but its older models do, and so may a model of whom nothing is known."""
+CACHE_CONTROL = ".cache_control: unknown to ChatCompletionContentPartTextParam"
+"""Servers that offer Claude models over OpenAI's API read it, and its SDK does not know it."""
 
 
 @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
@@ -37,4 +39,4 @@ def test_an_agent_completes_a_loop_through_the_gateway(
     if agent.dialect != dialect:  # else the agent's own bytes are passed on
         for asked in gateway.exchange.asked:
             complaints = [] if is_count(asked) else check(dialect, asked.body)
-            assert [line for line in complaints if not line.startswith(SAMPLING)] == []
+            assert [line for line in complaints if not line.startswith(SAMPLING) and CACHE_CONTROL not in line] == []

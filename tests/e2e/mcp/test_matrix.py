@@ -63,7 +63,7 @@ def script(order: tuple[str, ...], sums: Iterable[dict[str, int]] = repeat(SUM),
 def test_served_and_own_calls_in_one_turn(
     stored: Running, client: str, upstream: str, order: str, streams: bool
 ) -> None:
-    talk(stored, client, upstream, order, streams, is_stored=True)
+    talk(stored, client, upstream, order, streams)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_served_and_own_calls_in_one_turn(
 def test_without_a_store_the_clients_own_words_carry_it(
     storeless: Running, client: str, upstream: str, order: str, streams: bool
 ) -> None:
-    talk(storeless, client, upstream, order, streams, is_stored=False)
+    talk(storeless, client, upstream, order, streams)
 
 
-def talk(gateway: Running, client: str, upstream: str, order: str, streams: bool, *, is_stored: bool) -> None:
+def talk(gateway: Running, client: str, upstream: str, order: str, streams: bool) -> None:
     behind = gateway.upstreams[upstream]
     behind.play(script(ORDERS[order]), CONVERSATIONS[client].dialect)
     conversation: Conversation = CONVERSATIONS[client](gateway.base_url, upstream, streams)
@@ -93,8 +93,7 @@ def talk(gateway: Running, client: str, upstream: str, order: str, streams: bool
     # What one answer of the model costs is told of the second turn, and twice that of the first.
     assert min(second.tokens) > 0
     assert first.tokens == (2 * second.tokens[0], 2 * second.tokens[1])
-    order_told = ORDERS[order] if is_stored else ORDERS["own first"]  # the client is told of its own calls first
-    check_told(behind, upstream, order_told)
+    check_told(behind, upstream, ORDERS[order])
 
 
 def check_first(said: Said, dialect: str, streams: bool) -> None:
