@@ -9,6 +9,7 @@ import signal
 import sys
 import sysconfig
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import cast
 
 from toolglot.agent.safe_text import ErrorTail
@@ -126,9 +127,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
                 await self.wait_exit(grace)
                 await self._wait_group_ended(until)
         finally:
-            # Even if the waiting itself was canceled: nothing may be left.
-            self._signal(_KILL)
-            self._transport.close()
+            self.kill()  # even if the waiting itself was canceled: nothing may be left
+
+    def kill(self) -> None:
+        """End it and all its child processes at once."""
+        self._signal(_KILL)
+        self._transport.close()
 
     def _pipe(self, fd: int) -> asyncio.BaseTransport:
         pipe = self._transport.get_pipe_transport(fd)
@@ -203,7 +207,24 @@ async def spawn_server(config: McpServerConfig, tail: ErrorTail) -> ServerProces
         if found is None:
             raise FileNotFoundError(f"there is no program {program!r}")
         program = found
-    _, process = await asyncio.get_running_loop().subprocess_exec(
-        lambda: ServerProcess(tail), program, *config.args, env=variables, cwd=config.cwd, start_new_session=True
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: ServerProcess(tail), program, *config.args, env=variables, cwd=config.cwd, start_new_session=True
+        )
     )
+    try:
+        _, process = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # The event loop alone would leave the program running if its start is canceled twice: by a timeout, and by the
+        # host's end.
+        starting.add_done_callback(_kill_started)
+        with suppress(OSError, ValueError):
+            _, process = await asyncio.shield(starting)
+            await process.exited.wait()
+        raise
     return process
+
+
+def _kill_started(starting: asyncio.Task[tuple[asyncio.SubprocessTransport, ServerProcess]]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result()[1].kill()
