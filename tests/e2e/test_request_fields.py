@@ -163,6 +163,7 @@ def test_the_table_of_shared_members_holds_all_that_openais_two_apis_have_in_com
 
 UNTYPED = {
     "anthropic": {"anthropic_version", "anthropic_beta"},  # bodies for Bedrock and Vertex have them
+    "openai_chat": {"prompt_filter_results", "content_filter_results", "content_filter_offsets"},  # Azure's answers
     "openai_responses": {"billing", "parsed", "parsed_arguments"},  # the vendor's own clients and the SDK's parser
     "gemini": {"model"},  # the SDK has it as an argument
 }
