@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from toolglot.dialects.gemini import metadata, openapi, partial_arguments
-from toolglot.dialects.gemini import response as gemini_response
 from toolglot.dialects.gemini import schema as gemini_schema
 from toolglot.dialects.gemini import stream_decoder as gemini_stream
 from toolglot.passes import effort, sequence
-from toolglot.wire import json, openai_fields, sse, stream_budget
+from toolglot.wire import json, openai_fields, sse, stream_budget, timestamps
 
 MEGABYTE = 1024 * 1024
 LIMITS: list[tuple[object, str, int]] = [
@@ -20,7 +19,7 @@ LIMITS: list[tuple[object, str, int]] = [
     (gemini_schema, "_MAX_NODES", 4000),
     (gemini_schema, "_MAX_DEPTH", 60),
     (gemini_schema, "_MAX_COUNT", 9_223_372_036_854_775_807),
-    (gemini_response, "_LAST_YEAR", 253_402_300_799),
+    (timestamps, "LAST_YEAR", 253_402_300_799),
     (openapi, "_MAX_DIGITS", 18),
     (sequence, "MAX_WAITING_CHARACTERS", 32 * MEGABYTE),
     (sequence, "MAX_WAITING_BLOCKS", 10_000),

@@ -17,6 +17,9 @@ from toolglot.dialect import Dialect
 # What is filled while something is read, and what msgspec fills from a frame that lives as long as one event.
 CHANGING = {
     "toolglot.passes.Context",
+    "toolglot.passes.TextCallContext",
+    "toolglot.passes.foreign.Reporter",
+    "toolglot.passes.label.Labeller",
     "toolglot.passes.ids._Call",
     "toolglot.passes.carry._LastText",
     "toolglot.dialects.anthropic.stream_decoder._Delta",

@@ -82,7 +82,10 @@ def _export(commit: str, home: Path) -> None:
     archive = home / "source.tar"
     _run(("git", "-C", str(ROOT), "archive", f"--output={archive}", commit, "src", "pyproject.toml"))
     with tarfile.open(archive) as content:
-        content.extractall(home, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            content.extractall(home, filter="data")
+        else:  # before Python 3.11.4
+            content.extractall(home)
     archive.unlink()
     compileall.compile_dir(home / "src", quiet=1)
     needed = tomllib.loads((home / "pyproject.toml").read_text())["project"]["dependencies"]

@@ -314,7 +314,7 @@ def test_a_port_on_which_workers_serve_is_in_use(tmp_path: Path) -> None:
 def test_a_store_in_memory_is_refused() -> None:
     status, told = refused("--workers", "2", "--port", "0", "--store", ":memory:")
     assert status != 0
-    assert "a store in `:memory:` belongs to one process" in told
+    assert "a `:memory:` store belongs to one process" in told
 
 
 def refused(*arguments: str) -> tuple[int, str]:

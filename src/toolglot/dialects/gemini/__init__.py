@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from toolglot.dialects.gemini.native import SIGNED_APART
 from toolglot.manifest import Manifest, Route
 from toolglot.state_fields import LENGTH, StateFields, is_length, is_text, is_true
 
+_SIGNED_APART = "$signed_apart"  # `native.SIGNED_APART`; a manifest imports no other module of its dialect
 _OPERATION = "generate_content"
 
 MANIFEST = Manifest(
@@ -17,9 +17,9 @@ MANIFEST = Manifest(
     volatile=("model", "labels"),
     output_schema="responseJsonSchema",
     state=StateFields(
-        thinking={"thoughtSignature": is_text, "thought": is_true, SIGNED_APART: is_true},
+        thinking={"thoughtSignature": is_text, "thought": is_true, _SIGNED_APART: is_true},
         calls={"thoughtSignature": is_text},
-        texts={"thoughtSignature": is_text, SIGNED_APART: is_true, LENGTH: is_length},
+        texts={"thoughtSignature": is_text, _SIGNED_APART: is_true, LENGTH: is_length},
         in_extra_content=True,
     ),
     aliases=("google",),
