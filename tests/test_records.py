@@ -20,7 +20,7 @@ CHANGING = {
     "toolglot.passes.TextCallContext",
     "toolglot.passes.foreign.Reporter",
     "toolglot.passes.label.Labeller",
-    "toolglot.passes.ids._Call",
+    "toolglot.passes.ids._PairedCall",
     "toolglot.passes.carry._LastText",
     "toolglot.dialects.anthropic.stream_decoder._Delta",
     "toolglot.dialects.anthropic.stream_decoder._Frame",

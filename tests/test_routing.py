@@ -9,7 +9,7 @@ from toolglot.routing import (
     MAX_TARGETS,
     Alias,
     Pattern,
-    Place,
+    RoutedUpstream,
     Router,
     Target,
     UnknownModelError,
@@ -20,12 +20,12 @@ from toolglot.routing import (
 PLACES = {
     place.name: place
     for place in (
-        Place(name="anthropic", owned=("claude-*",)),
-        Place(name="openai", owned=("gpt-*", "o3*"), quirks={"max_tools": 128}),
-        Place(name="openrouter", owned=("*/*",)),
-        Place(name="local", models=("qwen3", "llama-*", "gpt-oss"), default_model="qwen3"),
-        Place(name="other", models=("qwen3", "phi")),
-        Place(name="demo"),
+        RoutedUpstream(name="anthropic", owned=("claude-*",)),
+        RoutedUpstream(name="openai", owned=("gpt-*", "o3*"), quirks={"max_tools": 128}),
+        RoutedUpstream(name="openrouter", owned=("*/*",)),
+        RoutedUpstream(name="local", models=("qwen3", "llama-*", "gpt-oss"), default_model="qwen3"),
+        RoutedUpstream(name="other", models=("qwen3", "phi")),
+        RoutedUpstream(name="demo"),
     )
 }
 ALIASES = {
@@ -220,7 +220,7 @@ def test_an_upstreams_own_name_of_a_model_leads_to_it_whatever_an_alias_says() -
 
 def test_the_nearest_names_are_looked_for_among_so_many() -> None:
     many = tuple(f"model-{number:05}" for number in range(20 * MAX_COMPARED))
-    places = {"local": Place(name="local", models=many), "other": PLACES["other"]}
+    places = {"local": RoutedUpstream(name="local", models=many), "other": PLACES["other"]}
     router = Router({}, places)
     assert many[1] in router.nearest(f"x{many[1]}")
     assert set(router.nearest(many[-1])) <= set(many[:MAX_COMPARED])
@@ -270,7 +270,7 @@ def test_what_clients_add_to_a_name_is_taken_away(name: str, plain: str) -> None
 
 def test_tools_of_mcp_servers_are_given_to_those_who_ask_for_the_alias() -> None:
     aliases = {"helper": Alias(upstream="a", model="big", mcp=("shop",), context_window=5)}
-    router = Router(aliases, {"a": Place(name="a", models=("big",))}, "a")
+    router = Router(aliases, {"a": RoutedUpstream(name="a", models=("big",))}, "a")
     assert router.resolve("helper")[0].mcp == ("shop",)
     for name in ("big", "a/big", "unknown"):
         assert router.resolve(name)[0].mcp == ()

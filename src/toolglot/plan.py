@@ -63,7 +63,7 @@ def condition_of(request_pass: RequestPass) -> Condition:
     return _conditions.get(request_pass, _ALWAYS)
 
 
-class _Step(NamedTuple):
+class _PlannedPass(NamedTuple):
     number: int
     request_pass: RequestPass
     triggers: int
@@ -76,10 +76,10 @@ class _Steps:
     __slots__ = ("_needed", "_steps")
 
     def __init__(self, steps: Iterable[tuple[RequestPass, int, Condition]]) -> None:
-        self._steps = [_Step(number, *step) for number, step in enumerate(steps) if step[1]]
-        self._needed: dict[tuple[int, int], list[_Step]] = {}
+        self._steps = [_PlannedPass(number, *step) for number, step in enumerate(steps) if step[1]]
+        self._needed: dict[tuple[int, int], list[_PlannedPass]] = {}
 
-    def needed(self, bits: int, start: int) -> list[_Step]:
+    def needed(self, bits: int, start: int) -> list[_PlannedPass]:
         """The steps from the one with the number `start` on that a request with these features needs."""
         needed = self._needed.get((bits, start))
         if needed is None:

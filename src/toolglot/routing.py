@@ -78,7 +78,7 @@ class Alias(Struct, frozen=True, kw_only=True):
     mcp: tuple[str, ...] = ()
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class RoutedUpstream(Struct, frozen=True, kw_only=True):
     """The properties of an upstream that routing needs."""
 
     name: str
@@ -162,7 +162,7 @@ class Router:
     def __init__(
         self,
         aliases: Mapping[str, Alias],
-        places: Mapping[str, Place],
+        places: Mapping[str, RoutedUpstream],
         default_upstream: str | None = None,
         *,
         strict: bool = False,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.stage import BEGUN, LATE, Stage, status, transcript, whole
 from toolglot.errors import ApiError
-from toolglot.gateway.commands import Done, Flow, Silent, Stop, StreamEnd, Write
+from toolglot.gateway.commands import Done, Flow, Shutdown, Silent, StreamEnd, Write
 from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
 from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
 from toolglot.gateway.features.separate_error import with_separate_error
@@ -17,7 +17,7 @@ from toolglot.gateway.flow import answer
 from toolglot.translate import Exchange
 
 SILENT = Silent(15.0, 15.0)
-STOP = Stop(ApiError(kind="overloaded", status=503, message="draining"))
+STOP = Shutdown(ApiError(kind="overloaded", status=503, message="draining"))
 
 
 class FullStopTurn:

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from tests.gateway.stage import BEGUN, LATE, REFUSED, RESET, Stage, status, transcript, whole
 from toolglot.errors import ApiError
-from toolglot.gateway.commands import ELAPSED, END, Await, Done, Raised, Silent, Stop
+from toolglot.gateway.commands import ELAPSED, END, Await, Done, Raised, Shutdown, Silent
 from toolglot.gateway.flow import StoppedError, answer
 from toolglot.gateway.flow import await_result as await_step
 from toolglot.upstream.offload import LARGE
 
 SILENT, BRIEFLY = Silent(15.0, 15.0), Silent(5.0, 5.0)
-STOP = Stop(ApiError(kind="overloaded", status=503, message="draining"))
+STOP = Shutdown(ApiError(kind="overloaded", status=503, message="draining"))
 
 WHOLE: dict[str, tuple[str, list[Any], str]] = {
     # name: targets, outcomes, transcript

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from toolglot.config.addresses import DEMO_URL, is_loopback, is_replay
 from toolglot.config.schema import Config, UpstreamConfig
-from toolglot.routing import DEMO, Alias, Place, Router
+from toolglot.routing import DEMO, Alias, RoutedUpstream, Router
 from toolglot.upstream.discovery import Discovery, discover, local_url
 from toolglot.upstream.vendors import VENDORS, KeyVariable, Vendor
 
@@ -136,7 +136,7 @@ def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
 def make_router(config: Config) -> Router:
     """The router over an assembled configuration."""
     places = {
-        name: Place(
+        name: RoutedUpstream(
             name=name,
             models=upstream.models,
             owned=VENDORS[upstream.vendor].models if upstream.vendor in VENDORS else (),

@@ -33,8 +33,8 @@ from toolglot.gateway.commands import (
     ReplyBegun,
     Result,
     Send,
+    Shutdown,
     Silent,
-    Stop,
     StreamEnd,
     Wait,
     WholeAnswer,
@@ -479,11 +479,11 @@ class CallbackDriver(Struct, eq=False):
         if self.response_complete or self.disconnected:
             return
         if self._is_offloading and self._deferred is not None:
-            self._deferred.append(Stop(error))  # a thread is at work on the stream
+            self._deferred.append(Shutdown(error))  # a thread is at work on the stream
             return
         self._cancel()
         self._deferred, self._is_awaiting = None, False
-        self._step(Stop(error))
+        self._step(Shutdown(error))
 
     # The end
 

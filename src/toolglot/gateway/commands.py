@@ -11,7 +11,7 @@ A flow is a generator. It yields commands and is resumed, by `send` alone, with 
     Offload       run this in a thread                                   Done or Raised
 
 Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
-goes on, and the flow waits for it again with `bytes`. `Stop`: the server shuts down and waits no longer.
+goes on, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
 
 A flow returns its `Result`. `close` ends it at any yield: the client has gone. A flow cannot await anything then, so
 everything that it starts has to be cancellable at once.
@@ -103,7 +103,9 @@ class Silent(Struct, frozen=True, eq=False):
 
 
 @final
-class Stop(Struct, frozen=True, eq=False):
+class Shutdown(Struct, frozen=True, eq=False):
+    """The server shuts down, and waits no longer for this answer."""
+
     error: ApiError
 
 
@@ -142,7 +144,7 @@ class StreamEnd(Struct, frozen=True, eq=False):
 
 
 Command: TypeAlias = "bytes | Send | BeginStream | Write | Wait | Await | Offload"
-Outcome: TypeAlias = "bytes | Signal | ReplyBegun | WholeReply | Failed | Done | Raised | Silent | Stop | None"
+Outcome: TypeAlias = "bytes | Signal | ReplyBegun | WholeReply | Failed | Done | Raised | Silent | Shutdown | None"
 Result: TypeAlias = "WholeAnswer | StreamEnd | ApiError"
 """An `ApiError` takes the place of an answer that has not begun."""
 Flow: TypeAlias = Generator[Command, Outcome, Result]

@@ -31,8 +31,8 @@ from toolglot.gateway.commands import (
     ReplyBegun,
     Result,
     Send,
+    Shutdown,
     Silent,
-    Stop,
     Wait,
     WholeReply,
     Write,
@@ -156,7 +156,7 @@ class FlowDriver:
                 return step
             if (error := self._stop_error()) is None:
                 raise
-            outcome = Stop(error)
+            outcome = Shutdown(error)
         finally:
             self.waiting_since = None
         return self._resume(outcome)
@@ -182,7 +182,7 @@ class FlowDriver:
         except asyncio.CancelledError:
             if (error := self._stop_error()) is None:
                 raise
-            return Stop(error)
+            return Shutdown(error)
         finally:
             self.is_backing_off = False
         return ELAPSED

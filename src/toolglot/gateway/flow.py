@@ -25,9 +25,9 @@ from toolglot.gateway.commands import (
     Raised,
     ReplyBegun,
     Send,
+    Shutdown,
     Silent,
     Steps,
-    Stop,
     StreamEnd,
     Wait,
     WholeAnswer,
@@ -269,7 +269,7 @@ def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Step
             if type(outcome) is BegunStream:
                 breaker.on_stream_start(ticket)
                 return outcome
-            if type(outcome) is Stop:
+            if type(outcome) is Shutdown:
                 breaker.leave(ticket)
                 return outcome.error
             failure = outcome
@@ -289,7 +289,7 @@ def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
 
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
-) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
+) -> Steps[WholeAnswer | BegunStream | Failure | Shutdown]:
     """Call one target as often as its retries allow; once more with tools as text, and once more with a remedy."""
     record, body = context.record, translation.body
     attempt, is_remedied, is_text = 0, False, False
@@ -321,26 +321,26 @@ def ask_target(
                     is_remedied, body = True, remedy
                     record.mended += 1
                     continue
-        stopped = outcome if isinstance(outcome, Stop) else (yield from back_off(context, target, attempt, outcome))
+        stopped = outcome if isinstance(outcome, Shutdown) else (yield from back_off(context, target, attempt, outcome))
         if stopped is not None:
             return stopped
 
 
 def back_off(
     context: FlowContext, target: UpstreamTarget, attempt: int, failure: Failure
-) -> Steps[Failure | Stop | None]:
+) -> Steps[Failure | Shutdown | None]:
     """Wait until the same call may be repeated: None. Returns the failure where it may not."""
     environment = context.environment
     wait = retry_delay(target.retries, attempt, failure, environment.random(), environment.wall_clock())
     if wait is None:
         return failure
     outcome = yield Wait(wait)
-    return outcome if isinstance(outcome, Stop) else None
+    return outcome if isinstance(outcome, Shutdown) else None
 
 
 def call_once(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, body: bytes
-) -> Steps[WholeAnswer | BegunStream | Failure | Stop]:
+) -> Steps[WholeAnswer | BegunStream | Failure | Shutdown]:
     """One call, up to a whole answer or the first bytes of a streamed one."""
     outcome = yield Send(translation.transport, translation.call(body), translation.limit, context.is_streaming)
     while type(outcome) is Silent:
@@ -369,7 +369,7 @@ def call_once(
         raise
 
 
-def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | WholeReply | Failure | Stop:
+def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | WholeReply | Failure | Shutdown:
     """The reply to a call that is an answer; else why there is none."""
     if type(outcome) is not WholeReply:
         if type(outcome) is not ReplyBegun:
@@ -380,11 +380,11 @@ def read_reply(translation: Translation, outcome: Outcome) -> ReplyBegun | Whole
     return outcome if is_answer(outcome.status, outcome.headers) else translation.decode_error(outcome)
 
 
-def unanswered(outcome: Outcome) -> TransportError | Stop:
+def unanswered(outcome: Outcome) -> TransportError | Shutdown:
     """Why there is no answer, or no more of it."""
     if type(outcome) is Failed:
         return outcome.error
-    assert type(outcome) is Stop
+    assert type(outcome) is Shutdown
     return outcome
 
 
@@ -395,7 +395,7 @@ def is_answer(status: int, headers: Mapping[str, str]) -> bool:
 
 def begin_stream(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, reply: ReplyBegun
-) -> Steps[BegunStream | Failure | Stop]:
+) -> Steps[BegunStream | Failure | Shutdown]:
     """Read on until there is something to write. An error that comes first is one of the request."""
     stream, first, held, is_over = translation.open_stream(), b"", 0, False
     while not first and not is_over and not stream.ended and stream.wants_again is None:
@@ -455,7 +455,7 @@ def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
                         pieces.append(end_broken_stream(stream, target.name, outcome.error))
                         failure = outcome.error if stream.fault is not None else None
                     else:
-                        assert type(outcome) is Stop
+                        assert type(outcome) is Shutdown
                         pieces.append(context.fail(outcome.error))
             if stream.ended or stream.wants_again is None:
                 break
@@ -500,8 +500,8 @@ def continue_stream(context: FlowContext, begun: BegunStream) -> Steps[tuple[byt
         if isinstance(reply, ReplyBegun):
             return b"", False, None
         assert not isinstance(reply, WholeReply)
-        failed = reply if isinstance(reply, Stop) else (yield from back_off(context, target, attempt, reply))
-        if isinstance(failed, Stop):
+        failed = reply if isinstance(reply, Shutdown) else (yield from back_off(context, target, attempt, reply))
+        if isinstance(failed, Shutdown):
             return context.fail(failed.error), True, None
         if failed is not None:
             return context.fail(describe(target, failed)), True, failed
@@ -552,7 +552,7 @@ def wait_for(
         outcome = (yield b"") if is_quiet() else (yield from keep_alive(context, outcome))
     if type(outcome) is Raised:
         raise outcome.error
-    if type(outcome) is Stop:
+    if type(outcome) is Shutdown:
         raise StoppedError(outcome.error)
     assert type(outcome) is Done
     return outcome.value

@@ -76,7 +76,7 @@ def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:
 _NO_CALL: tuple[None, tuple[int, int]] = (None, (0, 0))
 
 
-def _of_call(result: ToolResult, call: ToolCall | _Call) -> ToolResult:
+def _of_call(result: ToolResult, call: ToolCall | _PairedCall) -> ToolResult:
     """Gemini refuses a response whose name is not that of its call."""
     return replace(result, call_id=call.id, name=call.name, kind=call.kind)
 
@@ -88,7 +88,7 @@ def _id_of(block: Block) -> str | None:
     return None
 
 
-class _Call(Struct):
+class _PairedCall(Struct):
     """A call of the batch that results may answer now. `sent` is the id that the client sent."""
 
     id: str
@@ -116,10 +116,10 @@ class Pairing:
         self._told_missing = False
         self._turn = 0
         self._ordinal = 0
-        self._waiting: dict[tuple[str, ...], deque[_Call]] = {}
+        self._waiting: dict[tuple[str, ...], deque[_PairedCall]] = {}
         # Calls of earlier batches without a result, the latest batch last: results may come late.
-        self._overdue: dict[tuple[str, ...], list[_Call]] = {}
-        self._latest: dict[str, _Call] = {}
+        self._overdue: dict[tuple[str, ...], list[_PairedCall]] = {}
+        self._latest: dict[str, _PairedCall] = {}
         # By the ids that the client sent: calls of the batch without a result, and results that are still to come.
         self._unanswered: defaultdict[str, int] = defaultdict(int)
         self._named: defaultdict[str, int] = defaultdict(int)
@@ -176,7 +176,7 @@ class Pairing:
         new = self._new_id(call, place)
         self.seen.add(new)
         self._ordinal += 1
-        entry = _Call(new, call.id, call.name, call.kind)
+        entry = _PairedCall(new, call.id, call.name, call.kind)
         by_id: tuple[tuple[str, ...], ...] = (("id", call.id), ("id", call.id, call.name)) if call.id else ()
         for key in (*by_id, ("name", call.name), ("any",)):
             if key not in self._waiting:
@@ -213,7 +213,7 @@ class Pairing:
             return result
         return _of_call(result, call)
 
-    def _find(self, result: ToolResult) -> _Call | None:
+    def _find(self, result: ToolResult) -> _PairedCall | None:
         if result.call_id:
             # Of calls that share an id the tool's name tells which is meant.
             named = self._next("id", result.call_id, result.name) if result.name is not None else None
@@ -222,21 +222,21 @@ class Pairing:
         key = ("any",) if result.name is None else ("name", result.name)
         return self._next(*key) or self._overdue_call(key)
 
-    def _overdue_call(self, key: tuple[str, ...]) -> _Call | None:
+    def _overdue_call(self, key: tuple[str, ...]) -> _PairedCall | None:
         """The first call of the latest earlier batch under this key that has no result yet."""
         calls = self._overdue.get(key, [])
         while calls and calls[-1].answered:
             calls.pop()
         return calls[-1] if calls else None
 
-    def _next(self, *key: str) -> _Call | None:
+    def _next(self, *key: str) -> _PairedCall | None:
         """The first call of the batch under this key that has no result yet, and that no later one names by its id."""
         queue = self._waiting.get(key)
         while queue and (queue[0].answered or (key[0] != "id" and self._is_named(queue[0]))):
             queue.popleft()
         return queue[0] if queue else None
 
-    def _is_named(self, call: _Call) -> bool:
+    def _is_named(self, call: _PairedCall) -> bool:
         return bool(call.sent) and self._unanswered[call.sent] <= self._named[call.sent]
 
 

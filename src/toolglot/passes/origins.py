@@ -28,12 +28,12 @@ class Origins:
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self._messages = messages
-        self._steps: list[_Step] = []
+        self._steps: list[_MessageChange] = []
 
     def moved(self, messages: tuple[Message, ...], *, keeps_messages: bool = False) -> None:
         """Record the messages after a pass. `keeps_messages`: if their number is unchanged, so are their positions."""
         if messages is not self._messages:
-            self._steps.append(_Step(self._messages, messages, keeps_messages))
+            self._steps.append(_MessageChange(self._messages, messages, keeps_messages))
             self._messages = messages
 
     def replaced(self, messages: tuple[Message, ...]) -> None:
@@ -56,7 +56,7 @@ class Origins:
         return f"{place}{where[found.end() :]}"
 
 
-class _Step:
+class _MessageChange:
     """The messages before and after one pass."""
 
     def __init__(self, before: tuple[Message, ...], after: tuple[Message, ...], keeps_messages: bool) -> None:

@@ -31,7 +31,7 @@ BUDGET = BUDGETS["medium"]
 LEAST_LIMIT = 16
 
 
-class Refusal(NamedTuple):
+class RefusedRequest(NamedTuple):
     request: Request
     dialect: str
     error: ApiError
@@ -45,7 +45,7 @@ class Refusal(NamedTuple):
         return _with(self.context, **changes)
 
 
-Fix = Callable[[Refusal], Request]
+Fix = Callable[[RefusedRequest], Request]
 
 
 class Remedy(NamedTuple):
@@ -64,7 +64,7 @@ class Remedies(Struct, frozen=True, kw_only=True):
 
     refusals: tuple[Remedy, ...] = ()
     """In order: the first one that matches and changes something is used."""
-    fields: Mapping[str, Callable[[Refusal, str], Request]] = {}
+    fields: Mapping[str, Callable[[RefusedRequest, str], Request]] = {}
     """How to remove a field that no pass knows."""
     named_fields: Mapping[str, Fix] = {}
     """Fixes for fields that a validator names, if there is a better fix than removal."""
@@ -80,7 +80,7 @@ def _with(context: Context, **changes: Any) -> Context:
 # Reasoning in the history
 
 
-def forget_reasoning(refusal: Refusal) -> Request:
+def forget_reasoning(refusal: RefusedRequest) -> Request:
     """Remove reasoning from the history."""
     messages: list[Message] = []
     for number, message in enumerate(refusal.request.messages):
@@ -101,7 +101,7 @@ _REFUSED_VALUE = re.compile(r"['\"]input['\"]|input_value|\breceived\b|\bgot\b")
 """Text before the rejected value, in errors that repeat it."""
 
 
-def nearest_effort(refusal: Refusal) -> Request:
+def nearest_effort(refusal: RefusedRequest) -> Request:
     """Use the nearest of the efforts that the error names."""
     wanted = refusal.request.reasoning
     if wanted is None or (refusal.error.param and "effort" not in refusal.error.param):
@@ -118,7 +118,7 @@ def nearest_effort(refusal: Refusal) -> Request:
     return effort.fit(refusal.request, refusal.narrowed(efforts=efforts, reasoning_off="none" in efforts))
 
 
-def think_by_budget(refusal: Refusal) -> Request:
+def think_by_budget(refusal: RefusedRequest) -> Request:
     """Replace an effort, or adaptive thinking, with a token budget."""
     request = effort.fit(refusal.request, refusal.narrowed(efforts=(), reasoning_budget=True))
     wanted = request.reasoning
@@ -128,7 +128,7 @@ def think_by_budget(refusal: Refusal) -> Request:
     return replace(request, reasoning=replace(wanted, mode="on", budget_tokens=BUDGET))
 
 
-def think_by_effort(refusal: Refusal) -> Request:
+def think_by_effort(refusal: RefusedRequest) -> Request:
     """Replace a budget with the nearest effort, and adaptive thinking."""
     wanted = refusal.request.reasoning
     if wanted is None or wanted.mode == "off":
@@ -138,14 +138,14 @@ def think_by_effort(refusal: Refusal) -> Request:
     return replace(request, reasoning=replace(request.reasoning or wanted, mode="auto", native={}))
 
 
-def think_anyway(refusal: Refusal) -> Request:
+def think_anyway(refusal: RefusedRequest) -> Request:
     return effort.fit(refusal.request, refusal.narrowed(reasoning_off=False))
 
 
 # Which tools to call
 
 
-def choose_freely(refusal: Refusal) -> Request:
+def choose_freely(refusal: RefusedRequest) -> Request:
     """Replace a forced call with an instruction in the prompt. If even a free choice was rejected, remove
     `tool_choice`."""
     wanted = refusal.request.tool_choice
@@ -157,14 +157,14 @@ def choose_freely(refusal: Refusal) -> Request:
 # How much to write
 
 
-def write_less(refusal: Refusal) -> Request:
+def write_less(refusal: RefusedRequest) -> Request:
     """Use the highest output limit that the error names."""
     numbers = {name: int(value) for name, value in refusal.match.groupdict().items() if value}
     most = numbers.get("most", numbers.get("limit", 0) - 1)
     return _limit_output(refusal, most)
 
 
-def fit_window(refusal: Refusal) -> Request:
+def fit_window(refusal: RefusedRequest) -> Request:
     """Lower the output limit to the rest of the context window, if the input fits but the output limit does not."""
     overflow = refusal.error.overflow
     room = None if overflow is None else overflow.output_room
@@ -172,7 +172,7 @@ def fit_window(refusal: Refusal) -> Request:
     return refusal.request if room is None else _limit_output(refusal, room - 1)
 
 
-def _limit_output(refusal: Refusal, most: int) -> Request:
+def _limit_output(refusal: RefusedRequest, most: int) -> Request:
     limit = refusal.request.max_output_tokens
     if most < LEAST_LIMIT or (limit is not None and limit <= most):
         return refusal.request
@@ -183,18 +183,18 @@ def _limit_output(refusal: Refusal, most: int) -> Request:
 # Sampling
 
 
-def one_of_temperature_and_top_p(refusal: Refusal) -> Request:
+def one_of_temperature_and_top_p(refusal: RefusedRequest) -> Request:
     return refused.fit(refusal.request, refusal.narrowed(refuses=frozenset({"temperature_with_top_p"})))
 
 
-def cool(refusal: Refusal) -> Request:
+def cool(refusal: RefusedRequest) -> Request:
     return parameters.fit(refusal.request, refusal.narrowed(max_temperature=float(refusal.match["most"])))
 
 
 # Roles
 
 
-def other_roles(refusal: Refusal) -> Request:
+def other_roles(refusal: RefusedRequest) -> Request:
     """Turn developer messages into system messages; else later system messages into tagged user text; else move the
     system prompt into the first user message."""
     request, context = refusal.request, refusal.narrowed(developer_role=False)
@@ -213,7 +213,7 @@ def other_roles(refusal: Refusal) -> Request:
     return replace(request, messages=(user, *request.messages[first + 1 :]))
 
 
-def end_with_user(refusal: Refusal) -> Request:
+def end_with_user(refusal: RefusedRequest) -> Request:
     return turns.group(refusal.request, refusal.narrowed(prefill=False))
 
 
@@ -228,7 +228,7 @@ _LOCATION = re.compile(
 _CHOICES = re.compile(r"(?:input should be|permitted:|expected one of)(?P<values>.{2,200})", re.IGNORECASE | re.DOTALL)
 
 
-def fix_fields(refusal: Refusal) -> Request:
+def fix_fields(refusal: RefusedRequest) -> Request:
     """Fix all fields that pydantic names at once: its errors come as a list, and a second rejection would be final."""
     text = refusal.match.string
     places = list(_LOCATION.finditer(text))
@@ -241,7 +241,7 @@ def fix_fields(refusal: Refusal) -> Request:
     return request
 
 
-def _fix_field(refusal: Refusal, path: list[str], choices: re.Match[str] | None) -> Request:
+def _fix_field(refusal: RefusedRequest, path: list[str], choices: re.Match[str] | None) -> Request:
     for name in reversed(path):
         fix = refusal.remedies.named_fields.get(name) or _FIXES.get(name)
         if fix is not None:
@@ -302,7 +302,7 @@ NEVER = frozenset({"model", "messages", "input", "contents", "content", "parts",
 """Fields that every request needs."""
 
 
-def named(refusal: Refusal) -> Request:
+def named(refusal: RefusedRequest) -> Request:
     """Remove the field that the error names. For a path, the last part whose removal changes the request."""
     for name in _names(refusal):
         if name in NEVER:
@@ -313,7 +313,7 @@ def named(refusal: Refusal) -> Request:
     return refusal.request
 
 
-def _names(refusal: Refusal) -> Iterable[str]:
+def _names(refusal: RefusedRequest) -> Iterable[str]:
     """Parts of the paths that the error names, the last part first; the paths in its text come before `param`."""
     found = [value for value in (refusal.match.groupdict().get("loc"), *refusal.match.groups()) if value]
     paths = [*found, refusal.error.param or ""]
@@ -321,10 +321,10 @@ def _names(refusal: Refusal) -> Iterable[str]:
         yield from reversed(_parts(path))
 
 
-def without(*names: str) -> Callable[[Refusal], Request]:
+def without(*names: str) -> Callable[[RefusedRequest], Request]:
     """Create a fix that removes these fields, named as in any dialect."""
 
-    def change(refusal: Refusal) -> Request:
+    def change(refusal: RefusedRequest) -> Request:
         request = refusal.request
         for name in names:
             request = _without(refusal._replace(request=request), name)
@@ -333,7 +333,7 @@ def without(*names: str) -> Callable[[Refusal], Request]:
     return change
 
 
-def _without(refusal: Refusal, name: str) -> Request:
+def _without(refusal: RefusedRequest, name: str) -> Request:
     request, context = refusal.request, refusal.context
     field = FIELDS.get(re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower())
     if field is not None:
@@ -347,7 +347,7 @@ def _without(refusal: Refusal, name: str) -> Request:
     return changed
 
 
-def _remove_by_pass(refusal: Refusal, field: str) -> Request:
+def _remove_by_pass(refusal: RefusedRequest, field: str) -> Request:
     """Remove a field with the pass that adapts requests to targets without it."""
     fit = _PASSES.get(field)
     if fit is not None:
@@ -359,7 +359,7 @@ def _remove_by_pass(refusal: Refusal, field: str) -> Request:
     return _unset(refusal, field)
 
 
-def _unset(refusal: Refusal, field: str) -> Request:
+def _unset(refusal: RefusedRequest, field: str) -> Request:
     """Remove a field that no pass handles."""
     if getattr(refusal.request, field, None) is None:
         return refusal.request
@@ -375,7 +375,7 @@ _PASSES: dict[str, RequestPass] = {
 }
 
 
-def _without_effort(refusal: Refusal, field: str) -> Request:
+def _without_effort(refusal: RefusedRequest, field: str) -> Request:
     wanted = refusal.request.reasoning
     if wanted is None or (wanted.effort is None and wanted.mode != "off"):
         return refusal.request
@@ -385,7 +385,7 @@ def _without_effort(refusal: Refusal, field: str) -> Request:
     return replace(refusal.request, reasoning=rest if has_settings else None)
 
 
-def _without_summary(refusal: Refusal, field: str) -> Request:
+def _without_summary(refusal: RefusedRequest, field: str) -> Request:
     wanted = refusal.request.reasoning
     if wanted is None or wanted.show is None:
         return refusal.request
@@ -393,7 +393,7 @@ def _without_summary(refusal: Refusal, field: str) -> Request:
     return replace(refusal.request, reasoning=replace(wanted, show=None))
 
 
-def _without_choice(refusal: Refusal, field: str) -> Request:
+def _without_choice(refusal: RefusedRequest, field: str) -> Request:
     wanted: ToolChoice | None = refusal.request.tool_choice
     if wanted is None:
         return refusal.request
@@ -402,7 +402,7 @@ def _without_choice(refusal: Refusal, field: str) -> Request:
     return replace(refusal.request, tool_choice=None)
 
 
-def _without_strict(refusal: Refusal, field: str) -> Request:
+def _without_strict(refusal: RefusedRequest, field: str) -> Request:
     tools = tuple(
         replace(tool, strict=None) if isinstance(tool, Tool) and tool.strict is not None else tool
         for tool in refusal.request.tools
@@ -413,7 +413,7 @@ def _without_strict(refusal: Refusal, field: str) -> Request:
     return replace(refusal.request, tools=tools)
 
 
-def _without_cache_setting(refusal: Refusal, field: str) -> Request:
+def _without_cache_setting(refusal: RefusedRequest, field: str) -> Request:
     """Remove one setting of the prompt cache, for example `prompt_cache_key`."""
     settings, setting = refusal.request.prompt_cache, field.removeprefix("prompt_cache_")
     if settings is None or getattr(settings, setting) is None:
@@ -423,7 +423,7 @@ def _without_cache_setting(refusal: Refusal, field: str) -> Request:
     return replace(refusal.request, prompt_cache=left if left != PromptCache() else None)
 
 
-_REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
+_REMOVERS: dict[str, Callable[[RefusedRequest, str], Request]] = {
     "prompt_cache_key": _without_cache_setting,
     "prompt_cache_retention": _without_cache_setting,
     "prompt_cache_options": _without_cache_setting,
@@ -434,7 +434,7 @@ _REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
     "strict": _without_strict,
 }
 
-_FIXES: dict[str, Callable[[Refusal], Request]] = {
+_FIXES: dict[str, Callable[[RefusedRequest], Request]] = {
     "reasoning_content": forget_reasoning,
     "tool_choice": choose_freely,
 }

@@ -58,7 +58,7 @@ _ANY = Capabilities(fields=frozenset())
 _NO_CALLS: frozenset[int] = frozenset()  # shared: each new set would cost 216 bytes per open stream
 
 
-class _Call:
+class _OpenCall:
     """An open call: its name and the pieces of its arguments."""
 
     __slots__ = ("held", "is_function", "is_served", "name", "pieces")
@@ -128,7 +128,7 @@ class Settler:
         self._cut_visibly = marks_cuts and not client.incomplete_calls and not as_text
         # An encoder that replaces another dialect's call with a text reports that itself.
         self._reports_broken = not (as_text and is_foreign)
-        self._open: dict[int, _Call] = {}
+        self._open: dict[int, _OpenCall] = {}
         self._broken: dict[int, tuple[str, str]] = {}  # index -> name of the call and its problem
         # Broken calls that get an answer: their arguments show that they cannot be run, or the caller runs the tool.
         self._answerable = _NO_CALLS
@@ -169,7 +169,7 @@ class Settler:
                 if isinstance(block, ToolCall):
                     self._calls += 1
                     is_served = self._serves is not None and self._serves(block.name)
-                    self._open[index] = _Call(block, is_served, _is_function(block, self._tools))
+                    self._open[index] = _OpenCall(block, is_served, _is_function(block, self._tools))
                 elif isinstance(block, Opaque):
                     self._opaque = True
             case Close(index=index):
@@ -182,12 +182,12 @@ class Settler:
                 pass
         return (event,)
 
-    def _hold_end(self, event: Delta, call: _Call) -> Sequence[Event]:
+    def _hold_end(self, event: Delta, call: _OpenCall) -> Sequence[Event]:
         """Hold the piece back if it may be the last one of an object."""
         before, call.held = call.held, event if event.text.rstrip().endswith("}") else None
         return tuple(each for each in (before, None if call.held else event) if each is not None)
 
-    def _cut(self, index: int, call: _Call, arguments: str, *, is_garbled: bool) -> Delta | None:
+    def _cut(self, index: int, call: _OpenCall, arguments: str, *, is_garbled: bool) -> Delta | None:
         """The last piece of a truncated call, changed so that the arguments are not a JSON object."""
         if not is_garbled and arguments.strip() and call.held is not None:
             self._receipt.loss(f"content[{index}].arguments", "the last brace", _CUT)
@@ -197,7 +197,7 @@ class Settler:
         # Clients read missing arguments as an empty object.
         return call.held if arguments.strip() else Delta(index, "{")
 
-    def _close(self, event: Close, call: _Call) -> Sequence[Event]:
+    def _close(self, event: Close, call: _OpenCall) -> Sequence[Event]:
         arguments = "".join(call.pieces)
         if call.is_function and not self._whole and self._client.broken_calls == "refused":
             note_repeated_keys(arguments, f"content[{event.index}].arguments", self._receipt)

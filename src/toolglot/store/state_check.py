@@ -8,9 +8,12 @@ which all processes share. If in doubt the result is True: the caller then looks
 
 from __future__ import annotations
 
+import logging
 import mmap
 import sqlite3
 from contextlib import suppress
+
+log = logging.getLogger("toolglot.store")
 
 _HEADER = 48
 """Bytes: one of the two copies of the header."""
@@ -49,7 +52,9 @@ class StateCheck:
             assert self._connection is not None
             return self._connection.execute(_QUERY, (issuer, owner)).fetchone() is not None
         except Exception:
-            return True  # there may be some: a call of the store itself will report what is wrong with it
+            # There may be some: a call of the store itself reports what is wrong with it.
+            log.debug("the store could not be asked for kept state", exc_info=True)
+            return True
 
     def close(self) -> None:
         if self._index is not None:

@@ -23,7 +23,7 @@ from toolglot.ir import Request
 from toolglot.manifest import load
 from toolglot.passes import Context
 from toolglot.passes import remedies as fixes
-from toolglot.passes.remedies import NO_REMEDIES, Fix, Refusal, Remedies, Remedy, remedy
+from toolglot.passes.remedies import NO_REMEDIES, Fix, RefusedRequest, Remedies, Remedy, remedy
 from toolglot.receipt import Loss, Receipt
 
 MAX_ERROR_CHARS = 8000
@@ -145,7 +145,7 @@ def _apply_fix(
     context = Context(
         source=dialect, target=dialect, can=capabilities(find(dialect), request.model), receipt=receipt, aliased=True
     )
-    changed = fix(Refusal(request, dialect, error, match, context, own))
+    changed = fix(RefusedRequest(request, dialect, error, match, context, own))
     if changed == request:
         return None
     receipt.note("request", "sent a second time", "the upstream refused it as it was")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from toolglot.ir import Request, replace
 from toolglot.passes.blocks import has_results
 from toolglot.passes.native_fields import without_native
-from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy, without
+from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy, without
 
 
-def disable_thinking(refusal: Refusal) -> Request:
+def disable_thinking(refusal: RefusedRequest) -> Request:
     """Turn thinking off: the turn has a tool call without thinking before it, so it must end without thinking."""
     request, wanted = refusal.request, refusal.request.reasoning
     if wanted is None or wanted.mode == "off":
@@ -17,7 +17,7 @@ def disable_thinking(refusal: Refusal) -> Request:
     return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget_tokens=None))
 
 
-def _drop_reasoning(refusal: Refusal) -> Request:
+def _drop_reasoning(refusal: RefusedRequest) -> Request:
     """Drop the reasoning of the history. With a thinking budget, the current turn must not think either."""
     request = forget_reasoning(refusal)
     if request is refusal.request or not refusal.context.can.reasoning_budget or not _ends_with_results(request):
@@ -30,7 +30,7 @@ def _ends_with_results(request: Request) -> bool:
     return bool(request.messages) and has_results(request.messages[-1])
 
 
-def _without_output_config(refusal: Refusal, field: str) -> Request:
+def _without_output_config(refusal: RefusedRequest, field: str) -> Request:
     """Drop `output_config` (effort, response format, unknown members) and the settings it comes from."""
     request = without("effort", "response_format")(refusal)
     return without_native(request, refusal.dialect, field)

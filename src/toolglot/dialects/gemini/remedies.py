@@ -6,10 +6,10 @@ from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Message, Request, ToolCall, native_of, replace, with_native
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.reasoning import UNSIGNED
-from toolglot.passes.remedies import Refusal, Remedies, remedy
+from toolglot.passes.remedies import RefusedRequest, Remedies, remedy
 
 
-def mark_calls_as_foreign(refusal: Refusal) -> Request:
+def mark_calls_as_foreign(refusal: RefusedRequest) -> Request:
     """Mark the first call of every step as another model's. An invalid signature is replaced."""
     invalid = "missing" not in refusal.match[0].lower()
 

@@ -8,10 +8,10 @@ from typing import Any
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Message, Request, Thinking, ToolCall, native_of, with_native
 from toolglot.passes.blocks import Place, rewrite_messages
-from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy
+from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy
 
 
-def add_empty_reasoning(refusal: Refusal) -> Request:
+def add_empty_reasoning(refusal: RefusedRequest) -> Request:
     """DeepSeek requires the field on every message with calls, and accepts an empty one for lost reasoning."""
 
     def rewrite(message: Message, number: int) -> Message:
@@ -24,10 +24,10 @@ def add_empty_reasoning(refusal: Refusal) -> Request:
     return rewrite_messages(refusal.request, rewrite)
 
 
-def rename_limit(name: str) -> Callable[[Refusal], Request]:
+def rename_limit(name: str) -> Callable[[RefusedRequest], Request]:
     """Send the output limit under the other of its two names."""
 
-    def change(refusal: Refusal) -> Request:
+    def change(refusal: RefusedRequest) -> Request:
         request = refusal.request
         if request.max_output_tokens is None:
             return request
@@ -45,7 +45,7 @@ def _add_notes(request: Request, **notes: Any) -> Request:
     return with_native(request, NAME, **notes)
 
 
-def _without_stream_options(refusal: Refusal, field: str) -> Request:
+def _without_stream_options(refusal: RefusedRequest, field: str) -> Request:
     request = refusal.request
     if not request.stream or native_of(request, NAME).get("stream_options"):
         return request

@@ -6,10 +6,10 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Message, Request, Text, ToolCall, replace
 from toolglot.passes.blocks import rewrite_messages
 from toolglot.passes.native_fields import without_native
-from toolglot.passes.remedies import Refusal, Remedies, forget_reasoning, remedy
+from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy
 
 
-def _forget_reasoning(refusal: Refusal) -> Request:
+def _forget_reasoning(refusal: RefusedRequest) -> Request:
     """Remove reasoning from the history, and the ids that tie other items to it."""
     request = forget_reasoning(refusal)
     return request if request is refusal.request else _without_item_ids(request)

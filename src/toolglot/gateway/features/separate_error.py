@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from toolglot.gateway.commands import BeginStream, Flow, Outcome, Result, Steps, Stop, StreamEnd, Write
+from toolglot.gateway.commands import BeginStream, Flow, Outcome, Result, Shutdown, Steps, StreamEnd, Write
 from toolglot.gateway.flow import FlowContext, StoppedError, await_result
 
 GAP = 0.05
@@ -29,7 +29,7 @@ def with_separate_error(flow: Flow, context: FlowContext, beginning: bytes) -> F
                     data = yield from separate(context, data, mark)
                     command = Write(data) if type(command) is Write else data
             outcome = yield command
-            is_stopping = is_stopping or type(outcome) is Stop
+            is_stopping = is_stopping or type(outcome) is Shutdown
     except StopIteration as end:
         result: Result = end.value
     finally:
