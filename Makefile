@@ -7,17 +7,21 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
-.PHONY: help demo test test-all test-core test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants clean
+.PHONY: help demo docs docs-serve package lock announce test test-all test-core test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants picture clean
 
 help:
 	@echo "make demo     a worked translation in the terminal"
-	@echo "make test     lint, types and tests, with a sample of the rows of large tables (five minutes)"
+	@echo "make docs     build the documentation site in build/docs/site and check its links; docs-serve shows it"
+	@echo "make test     lint, types and tests, with a sample of the rows of large tables (ten minutes)"
 	@echo "make test-all all rows, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
 	@echo "make bench    measure the gateway beside others (an hour); bench-quick: beside nginx alone (five minutes)"
 	@echo "make bench-core  measure the core; bench-workers: one worker beside two (two minutes)"
 	@echo "make mutants  break the code in 200 places and see whether the tests notice"
+	@echo "make picture  record Claude Code in a terminal again, and draw the README's picture"
+	@echo "make package  build the wheel and the source distribution in dist/, and use them on every Python found"
+	@echo "make lock     write the exact versions for CI and releases to requirements/"
 	@echo "make clean    remove what make has made"
 
 $(BIN)/python:
@@ -26,15 +30,25 @@ $(BIN)/python:
 	@echo "setting up $(VENV): this takes half a minute, the first time only"
 	@$(PYTHON) -m venv $(VENV)
 
-$(INSTALLED): $(BIN)/python pyproject.toml
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+# With LOCKED=1, as CI and releases do: the exact versions in requirements/, with their hashes.
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+ifdef LOCKED
+$(INSTALLED): $(BIN)/python pyproject.toml requirements/dev.txt
+	@$(PIP) install --require-hashes --requirement requirements/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The dev group is read from pyproject.toml here, because only recent versions of pip know `--group`.
 $(INSTALLED_DEV): $(INSTALLED)
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' \
-		| $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
 	@touch $@
+else
+$(INSTALLED): $(BIN)/python pyproject.toml
+	@$(PIP) install --editable .
+	@touch $@
+
+$(INSTALLED_DEV): $(INSTALLED)
+	@$(BIN)/python -m scripts.dependency_group dev | $(PIP) install --requirement /dev/stdin
+	@touch $@
+endif
 
 # setup.sh changes its directory and wants an absolute path.
 $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e2e/*/package-lock.json)
@@ -44,18 +58,38 @@ $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
+package: $(INSTALLED_DEV)
+	rm -rf dist
+	$(BIN)/python -m scripts.try_wheel $(PYTHONS)
+	$(BIN)/python -m scripts.sbom --output dist/sbom.cdx.json
+
+lock: $(INSTALLED_DEV)
+	@$(BIN)/python -m scripts.dependency_group lock | $(PIP) install --requirement /dev/stdin
+	$(BIN)/python -m scripts.lock $(OPTIONS)
+
+docs: $(INSTALLED_DEV)
+	@$(BIN)/python -m scripts.docs_site build
+
+PORT ?= 8000
+
+docs-serve: $(INSTALLED_DEV)
+	@$(BIN)/python -m scripts.docs_site serve --port $(PORT)
+
 # Of each test some rows of its table and some of Hypothesis' examples, on all cores.
-test: lint
+test: announce lint
 	$(BIN)/python -m pytest --quiet --numprocesses auto --rows $(ROWS) --hypothesis-profile quick --ignore=tests/e2e
 
-ROWS ?= 3
+announce:
+	@echo "make test takes about ten minutes on two cores, and needs no network once everything is installed"
+
+ROWS ?= 2
 
 # Everything, once all is installed: two jobs that take about as long as each other, and what lint finds beside them.
 # What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
 test-all: set-up-e2e
 	@$(MAKE) --no-print-directory --jobs 3 test-core lint test-e2e
 
-WITH_E2E := tests/server tests/bench
+WITH_E2E := tests/server tests/bench tests/docs tests/packaging tests/pages
 
 test-core: $(INSTALLED_E2E)
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest --ignore=tests/e2e $(WITH_E2E:%=--ignore=%)
@@ -90,6 +124,11 @@ bench-workers: $(INSTALLED_DEV)
 
 mutants: $(INSTALLED_DEV)
 	$(BIN)/python -m tests.mutate
+
+# Needs tmux.
+picture: $(INSTALLED_E2E)
+	$(BIN)/python -m tests.docs.picture.record
+	$(BIN)/python -m tests.docs.picture.render
 
 clean:
 	rm -rf tests/e2e/*/node_modules bench/.cache

@@ -28,6 +28,7 @@ from bench.gateway.session import Session, Wishes
 from bench.gateway.standing import Plan
 from bench.gateway.tables import as_text
 from bench.gateway.targets import OURS
+from toolglot.cli.progress import Progress
 
 HERE = Path(__file__).parent
 CACHE = HERE / ".cache"
@@ -120,11 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results.settings = {"command": command, **results.settings}
         write_report(results, folder)
 
-    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
-        session = Session(wishes(chosen), CACHE.absolute(), Path(folder), _tell, keep)
+    progress = Progress("measuring")
+
+    def tell(line: str) -> None:
+        with progress.hidden():
+            _tell(line)
+        progress.step(line.strip())
+
+    with progress, tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        session = Session(wishes(chosen), CACHE.absolute(), Path(folder), tell, keep)
         # What watches the gateways must not take their core.
         os.sched_setaffinity(0, {*session.cores.upstream, *session.cores.load})
-        _tell(f"what is known so far is written to {PART}")
+        tell(f"what is known so far is written to {PART}")
         try:
             results = session.run()
         except NoCompilerError as problem:

@@ -16,7 +16,7 @@ from bench.core import IN_JSON, best
 from toolglot.dialects import find
 from toolglot.errors import ToolglotError
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 MODELS = {
     "openai_chat": "gpt-4o",
@@ -35,8 +35,8 @@ def rows(request: Captured, runs: int) -> Iterator[str]:
     for target in IN_JSON:
         upstream, model = find(target), MODELS[target]
 
-        def new_exchange(target: str = target, model: str = model) -> Exchange:
-            return Exchange(request.dialect, target, model=model, verbatim=False)
+        def new_exchange(target: str = target, model: str = model) -> ExchangeCore:
+            return ExchangeCore(request.dialect, target, model=model, verbatim=False)
 
         try:
             exchange = new_exchange()

@@ -18,7 +18,7 @@ import msgspec
 
 from bench import bodies
 from toolglot.dialects import DIALECTS
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 class Size(NamedTuple):
@@ -48,7 +48,7 @@ def best(work: Callable[[], object], runs: int) -> float:
 
 def translate(client: str, upstream: str, chunks: list[bytes]) -> None:
     """A stream through an exchange that may not forward the bytes as they are."""
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     exchange.verbatim = False
     translation = exchange.stream()
     for chunk in chunks:
@@ -92,7 +92,7 @@ def request_rows(size: Size) -> Iterator[str]:
     yield _head("client", "upstream")
     for client, upstream in product(IN_JSON, DIALECTS):
         body = bodies.request(client, size.tools, size.request_bytes)
-        took = best(lambda: Exchange(client, upstream).request(body, model="model"), size.runs)  # noqa: B023
+        took = best(lambda: ExchangeCore(client, upstream).request(body, model="model"), size.runs)  # noqa: B023
         yield _row(client, upstream, took, [body], 1, 1e3, size.runs)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from bench.captures import captured
 from bench.core import IN_JSON, best
 from bench.socketless import Socketless, without_sockets
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -62,7 +62,7 @@ def small_request(client: str) -> bytes:
             "stream": False,
         }
     )
-    return body if client == "anthropic" else Exchange("anthropic", client, model="m").request(body)
+    return body if client == "anthropic" else ExchangeCore("anthropic", client, model="m").request(body)
 
 
 def small_answer(upstream: str) -> bytes:
@@ -73,7 +73,7 @@ def small_answer(upstream: str) -> bytes:
     fields = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
     if upstream == "openai_chat":
         return _compact(fields)
-    exchange = Exchange(upstream, "openai_chat", model="m", created=1)
+    exchange = ExchangeCore(upstream, "openai_chat", model="m", created=1)
     exchange.request(small_request(upstream))
     return exchange.response(_compact(fields))
 

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TypedDict
 
-from toolglot.translate import Exchange
+from toolglot.translate import Exchange  # the name in every revision
 
 RUNS, REPEATS = 7, 20
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from bench.gateway.requests import WORDS
 from toolglot.dialects import find
 from toolglot.gateway.prefix_reuse import PrefixHashes, PrefixReuse, hash_messages
-from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
+from toolglot.passes.history_policy import HistoryPolicy, Layer, merge_layers, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 CLIENT, UPSTREAM = "openai_chat", "anthropic"
 ROUNDS = 300
@@ -61,13 +61,13 @@ def turns(rounds: int) -> Iterator[bytes]:
 
 
 def reuse(policy: HistoryPolicy, requests: Iterator[bytes]) -> Reuse:
-    passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
+    passes = with_policy(REQUEST_PASSES, merge_layers((Layer(policy),)))
     prefixes = PrefixReuse()
     shares: list[float] = []
     cuts = 0
     before: PrefixHashes | None = None
     for request in requests:
-        body = Exchange(CLIENT, UPSTREAM, passes=passes).request(request, model="model")
+        body = ExchangeCore(CLIENT, UPSTREAM, passes=passes).request(request, model="model")
         prefix = hash_messages(find(UPSTREAM), "model", body)
         if prefix is None:
             raise ValueError("the request has no history")

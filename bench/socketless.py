@@ -97,7 +97,7 @@ class Socketless:
 
 
 async def _nobody(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("the callback driver should have taken this request")
+    raise AssertionError("this request should have been answered on its connection")
 
 
 def without_sockets(work: Callable[[Socketless], Awaitable[T]], upstream: str = "openai_chat") -> T:

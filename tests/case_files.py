@@ -17,7 +17,7 @@ import msgspec
 
 from tests.forms import form, is_json
 from toolglot.dialects import DIALECTS
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 ROOT = Path(__file__).parent / "cases"
 
@@ -101,8 +101,8 @@ def goldens(case: Case) -> Iterator[Golden]:
                 yield Golden(case.folder / name, f"{exchange.receipt}\n".encode())
 
 
-def _request(case: Case, target: str) -> tuple[Exchange, bytes]:
-    exchange = Exchange(case.dialect, target, model=MODELS.get(target))
+def _request(case: Case, target: str) -> tuple[ExchangeCore, bytes]:
+    exchange = ExchangeCore(case.dialect, target, model=MODELS.get(target))
     return exchange, _readable(target, "request", exchange.request(case.read("request"), model=_model_in_url(case)))
 
 
@@ -110,19 +110,19 @@ def _model_in_url(case: Case) -> str | None:
     return MODELS.get(case.dialect) if DIALECTS[case.dialect].request.model_in_path else None
 
 
-def _response(case: Case, target: str) -> tuple[Exchange, bytes]:
-    exchange = Exchange(target, case.dialect)
+def _response(case: Case, target: str) -> tuple[ExchangeCore, bytes]:
+    exchange = ExchangeCore(target, case.dialect)
     return exchange, _readable(target, "response", exchange.response(case.read("response")))
 
 
-def _stream(case: Case, target: str) -> tuple[Exchange, bytes]:
-    exchange = Exchange(target, case.dialect)
+def _stream(case: Case, target: str) -> tuple[ExchangeCore, bytes]:
+    exchange = ExchangeCore(target, case.dialect)
     translation = exchange.stream()
     return exchange, _readable(target, "stream", translation.feed(case.read("stream")) + translation.close())
 
 
-def _error(case: Case, target: str) -> tuple[Exchange, bytes]:
-    exchange = Exchange(target, case.dialect)
+def _error(case: Case, target: str) -> tuple[ExchangeCore, bytes]:
+    exchange = ExchangeCore(target, case.dialect)
     given = case.value("error")
     error = exchange.error(given["status"], given["headers"], json.dumps(given["body"]).encode())
     parts = {"status": error.status, "headers": dict(error.headers), "body": json.loads(error.body)}
@@ -141,7 +141,7 @@ def indented(raw: bytes) -> bytes:
     return msgspec.json.format(raw, indent=2) + b"\n"
 
 
-_TRANSLATE: dict[str, Callable[[Case, str], tuple[Exchange, bytes]]] = {
+_TRANSLATE: dict[str, Callable[[Case, str], tuple[ExchangeCore, bytes]]] = {
     "request": _request,
     "response": _response,
     "stream": _stream,

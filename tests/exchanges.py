@@ -12,7 +12,7 @@ from toolglot.errors import ApiError
 from toolglot.events import Checker, Event, Fault, Fold
 from toolglot.ir import Block, Message, Refusal, Request, Response, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 NAMES = tuple(DIALECTS)
@@ -39,14 +39,14 @@ def write_events(dialect: str, events: Iterable[Event], request: Request | None 
     return b"".join([encoder.feed(event) for event in events])
 
 
-def through(exchange: Exchange, chunks: Iterable[bytes]) -> bytes:
+def through(exchange: ExchangeCore, chunks: Iterable[bytes]) -> bytes:
     translation = exchange.stream()
     return b"".join([translation.feed(chunk) for chunk in chunks]) + translation.close()
 
 
 def relay(client: str, upstream: str, chunks: Iterable[bytes]) -> bytes:
     """An upstream's stream as a client that has not said anything special gets it."""
-    return through(Exchange(client, upstream), chunks)
+    return through(ExchangeCore(client, upstream), chunks)
 
 
 def check(events: Iterable[Event], *, sequential: bool = False) -> None:

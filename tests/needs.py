@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
+from importlib.util import find_spec
 
 import pytest
 
@@ -20,3 +22,11 @@ def need(program: str) -> None:
         if NO_SKIPS:
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+def has_packages(names: Iterable[str]) -> bool:
+    """Whether these packages are installed; what needs them is left out otherwise."""
+    missing = sorted({name for name in names if find_spec(name) is None})
+    if missing and NO_SKIPS:
+        pytest.fail(f"not installed: {', '.join(missing)}")
+    return not missing

@@ -18,7 +18,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import ENDED_EARLY, ApiError
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 
@@ -66,7 +66,7 @@ def is_honest(client: str, body: bytes, *, knows_request: bool) -> None:
 @EVERY_CLIENT
 @pytest.mark.parametrize("size", [1, 7, len(FINISHED)])
 def test_a_stream_that_ends_before_its_usage_is_whole_and_says_so(client: str, size: int) -> None:
-    exchange = Exchange(client, "openai_chat")
+    exchange = ExchangeCore(client, "openai_chat")
     translation = exchange.stream()
     written = b"".join(translation.feed(FINISHED[at : at + size]) for at in range(0, len(FINISHED), size))
     written += translation.close()
@@ -87,7 +87,7 @@ def test_long_text_is_estimated_alike_however_it_comes() -> None:
     body = first + frame * 3 + FINISHED[FINISHED.rindex(b"data: ") :].replace(b'"tool_calls"}', b'"stop"}')
     written = []
     for size in (1, 1000, len(body)):
-        translation = Exchange("anthropic", "openai_chat").stream()
+        translation = ExchangeCore("anthropic", "openai_chat").stream()
         pieces = [translation.feed(body[at : at + size]) for at in range(0, len(body), size)]
         written.append(told(b"".join(pieces) + translation.close())[-1]["output_tokens"])
     assert written == [-(-3 * len(json.loads(f'"{text}"')) // 4)] * 3
@@ -106,7 +106,7 @@ def test_a_connection_that_breaks_behind_the_reason_for_the_end_is_told_in_the_r
     client: str, upstream: str
 ) -> None:
     sound, mark = SOUND[upstream], DIALECTS[upstream].stream.last_event
-    exchange = Exchange(client, upstream, can_cut=True)
+    exchange = ExchangeCore(client, upstream, can_cut=True)
     translation = exchange.stream()
     translation.feed(sound.removesuffix(mark))
     translation.break_off(RESET)
@@ -117,7 +117,7 @@ def test_a_connection_that_breaks_behind_the_reason_for_the_end_is_told_in_the_r
 @pytest.mark.parametrize("upstream", NAMES)
 @pytest.mark.parametrize("client", NAMES)
 def test_a_stream_with_its_end_has_no_such_line(client: str, upstream: str) -> None:
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     translation = exchange.stream()
     translation.feed(SOUND[upstream])
     translation.close()
@@ -170,7 +170,7 @@ def test_an_answer_has_the_same_estimate_whole_and_streamed(message: dict[str, A
     request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "How are you?"}]}
     stop = "tool_calls" if "tool_calls" in message else "stop"
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": stop}
-    whole = Exchange("anthropic", "openai_chat")
+    whole = ExchangeCore("anthropic", "openai_chat")
     whole.request(request)
     usage = json.loads(whole.response({**WHOLE, "choices": [choice]}))["usage"]
 
@@ -178,7 +178,7 @@ def test_an_answer_has_the_same_estimate_whole_and_streamed(message: dict[str, A
     delta = {"role": "assistant", **message, **({"tool_calls": calls} if calls else {})}
     chunks = [{"index": 0, "delta": delta, "finish_reason": None}, {"index": 0, "delta": {}, "finish_reason": stop}]
     frames = [{**WHOLE, "object": "chat.completion.chunk", "choices": [chunk]} for chunk in chunks]
-    streamed = Exchange("anthropic", "openai_chat")
+    streamed = ExchangeCore("anthropic", "openai_chat")
     streamed.request({**request, "stream": True})
     translation = streamed.stream()
     written = translation.feed(b"".join([b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames]))

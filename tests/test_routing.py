@@ -68,6 +68,12 @@ def went(router: Router, model: str) -> list[str]:
         ("gpt-5", ["openai: gpt-5"]),
         ("o3", ["openai: o3"]),
         ("models/gpt-5", ["openai: gpt-5"]),
+        ("gpt-5:toolglot", ["openai: gpt-5"]),
+        ("fast:toolglot", ["openai: gpt-5-mini"]),
+        ("openrouter/meta/llama:free", ["openrouter: meta/llama:free"]),
+        ("other/qwen3:latest", ["other: qwen3:latest"]),
+        ("qwen3:latest", ["local: qwen3"]),
+        ("fast:latest", ["openai: gpt-5-mini"]),
     ],
 )
 def test_a_name_goes_where_the_rules_say(model: str, targets: list[str]) -> None:
@@ -261,8 +267,20 @@ def test_stars_are_filled_in_order() -> None:
     assert filled("x", ("1",)) == "x"
 
 
+@pytest.mark.parametrize("model", ["llama3", "llama3:latest", "llama3:toolglot"])
+def test_a_name_without_a_tag_is_the_listed_one_with_the_tag_latest(model: str) -> None:
+    places = {
+        "a": RoutedUpstream(name="a", models=("llama3:latest", "qwen:7b")),
+        "b": RoutedUpstream(name="b", models=("phi",)),
+    }
+    assert went(Router({}, places), model) == ["a: llama3:latest"]
+    aliases = {"llama3:latest": Alias(upstream="b", model="phi")}
+    assert went(Router(aliases, places), model) == ["b: phi"]
+
+
 @pytest.mark.parametrize(
-    ("name", "plain"), [("a[1m]", "a"), ("models/a", "a"), ("a[1m][2]", "a"), ("[1m]", "[1m]"), ("a[b]c", "a[b]c")]
+    ("name", "plain"),
+    [("a[1m]", "a"), ("models/a", "a"), ("a[1m][2]", "a"), ("[1m]", "[1m]"), ("a[b]c", "a[b]c"), ("a:toolglot", "a")],
 )
 def test_what_clients_add_to_a_name_is_taken_away(name: str, plain: str) -> None:
     assert bare(name) == plain

@@ -402,3 +402,23 @@ def test_halves_of_a_character_in_a_forwarded_stream_stay_and_the_model_has_the_
     assert translation.fault is None
     assert [written.count(half) for half in (rb"\ud83d", rb"\ude00")] == [1, 1]
     assert b"theirs" not in written
+
+
+# A document instead of a stream
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "anthropic"])
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b'{"id":"c","choices":[]}', "a response needs at least one choice"),
+        (b'{"id":"c","choices":[{"index":0,"mess', "truncated"),
+        (b"null", "expected an object"),
+    ],
+)
+def test_a_document_that_is_no_answer_is_named_as_the_reason(client: str, document: bytes, reason: str) -> None:
+    translation = Exchange(client, "openai_chat").stream()
+    translation.feed(document)
+    translation.close()
+    assert translation.fault is not None
+    assert reason in translation.fault.message

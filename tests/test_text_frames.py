@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exchanges import JSON_NAMES
-from toolglot import Exchange
+from toolglot.capabilities import change_capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.events import Event
-from toolglot.ir import replace
 from toolglot.streaming import StreamTranslation
-from toolglot.text_frames import FrameTemplate, TextFrames, _template, is_alike, run_of, text_of
-from toolglot.wire.json import encode
+from toolglot.text_frames import FrameTemplate, TextFrames, _template, decode_body, is_canonical, read_run
+from toolglot.translate import ExchangeCore
+from toolglot.wire.json import encode_frame
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
 UPSTREAMS = [name for name, dialect in DIALECTS.items() if dialect.stream.text_of_frame is not None]
@@ -389,13 +389,13 @@ REQUESTS: dict[str, Any] = {
         ],
     },
 }
-CAN = replace(DIALECTS["openai_chat"].can, custom_tools=False)
+CAN = change_capabilities(DIALECTS["openai_chat"].can, custom_tools=False)
 
 
 def _translated(
     client: str, upstream: str, pieces: list[bytes], *, short: bool, asked: bool = False, listens: bool = True
 ) -> tuple[bytes, list[str], str, Any]:
-    exchange = Exchange(client, upstream, created=1, answer_id="a", can=CAN if asked else None)
+    exchange = ExchangeCore(client, upstream, created=1, answer_id="a", can=CAN if asked else None)
     if client in REQUESTS and (asked or client == upstream):
         exchange.request(REQUESTS[client])
     heard: list[Event] = []
@@ -518,10 +518,10 @@ def test_arguments_beside_anything_else_are_read(frame: bytes) -> None:
 
 @given(st.one_of(TEXTS, RAW).map(str.encode) | BROKEN | st.binary(max_size=6))
 def test_what_is_alike_is_what_would_be_written(body: bytes) -> None:
-    if is_alike(body):
-        assert encode(text_of(body)) == b'"%b"' % body
-    elif text_of(body) and b"\x7f" not in body:
-        assert encode(text_of(body)) != b'"%b"' % body or b"\\u" in body
+    if is_canonical(body):
+        assert encode_frame(decode_body(body)) == b'"%b"' % body
+    elif decode_body(body) and b"\x7f" not in body:
+        assert encode_frame(decode_body(body)) != b'"%b"' % body or b"\\u" in body
 
 
 RUNS = {
@@ -552,10 +552,10 @@ def test_a_run_is_what_its_frames_are_one_by_one(
 
     def is_known(frame: bytes) -> bool:
         body = template.body_of(frame, 0, len(frame))
-        return is_alike(body) and held_back not in body
+        return is_canonical(body) and held_back not in body
 
     expected = list(takewhile(is_known, frames))
-    bodies, end = run_of(template, data, start, b"\n\n", held_back)
+    bodies, end = read_run(template, data, start, b"\n\n", held_back)
     assert bodies == [template.body_of(frame, 0, len(frame)) for frame in expected]
     assert data[start:end] == b"".join(expected)
 
@@ -572,7 +572,7 @@ def test_a_frame_behind_half_a_frame_is_a_part_of_it(upstream: str, half: bytes)
 
 @pytest.mark.parametrize("kind", [_arguments, lambda text: _delta("openai_chat", text)], ids=["arguments", "text"])
 def test_what_is_too_large_is_refused_also_where_its_frame_is_known(kind: Callable[[str], bytes]) -> None:
-    exchange = Exchange("anthropic", "openai_chat")
+    exchange = ExchangeCore("anthropic", "openai_chat")
     translation = StreamTranslation(exchange)
     opened = [*BEGIN["openai_chat"], _arguments("{", identity="c0", name="f")] if kind is _arguments else []
     for frame in [*opened, *[kind("word")] * 3]:
@@ -587,7 +587,7 @@ def test_an_answer_that_becomes_too_long_is_refused_also_where_its_frames_are_kn
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolglot.wire.stream_budget.MAX_HELD_CHARACTERS", 10_000)
-    translation = StreamTranslation(Exchange(client, "openai_responses", created=1, answer_id="a"))
+    translation = StreamTranslation(ExchangeCore(client, "openai_responses", created=1, answer_id="a"))
     frames = [*BEGIN["openai_responses"], *[_output_text("some words ")] * 1500]
     written = [translation.feed(frame + b"\n\n") for frame in frames]
     assert translation.fault is not None

@@ -110,8 +110,8 @@ HEAD = """\
 # Results
 
 Made by the benchmark on {date}; the numbers are in [results.json](results.json), and what is measured and how is in
-[docs/performance.md](../docs/performance.md). CPU is that of all processes of a gateway, from /proc. Every figure is
-the median of the runs.
+[performance for contributors](../docs/contributing/performance.md). CPU is that of all processes of a gateway, from
+/proc. Every figure is the median of the runs.
 
 ![The costs of the gateways](results.svg)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 MEGABYTE = 1024 * 1024
 WORDS = "The server reads a file, and writes what it has found to the end of another one. "
@@ -149,7 +149,7 @@ class Case(NamedTuple):
         body = self.body(size)
         if self.client == "anthropic":
             return Asked("/v1/messages", body)
-        exchange = Exchange("anthropic", self.client)
+        exchange = ExchangeCore("anthropic", self.client)
         body = exchange.request(body)
         return Asked(exchange.path, body)
 

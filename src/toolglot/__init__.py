@@ -10,6 +10,8 @@ each can be used alone to read or write (`DIALECTS["gemini"].decode_request(data
 the stream's events in `toolglot.events`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from toolglot.api import (
     Translated,
     TranslatedAsyncStream,
@@ -22,13 +24,16 @@ from toolglot.api import (
     translate_stream,
     translate_stream_async,
 )
-from toolglot.dialect import Capabilities, Dialect
-from toolglot.dialects import DIALECTS
+from toolglot.capabilities import Capabilities
+from toolglot.dialect import Dialect
+from toolglot.dialects import DIALECTS, AnyDialect, DialectName
 from toolglot.errors import (
     ApiError,
     DecodeError,
     HttpError,
     LossError,
+    MissingExtraError,
+    MisuseError,
     StreamError,
     ToolglotError,
     UnknownDialectError,
@@ -36,24 +41,33 @@ from toolglot.errors import (
     UpstreamError,
 )
 from toolglot.events import fold, unfold
+from toolglot.exchange import Exchange
 from toolglot.fragments import translate_messages, translate_result, translate_tools
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Loss, Note, Receipt, ReceiptLine
 from toolglot.streaming import StreamTranslation
-from toolglot.translate import Exchange
+
+if TYPE_CHECKING:
+    from toolglot.in_process import HttpxTransport as httpx_transport  # noqa: N813
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DIALECTS",
+    "AnyDialect",
     "ApiError",
     "Capabilities",
     "DecodeError",
     "Dialect",
+    "DialectName",
     "Exchange",
     "HttpError",
     "Loss",
     "LossError",
+    "MissingExtraError",
+    "MisuseError",
+    "Note",
     "Receipt",
+    "ReceiptLine",
     "StreamError",
     "StreamTranslation",
     "ToolglotError",
@@ -64,6 +78,7 @@ __all__ = [
     "UpstreamDecodeError",
     "UpstreamError",
     "fold",
+    "httpx_transport",
     "read_response",
     "read_stream",
     "translate_error",
@@ -76,3 +91,12 @@ __all__ = [
     "translate_tools",
     "unfold",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `httpx_transport` on first use: the core imports neither the gateway's routes nor the vendors."""
+    if name != "httpx_transport":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from toolglot.in_process import HttpxTransport
+
+    return HttpxTransport

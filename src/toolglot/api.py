@@ -8,23 +8,31 @@ the upstream can be restored only by the exchange that shortened them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from toolglot.dialect import Dialect
-from toolglot.dialects import find
-from toolglot.errors import HttpError
+from toolglot.dialects import AnyDialect, find
+from toolglot.errors import ApiError, HttpError, UpstreamError
 from toolglot.events import Event
-from toolglot.ir import Response
+from toolglot.ir import Response, Stop, Usage
 from toolglot.receipt import Receipt
-from toolglot.streaming import StreamTranslation
-from toolglot.translate import Document, Exchange
-from toolglot.wire import json
+from toolglot.translate import ExchangeCore
+from toolglot.wire import json, sdk_objects
+from toolglot.wire.chunks import Chunk, read_async_chunks, read_chunks
+from toolglot.wire.json import Document
+
+if TYPE_CHECKING:
+    from toolglot.wire.framing import Framing
+
+T = TypeVar("T")
 
 
 class Translated(Struct, frozen=True):
-    """What came out, and what it cost."""
+    """The translated bytes and the receipt.
+
+    `translated.as_model(anthropic.types.Message)` is the same as an object of an SDK.
+    """
 
     data: bytes
     receipt: Receipt
@@ -33,19 +41,62 @@ class Translated(Struct, frozen=True):
         """The data as Python values."""
         return json.decode_frame(self.data)
 
+    def as_model(self, model: type[T]) -> T:
+        """The data as an object of an SDK's class (a pydantic model, or a union of them)."""
+        validated: T = sdk_objects.validate(model, self.json())
+        return validated
 
-def _chunks(source: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
-    """A stream that is given whole is one chunk."""
-    return (json.to_bytes(source),) if isinstance(source, (bytes, str)) else source
+
+class _StreamResult:
+    """What is known about a translated stream; complete once its chunks are used up."""
+
+    def __init__(self, exchange: ExchangeCore) -> None:
+        self._receipt = exchange.receipt
+        self._translation = exchange.stream()
+        self._upstream = exchange.upstream.stream
+        self._framing = exchange.client.stream.framing
+
+    @property
+    def receipt(self) -> Receipt:
+        """What was lost, and what changed its form. It is complete once the stream has ended."""
+        return self._receipt
+
+    @property
+    def usage(self) -> Usage | None:
+        """The token counts of the answer; None until the stream has ended, or if it has none."""
+        return self._translation.usage
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why the answer ended; None until it has, and if it ended with an error."""
+        return self._translation.stop
+
+    @property
+    def fault(self) -> ApiError | None:
+        """The error that ended the stream, if one did. The client's bytes contain it too."""
+        return self._translation.fault
+
+    def _validate(self, model: type[T], event: Any) -> T:
+        """The event as an object. Most SDKs have no type for an error event, so the fault is raised in its place."""
+        try:
+            validated: T = sdk_objects.validate(model, event)
+        except ValueError:  # pydantic's ValidationError
+            self._raise_fault()
+            raise
+        return validated
+
+    def _raise_fault(self) -> None:
+        if self.fault is not None:
+            raise UpstreamError(self.fault) from None
 
 
-class TranslatedStream:
-    """The client's bytes, chunk by chunk; `receipt` is complete once the chunks are used up."""
+class TranslatedStream(_StreamResult):
+    """The client's bytes, chunk by chunk. `receipt`, `usage`, `stop` and `fault` are complete once the chunks are used
+    up. Iterate over `json()` to get parsed events instead of bytes, or over `as_models(ChatCompletionChunk)`."""
 
-    def __init__(self, translation: StreamTranslation, receipt: Receipt, chunks: Iterable[bytes]) -> None:
-        self.receipt = receipt
-        self._translation = translation
-        self._chunks = chunks
+    def __init__(self, exchange: ExchangeCore, chunks: Chunk | Iterable[Chunk]) -> None:
+        super().__init__(exchange)
+        self._chunks = read_chunks(chunks, self._upstream)
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._chunks:
@@ -54,14 +105,28 @@ class TranslatedStream:
         if last := self._translation.close():
             yield last
 
+    def json(self) -> Iterator[Any]:
+        """The events of the translated stream as Python values."""
+        for data in self:
+            yield from _parse_events(data, self._framing)
 
-class TranslatedAsyncStream:
-    """The same for an asynchronous source."""
+    def as_models(self, model: type[T]) -> Iterator[T]:
+        """The events as objects of an SDK's class (a pydantic model, or a union of them).
 
-    def __init__(self, translation: StreamTranslation, receipt: Receipt, chunks: AsyncIterable[bytes]) -> None:
-        self.receipt = receipt
-        self._translation = translation
-        self._chunks = chunks
+        Raises:
+            UpstreamError: the stream ends with an error, after the events before it; `error` is the `fault`.
+        """
+        for event in self.json():
+            yield self._validate(model, event)
+        self._raise_fault()
+
+
+class TranslatedAsyncStream(_StreamResult):
+    """`TranslatedStream` for an asynchronous source."""
+
+    def __init__(self, exchange: ExchangeCore, chunks: AsyncIterable[Chunk] | Iterable[Chunk]) -> None:
+        super().__init__(exchange)
+        self._chunks = read_async_chunks(chunks, self._upstream)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._chunks:
@@ -70,11 +135,31 @@ class TranslatedAsyncStream:
         if last := self._translation.close():
             yield last
 
+    async def json(self) -> AsyncIterator[Any]:
+        """The events of the translated stream as Python values."""
+        async for data in self:
+            for event in _parse_events(data, self._framing):
+                yield event
+
+    async def as_models(self, model: type[T]) -> AsyncIterator[T]:
+        """The events as objects of an SDK's class (a pydantic model, or a union of them). Raises as
+        `TranslatedStream.as_models` does."""
+        async for event in self.json():
+            yield self._validate(model, event)
+        self._raise_fault()
+
+
+def _parse_events(data: bytes, framing: Framing) -> Iterator[Any]:
+    """Parse the documents in whole frames. Markers that are no JSON are left out: `[DONE]`."""
+    for _, document in framing.documents(data):
+        if document.startswith(b"{"):
+            yield json.decode_frame(document)
+
 
 def translate_request(
     data: Document,
-    source: Dialect | str,
-    target: Dialect | str,
+    source: AnyDialect,
+    target: AnyDialect,
     *,
     model: str | None = None,
     stream: bool | None = None,
@@ -82,53 +167,84 @@ def translate_request(
 ) -> Translated:
     """A request in the source's dialect, as a request in the target's.
 
+    `translate_request(body, "openai_chat", "anthropic").data`
+
     `model` and `stream` override what the request says; Gemini has them in the URL, not in the body.
+
+    Raises:
+        UnknownDialectError: there is no dialect of that name.
+        DecodeError: the data is not a request of the source's dialect.
+        LossError: strict, and something would be lost.
     """
-    exchange = Exchange(source, target, strict=strict)
+    exchange = ExchangeCore(source, target, strict=strict)
     encoded = exchange.request(data, model=model, stream=stream)
-    exchange.receipt.asked_at = None  # nothing more will be written, and whoever keeps it need not keep the messages
+    exchange.receipt.asked_at = None  # nothing more will be written, and its owner need not keep the messages
     return Translated(encoded, exchange.receipt)
 
 
-def translate_response(
-    data: Document, source: Dialect | str, target: Dialect | str, *, strict: bool = False
-) -> Translated:
-    """A whole response in the source's dialect, as a response in the target's."""
-    exchange = Exchange(target, source, strict=strict)
+def translate_response(data: Document, source: AnyDialect, target: AnyDialect, *, strict: bool = False) -> Translated:
+    """A whole response in the source's dialect, as a response in the target's.
+
+    `translate_response(completion, "openai_chat", "anthropic").as_model(anthropic.types.Message)`
+
+    Raises:
+        UnknownDialectError: there is no dialect of that name.
+        UpstreamDecodeError: the data is not a response of the source's dialect.
+        UpstreamError: it is an error instead of a response.
+        LossError: strict, and something would be lost.
+    """
+    exchange = ExchangeCore(target, source, strict=strict)
     return Translated(exchange.response(data), exchange.receipt)
 
 
 def translate_stream(
-    chunks: bytes | str | Iterable[bytes], source: Dialect | str, target: Dialect | str, *, strict: bool = False
+    chunks: Chunk | Iterable[Chunk], source: AnyDialect, target: AnyDialect, *, strict: bool = False
 ) -> TranslatedStream:
-    """A streamed response in the source's dialect, cut into chunks anywhere, as one in the target's."""
-    exchange = Exchange(target, source, strict=strict)
-    return TranslatedStream(exchange.stream(), exchange.receipt, _chunks(chunks))
+    """A streamed response in the source's dialect as one in the target's.
+
+    `b"".join(translate_stream(chunks, "openai_chat", "anthropic"))`
+
+    The chunks are bytes or text that may be split anywhere, or events as parsed JSON or as an SDK's objects.
+    """
+    return TranslatedStream(ExchangeCore(target, source, strict=strict), chunks)
 
 
 def translate_stream_async(
-    chunks: AsyncIterable[bytes], source: Dialect | str, target: Dialect | str, *, strict: bool = False
+    chunks: AsyncIterable[Chunk] | Iterable[Chunk], source: AnyDialect, target: AnyDialect, *, strict: bool = False
 ) -> TranslatedAsyncStream:
     """`translate_stream` for an asynchronous source."""
-    exchange = Exchange(target, source, strict=strict)
-    return TranslatedAsyncStream(exchange.stream(), exchange.receipt, chunks)
+    return TranslatedAsyncStream(ExchangeCore(target, source, strict=strict), chunks)
 
 
 def translate_error(
-    status: int, headers: Mapping[str, str], body: Document, source: Dialect | str, target: Dialect | str
+    status: int, headers: Mapping[str, str], body: Document, source: AnyDialect, target: AnyDialect
 ) -> HttpError:
-    """An HTTP error in the source's dialect, as one in the target's."""
-    return Exchange(target, source).error(status, headers, body)
+    """An HTTP error in the source's dialect, as one in the target's.
+
+    `translate_error(429, {"retry-after": "7"}, body, "openai_chat", "anthropic").body`
+    """
+    return ExchangeCore(target, source).error(status, headers, body)
 
 
-def read_stream(chunks: bytes | str | Iterable[bytes], dialect: Dialect | str) -> Iterator[Event]:
-    """The events of a streamed response, as they come. `fold` adds them up to a `Response`."""
-    decoder = find(dialect).stream_decoder(Receipt())
-    for chunk in _chunks(chunks):
+def read_stream(chunks: Chunk | Iterable[Chunk], dialect: AnyDialect) -> Iterator[Event]:
+    """The events of a streamed response, as they come.
+
+    `fold(read_stream(chunks, "openai_chat"))` adds them up to a `Response`.
+    """
+    found = find(dialect)
+    decoder = found.stream_decoder(Receipt())
+    for chunk in read_chunks(chunks, found.stream):
         yield from decoder.feed(chunk)
     yield from decoder.close()
 
 
-def read_response(data: Document, dialect: Dialect | str) -> Response:
-    """A whole response in nobody's dialect."""
+def read_response(data: Document, dialect: AnyDialect) -> Response:
+    """A whole response, independent of any dialect.
+
+    `read_response(body, "gemini").content`
+
+    Raises:
+        DecodeError: the data is not a response of the dialect.
+        UpstreamError: it is an error instead of a response.
+    """
     return find(dialect).decode_response(json.to_bytes(data))

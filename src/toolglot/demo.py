@@ -1,49 +1,47 @@
-"""`make demo`: the gateway on the embedded demo upstream, and one tool loop from each of three clients.
+"""`make demo`: three clients on models of other vendors' APIs, and what went over the wires on both sides.
 
-No key, no network, no model. The gateway is a real one, in a process of its own; what is printed is what goes over the
-wire. Each client talks to a model behind an API that is not its own.
+No key, no network, no model. The gateway is a real one, in a separate process, with the built-in demo as its upstreams.
+It records its exchanges, and everything printed here comes from the recordings.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import sys
 import tempfile
 import textwrap
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from toolglot.api import read_stream
 from toolglot.cli.launch import own_gateway
 from toolglot.cli.pretty_json import pretty_json
 from toolglot.config.problems import field_name
+from toolglot.events import fold
+from toolglot.ir import Text
+from toolglot.receipt import Loss
+from toolglot.recordings.read import Recording, read_file
 from toolglot.wire.sse import SseReader
 
 QUESTION = "What is the weather in Paris and Oslo?"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 DESCRIPTION = "The weather in a city, now."
-WEATHER = {"Paris": "rain until four, 11 degrees", "Oslo": "clear, 2 degrees"}
+WEATHER = {"Paris": "rain until four, 11 degrees"}
+FAILURE = "the station does not answer"
+"""The result for any other city: an error."""
 
-WIDTH, HEIGHT, INDENT = 92, 20, " " * 4
-"""Of a body as it is shown."""
-
-CONFIG = """
-discover = false
-[upstreams.behind-anthropic]
-base_url = "demo:"
-dialect = "anthropic"
-[upstreams.behind-gemini]
-base_url = "demo:"
-dialect = "gemini"
-[upstreams.behind-responses]
-base_url = "demo:"
-dialect = "openai_responses"
-"""
+WIDTH = 80
+INDENT = " " * 4
+LABEL_WIDTH = 18
 
 Json = dict[str, Any]
 
@@ -53,34 +51,38 @@ class Call(Struct, frozen=True):
     name: str
     arguments: Json
 
+    @property
+    def result(self) -> str:
+        return WEATHER.get(self.arguments["city"], FAILURE)
 
-class Client(Struct, frozen=True, kw_only=True):
-    """A client of one API: how it asks, how it reads calls and text, how it gives results back."""
+    @property
+    def is_error(self) -> bool:
+        return self.result == FAILURE
+
+
+class Api(Struct, frozen=True, kw_only=True):
+    """One vendor's API: how its clients ask, and where calls and results are in its documents."""
 
     title: str
-    upstream: str
-    behind: str
+    client: str
     path: str
+    stream_path: str | None = None
     key_header: str
     ask: Callable[[str], Json]
-    where: tuple[str | int, ...]
+    message: tuple[str | int, ...]
     """Where in an answer the model's message is."""
-    calls: Callable[[Json], list[Call]]
-    go_on: Callable[[Json, Json, list[tuple[Call, str]]], Json]
-    """The request, the answer and the results make the next request."""
-    text: Callable[[Json], str]
-    """The text in one frame of a stream."""
-    stream_path: str | None = None
+    raw_calls: Callable[[Json], list[Json]]
+    """The calls in an answer, as they are on the wire."""
+    call: Callable[[Json], Call]
+    go_on: Callable[[Json, Json, list[Call]], Json]
+    """The request, the answer and its calls make the next request."""
+    raw_results: Callable[[Json], list[Json]]
+    """The tool results in a request, as they are on the wire."""
 
 
-def _chat_call(call: Json) -> Call:
-    return Call(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
-
-
-OPENAI = Client(
-    title="An OpenAI client",
-    upstream="behind-anthropic",
-    behind="Anthropic's API",
+CHAT = Api(
+    title="OpenAI Chat Completions",
+    client="An OpenAI client",
     path="/v1/chat/completions",
     key_header="authorization",
     ask=lambda model: {
@@ -90,36 +92,37 @@ OPENAI = Client(
             {"type": "function", "function": {"name": "weather", "description": DESCRIPTION, "parameters": SCHEMA}}
         ],
     },
-    where=("choices", 0, "message"),
-    calls=lambda answer: [_chat_call(call) for call in answer["choices"][0]["message"].get("tool_calls") or ()],
-    go_on=lambda request, answer, results: {
+    message=("choices", 0, "message"),
+    raw_calls=lambda answer: answer["choices"][0]["message"].get("tool_calls") or [],
+    call=lambda raw: Call(raw["id"], raw["function"]["name"], json.loads(raw["function"]["arguments"])),
+    go_on=lambda request, answer, calls: {
         **request,
         "messages": [
             *request["messages"],
             answer["choices"][0]["message"],
-            *({"role": "tool", "tool_call_id": call.id, "content": result} for call, result in results),
+            *({"role": "tool", "tool_call_id": call.id, "content": call.result} for call in calls),
         ],
     },
-    text=lambda frame: "".join(choice["delta"].get("content") or "" for choice in frame.get("choices", ())),
+    raw_results=lambda request: [message for message in request["messages"] if message["role"] == "tool"],
 )
 
-ANTHROPIC = Client(
-    title="An Anthropic client",
-    upstream="behind-gemini",
-    behind="Google's Gemini API",
+ANTHROPIC = Api(
+    title="Anthropic Messages",
+    client="An Anthropic client",
     path="/v1/messages",
     key_header="x-api-key",
     ask=lambda model: {
         "model": model,
         "max_tokens": 500,
+        "top_k": 5,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
         "messages": [{"role": "user", "content": QUESTION}],
         "tools": [{"name": "weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
     },
-    where=("content",),
-    calls=lambda answer: [
-        Call(block["id"], block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"
-    ],
-    go_on=lambda request, answer, results: {
+    message=("content",),
+    raw_calls=lambda answer: [block for block in answer["content"] if block["type"] == "tool_use"],
+    call=lambda raw: Call(raw["id"], raw["name"], raw["input"]),
+    go_on=lambda request, answer, calls: {
         **request,
         "messages": [
             *request["messages"],
@@ -127,18 +130,29 @@ ANTHROPIC = Client(
             {
                 "role": "user",
                 "content": [
-                    {"type": "tool_result", "tool_use_id": call.id, "content": result} for call, result in results
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": call.id,
+                        "content": call.result,
+                        **({"is_error": True} if call.is_error else {}),
+                    }
+                    for call in calls
                 ],
             },
         ],
     },
-    text=lambda frame: str(frame.get("delta", {}).get("text", "")),
+    raw_results=lambda request: [
+        block
+        for message in request["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ],
 )
 
-GEMINI = Client(
-    title="A Gemini client",
-    upstream="behind-responses",
-    behind="OpenAI's Responses API",
+GEMINI = Api(
+    title="Google Gemini",
+    client="A Gemini client",
     path="/v1beta/models/{model}:generateContent",
     stream_path="/v1beta/models/{model}:streamGenerateContent?alt=sse",
     key_header="x-goog-api-key",
@@ -148,13 +162,10 @@ GEMINI = Client(
             {"functionDeclarations": [{"name": "weather", "description": DESCRIPTION, "parametersJsonSchema": SCHEMA}]}
         ],
     },
-    where=("candidates", 0, "content"),
-    calls=lambda answer: [
-        Call(part["functionCall"].get("id", ""), part["functionCall"]["name"], part["functionCall"]["args"])
-        for part in answer["candidates"][0]["content"]["parts"]
-        if "functionCall" in part
-    ],
-    go_on=lambda request, answer, results: {
+    message=("candidates", 0, "content"),
+    raw_calls=lambda answer: [part for part in answer["candidates"][0]["content"]["parts"] if "functionCall" in part],
+    call=lambda raw: Call(raw["functionCall"].get("id", ""), raw["functionCall"]["name"], raw["functionCall"]["args"]),
+    go_on=lambda request, answer, calls: {
         **request,
         "contents": [
             *request["contents"],
@@ -162,105 +173,242 @@ GEMINI = Client(
             {
                 "role": "user",
                 "parts": [
-                    {"functionResponse": {"id": call.id, "name": call.name, "response": {"output": result}}}
-                    for call, result in results
+                    {"functionResponse": {"id": call.id, "name": call.name, "response": {key: call.result}}}
+                    for call in calls
+                    for key in ("error" if call.is_error else "output",)
                 ],
             },
         ],
     },
-    text=lambda frame: "".join(
-        part.get("text", "")
-        for candidate in frame.get("candidates", ())
-        for part in candidate.get("content", {}).get("parts", ())
-    ),
+    raw_results=lambda request: [
+        part for content in request["contents"] for part in content["parts"] if "functionResponse" in part
+    ],
 )
 
-CLIENTS = (OPENAI, ANTHROPIC, GEMINI)
+UPSTREAMS = {"chat": ("openai_chat", CHAT), "gemini": ("gemini", GEMINI), "anthropic": ("anthropic", ANTHROPIC)}
+"""By name: the dialect of an upstream and its API. Behind each is the demo model."""
+PAIRS = [(ANTHROPIC, "chat"), (CHAT, "gemini"), (GEMINI, "anthropic")]
+"""Clients and their upstreams. The first is shown in detail."""
+
+EXPLANATIONS = {
+    "loss: top_k": "The upstream's API has no such parameter. It is left out and reported.",
+    "cache breakpoint": "A hint for the prompt cache: the answer is the same without it.",
+    "result that is an error": "Chat has no flag for failed tools, so the text tells the model.",
+    "thought signature": "Gemini signs its calls and refuses unsigned ones that are not marked.",
+    "no output limit": "Anthropic requires a limit, and the client sent none.",
+}
+"""By a part of a receipt line: what the line means for the reader."""
+
+
+COMMANDS = {
+    "a stream, event by event, on both sides": "explain docs/examples/weather.exchange.jsonl",
+    "one request, without a server": (
+        "translate --from openai_chat --to gemini \\\n    --kind request docs/examples/chat-request.json"
+    ),
+    "how an agent is started; without --show, it starts": "launch claude --model demo --show",
+    "what is set up on this machine, and what to do next": "doctor",
+    "the gateway for your keys and local models, until Ctrl-C": "serve",
+}
+"""What can be done next in a clone: what it is for, and its command."""
 
 
 def main() -> None:
-    """Three loops, and what to do next."""
-    print("toolglot: one gateway, three clients, none of which speaks its model's API.")
-    with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
-        config = Path(folder) / "toolglot.toml"
-        config.write_text(CONFIG)
-        with own_gateway(["--config", str(config), "--store", ":memory:"]) as url:
-            print(f"The gateway runs at {url}; its models are the embedded demo: rules, no key, no network.")
-            for client in CLIENTS:
-                _loop(client, url)
-    _advise()
+    with tempfile.TemporaryDirectory(prefix="toolglot-") as name:
+        folder = Path(name)
+        config = folder / "toolglot.toml"
+        upstreams = (
+            f'[upstreams.{name}]\nbase_url = "demo:"\ndialect = "{dialect}"\n'
+            for name, (dialect, _) in UPSTREAMS.items()
+        )
+        config.write_text("discover = false\n" + "".join(upstreams))
+        options = ["--config", str(config), "--store", ":memory:", "--demo-pace", "none"]
+        with own_gateway([*options, "--record", str(folder / "recordings")]) as url:
+            for client, upstream in PAIRS:
+                _run_loop(client, upstream, url)
+        # All are there once the gateway has ended. Their names begin with the time.
+        recordings = [read_file(file) for file in sorted((folder / "recordings").iterdir())]
+    _print_all(recordings)
 
 
-def _loop(client: Client, url: str) -> None:
-    """Ask, run the tools, give their results back, and stream the answer."""
-    model = f"{client.upstream}/demo"
-    _title(f"{client.title} asks a model behind {client.behind}")
+def _run_loop(client: Api, upstream: str, url: str) -> None:
+    """Ask, run the tools, send their results, and stream the answer."""
+    model = f"{upstream}/demo"
     request = client.ask(model)
-    path = client.path.replace("{model}", model)
-    _show(f"POST {path}", request)
-    with _post(f"{url}{path}", client, request) as reply:
-        answer = json.load(reply)
-        receipt = reply.headers["x-toolglot-receipt"]
-    calls = client.calls(answer)
-    message = reduce(lambda value, name: value[name], client.where, answer)
-    _show(f"200, {len(calls)} calls in parallel (receipt: {receipt}), in its {field_name(client.where)}:", message)
-    results = [(call, WEATHER.get(call.arguments["city"], "no idea")) for call in calls]
-    for call, result in results:
-        print(f"  the client runs {call.name}({json.dumps(call.arguments)}): {result}")
-    following = client.go_on(request, answer, results)
+    answer = json.loads(_post(url + client.path.replace("{model}", model), client, request))
+    calls = [client.call(raw) for raw in client.raw_calls(answer)]
+    following = client.go_on(request, answer, calls)
     if client.stream_path is None:
         following["stream"] = True
-    path = (client.stream_path or client.path).replace("{model}", model)
-    print(f"\n  and streams the answer from POST {path}:\n")
-    with _post(f"{url}{path}", client, following) as reply:
-        for piece in _indented(client.text(frame) for frame in _frames(reply)):
-            print(piece, end="", flush=True)
-    print()
+    _post(url + (client.stream_path or client.path).replace("{model}", model), client, following)
 
 
-def _post(url: str, client: Client, body: Json) -> Any:
+def _post(url: str, client: Api, body: Json) -> bytes:
     key = "Bearer any" if client.key_header == "authorization" else "any"
     headers = {"content-type": "application/json", client.key_header: key}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     # The gateway is on this machine: a proxy has no business with it.
-    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
+        data: bytes = reply.read()
+        return data
 
 
-def _frames(reply: Any) -> Iterator[Json]:
-    reader = SseReader()
-    while data := reply.read1(4096):
-        for _, payload in reader.feed(data):
-            if payload != b"[DONE]":
-                yield json.loads(payload)
+# ── what is printed ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _title(text: str) -> None:
-    bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
-    print(f"\n{bold[0]}{text}{bold[1]}\n")
+class DemoExchange(Struct, frozen=True):
+    """One recorded exchange, as both sides saw it."""
+
+    recording: Recording
+
+    @property
+    def sent(self) -> Json:
+        return _decoded(self.recording.request.data)
+
+    @property
+    def got(self) -> Json:
+        return _decoded(self.recording.attempts[0].request.data)
+
+    @property
+    def came_back(self) -> bytes:
+        return self.recording.attempts[0].body
+
+    @property
+    def saw(self) -> bytes:
+        return self.recording.body
+
+    @property
+    def receipt(self) -> list[Loss]:
+        return [msgspec.convert(line, Loss) for line in self.recording.receipt]
+
+    @property
+    def text(self) -> str:
+        """The text of a streamed answer."""
+        response = fold(read_stream(self.saw, self.recording.head.client))
+        return "".join(block.text for block in response.content if isinstance(block, Text))
 
 
-def _show(head: str, body: Any) -> None:
-    print(f"  {head}")
-    lines = pretty_json(json.dumps(body, ensure_ascii=False).encode(), WIDTH).splitlines()
-    shown = lines if len(lines) <= HEIGHT else [*lines[: HEIGHT - 1], "…"]
-    print(textwrap.indent("\n".join(shown), INDENT) + "\n")
+def _decoded(data: bytes) -> Json:
+    value: Json = json.loads(data)
+    return value
 
 
-def _indented(pieces: Iterator[str]) -> Iterator[str]:
-    """Text as it comes, each of its lines indented, but for those with nothing in them."""
-    begins = True
-    for piece in pieces:
-        for line in piece.splitlines(keepends=True):
-            yield f"{INDENT}{line}" if begins and line.strip("\n") else line
-            begins = line.endswith("\n")
+def _print_all(recordings: list[Recording]) -> None:
+    print(_bold("toolglot: three clients, and no model speaks its client's API"))
+    print("A real gateway ran on this machine. Its models are built in: no key, no network.")
+    exchanges = [DemoExchange(recording) for recording in recordings]
+    for number, (client, name) in enumerate(PAIRS):
+        upstream = UPSTREAMS[name][1]
+        first, second = exchanges[2 * number : 2 * number + 2]
+        print()
+        print(_bold(f"{number + 1}. {client.client} on a model behind {upstream.title}"))
+        (_print_detail if number == 0 else _print_brief)(client, upstream, first, second)
+    _print_commands()
 
 
-def _advise() -> None:
-    _title("Now with your own models")
-    print("  toolglot serve                        keys in your environment and local servers are found by themselves")
-    print("  toolglot serve --upstream openai_chat=http://127.0.0.1:8000/v1")
-    print("  toolglot launch claude --model demo   Claude Code, Codex, Gemini CLI … against the gateway")
-    print("  toolglot translate --help             one request, response or stream, without a server")
+def _print_detail(client: Api, upstream: Api, first: DemoExchange, second: DemoExchange) -> None:
+    _print_body(f"The client sent (POST {first.recording.request.path}):", first.sent)
+    _print_body(f"The upstream got ({upstream.title}):", first.got)
+    _print_message("came back", upstream, first.came_back)
+    _print_message("the client saw", client, first.saw)
+    _print_receipt(first)
+    print()
+    print("The client ran both tools, one of them failed, and it sent the results:")
+    _print_json(client.raw_results(second.sent))
+    _print_body("The upstream got:", upstream.raw_results(second.got))
+    _print_receipt(second, known=first)
+    frames = [sum(1 for _ in SseReader().feed(data)) for data in (second.came_back, second.saw)]
+    print()
+    print(f"The answer was streamed: {frames[0]} events came back, and the client saw {frames[1]}:")
+    _print_text(second)
+
+
+def _print_message(verb: str, api: Api, body: bytes) -> None:
+    message = reduce(lambda value, name: value[name], api.message, json.loads(body))
+    _print_body(f"{verb[0].upper()}{verb[1:]} ({field_name(api.message)}):", message)
+
+
+def _print_brief(client: Api, upstream: Api, first: DemoExchange, second: DemoExchange) -> None:
+    answered, seen = json.loads(first.came_back), json.loads(first.saw)
+    rows = [
+        ("came back", upstream.raw_calls(answered)),
+        ("client saw", client.raw_calls(seen)),
+        ("client sent", client.raw_results(second.sent)),
+        ("upstream got", upstream.raw_results(second.got)),
+    ]
+    print()
+    for label, values in rows:
+        print(_labeled(label, json.dumps(values[0], ensure_ascii=False)))
+    _print_receipt(second)
+    print()
+    _print_text(second)
+
+
+def _labeled(label: str, text: str) -> str:
+    """A line or a few, with the label in a column of its own, and long ids shortened."""
+    column = " " * LABEL_WIDTH
+    shown = re.sub(r"(call_\w{4})\w+", r"\1…", text)
+    wrapped = textwrap.fill(shown, WIDTH, initial_indent=column, subsequent_indent=column, break_on_hyphens=False)
+    return INDENT + _dim(label) + wrapped[len(INDENT + label) :]
+
+
+def _print_body(head: str, body: Any) -> None:
+    print(f"\n{_dim(head)}")
+    _print_json(body)
+
+
+def _print_json(body: Any) -> None:
+    text = pretty_json(json.dumps(body, ensure_ascii=False).encode(), WIDTH - len(INDENT))
+    print(textwrap.indent(text, INDENT))
+
+
+def _print_receipt(exchange: DemoExchange, known: DemoExchange | None = None) -> None:
+    """The lines of a receipt that an earlier one does not have, each with what it means."""
+    lines = [line for line in exchange.receipt if known is None or line not in known.receipt]
+    if not lines:
+        print(f"\n{_dim('Receipt:')} nothing was lost, and nothing changed its form.")
+        return
+    print(f"\n{_dim('Receipt:')}")
+    for line in lines:
+        print(textwrap.indent(_wrapped(str(line), "  "), INDENT))
+        explanation = next(text for part, text in EXPLANATIONS.items() if part in str(line))
+        print(_dim(textwrap.indent(_wrapped(explanation), INDENT + "  ")))
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH - len(INDENT) - 2, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _print_text(exchange: DemoExchange) -> None:
+    print(textwrap.indent(exchange.text, INDENT))
+
+
+def _print_commands() -> None:
+    toolglot = _command()
+    print()
+    print(_bold("Now you: these commands run as printed"))
+    for comment, command in COMMANDS.items():
+        print(f"\n  {_dim(f'# {comment}')}\n  {toolglot} {command}")
+
+
+def _command() -> str:
+    """How to call this installation's `toolglot` from here."""
+    installed = Path(sys.executable).parent / "toolglot"
+    if shutil.which("toolglot") == str(installed):
+        return "toolglot"
+    return os.path.relpath(installed) if installed.is_relative_to(Path.cwd()) else str(installed)
+
+
+def _bold(text: str) -> str:
+    return _styled(text, "1")
+
+
+def _dim(text: str) -> str:
+    return _styled(text, "36")
+
+
+def _styled(text: str, code: str) -> str:
+    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else f"\x1b[{code}m{text}\x1b[0m"
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Raw, Struct
 
+from toolglot.capabilities import Capabilities, change_capabilities
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError, header_value
 from toolglot.events import Event
-from toolglot.ir import COUNTS, Json, Message, Request, Response, StopReason, replace
+from toolglot.ir import COUNTS, Json, Message, Request, Response
 from toolglot.models import ModelInfo
 from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
@@ -57,7 +58,7 @@ class StreamEncoder(Protocol):
         ...
 
     @property
-    def text_around(self) -> DeltaTemplate | None:
+    def delta_template(self) -> DeltaTemplate | None:
         """Template for further deltas of the open block; None if a delta needs more work than the template."""
         ...
 
@@ -70,163 +71,12 @@ class AnswerPass(Protocol):
         ...
 
 
-class Capabilities(Struct, frozen=True, kw_only=True):
-    """What an upstream's dialect can express. Used by the passes and for the table that users see."""
-
-    fields: frozenset[str]
-    """Optional fields of `Request` that its wire format has (`temperature`, `seed`, `stop` …)."""
-    fields_without_reasoning: frozenset[str] = frozenset()
-    """Additional fields that the model accepts only while it does not reason."""
-    reasons_by_default: bool = True
-    """A reasoning model also reasons if the request has no reasoning settings."""
-
-    name_pattern: str = r"[A-Za-z0-9_-]+"
-    name_start: str = r"[A-Za-z0-9_-]"
-    name_length: int = 64
-    id_pattern: str = r"[A-Za-z0-9_-]+"
-    id_length: int = 64
-    id_state_mark: str = ""
-    """Ids that contain this mark carry reasoning state of the server. They stay whole, whatever their length."""
-    ids_required: bool = True
-
-    tool_choices: frozenset[str] = frozenset({"auto", "none", "required", "named", "allowed"})
-    """`allowed` is a subset of several tools; the others are the plain modes."""
-    allowed_modes: frozenset[str] = frozenset({"auto", "required"})
-    """The modes that an allowed subset supports."""
-    custom_tools: bool = False
-    namespaces: bool = False
-    strict_tools: bool = True
-    strict_all_required: bool = False
-    """Strict tools must require every property and allow no others, as OpenAI demands."""
-    deferred_tools: bool = False
-    schema: Literal["any", "object", "openapi"] = "object"
-    """`any`: parameters may be absent. `object`: a schema with an object at its root is required. `openapi`: only the
-    OpenAPI subset that older Gemini endpoints accept."""
-    parameters_optional: bool = False
-    """With `object`: a tool may also omit its parameters."""
-    max_tools: int | None = None
-
-    arguments: Literal["text", "object"] = "text"
-    """Wire form of a call's arguments: JSON text, which may be invalid, or an object, which may not."""
-    broken_calls: Literal["as_text", "shown", "refused"] = "refused"
-    """What a client gets for a streamed call whose arguments are not a JSON object. `as_text`: the arguments unchanged,
-    since the wire format has them as text. `shown`: a text instead, since a call is written once it is complete.
-    `refused`: an error, since pieces that do not form an object were already sent."""
-    incomplete_calls: bool = False
-    """A call in an answer can be marked as truncated, regardless of its arguments. So can a call in the history, if
-    arguments are text."""
-    malformed_call_stop: bool = False
-    """Answers have a stop reason for a call that the model's server could not parse."""
-
-    system: Literal["anywhere", "leading", "after_user"] = "anywhere"
-    """`leading`: system text only before the conversation; `after_user`: also directly after a user's turn."""
-    developer_role: bool = False
-    roles_alternate: bool = False
-    """Adjacent messages of one role must be merged."""
-    calls_in_one_message: bool = True
-    """All calls of a turn are in one assistant message."""
-    results_role: Literal["user", "tool"] = "tool"
-    starts_with_user: bool = False
-    needs_message: bool = False
-    """System text alone is not enough: there must be another message."""
-    prefill: bool = True
-    """The conversation may end with an assistant message that the model continues."""
-    empty_text: bool = True
-    """Empty text blocks are allowed."""
-
-    media_in_user: frozenset[str] = frozenset({"image"})
-    media_in_result: frozenset[str] = frozenset()
-    media_in_assistant: frozenset[str] = frozenset()
-    source_kinds: frozenset[str] = frozenset({"base64", "url", "file"})
-    image_types: frozenset[str] | None = None
-    """Accepted media types of images; None if unrestricted or unknown."""
-    document_types: frozenset[str] | None = None
-    """Accepted media types of documents, `text/*` for all text; None if unrestricted or unknown."""
-    media_context: bool = False
-    """A document can have additional text about it."""
-    media_sources: Mapping[str, frozenset[str]] = {}
-    """Source kinds by media kind, if they differ from `source_kinds`."""
-    result_errors: bool = False
-    """A tool result can be marked as an error."""
-    citations: bool = False
-    thinking: Literal["owned", "text", "none"] = "none"
-    """In the history: `owned` accepts only its own signed reasoning, `text` any reasoning text, `none` nothing."""
-    refusals: bool = False
-    cache_lifetimes: tuple[int, ...] = ()
-    """Lifetimes of prompt-cache breakpoints in seconds, the default first; empty if there are no breakpoints."""
-    cache_breakpoints: int = 0
-    cache_on_parts_only: bool = True
-    """Breakpoints are allowed on text and media, not on tools, calls and results."""
-    cache_by_control: bool = False
-    """Breakpoints are written as `cache_control`, the extension that aggregators have for Claude. They are also allowed
-    on texts inside results."""
-    cache_by_marks: bool = False
-    """Only prefixes that end at a breakpoint are cached."""
-    cache_minimum: int = 1024
-    """Tokens of the shortest prompt that is cached."""
-    cache_settings: frozenset[str] = frozenset()
-    """Fields of `PromptCache` that it accepts (`key`, `retention`, `options`), if it caches prompts automatically."""
-
-    efforts: tuple[str, ...] = ()
-    """Reasoning efforts from least to most."""
-    reasoning_off: bool = True
-    reasoning_shown: bool = True
-    """A request can say whether the answer should include readable reasoning."""
-    reasoning_budget: bool = False
-    reasons_by_budget: bool = False
-    """It reasons only with a budget, even if it also accepts an effort."""
-    min_budget: int | None = None
-    """The smallest thinking budget in tokens. The budget must be less than the output limit, or it is rejected."""
-    max_budget: int | None = None
-    """The largest thinking budget in tokens."""
-    reasoning_with_tools: bool = True
-    forced_choice_with_reasoning: bool = True
-    response_formats: frozenset[str] = frozenset({"text", "json", "json_schema"})
-    format_with_tools: bool = True
-    """A response format may be combined with tools."""
-    max_stop_sequences: int | None = None
-    max_temperature: float = 2.0
-    min_output_tokens: int = 1
-    default_output_tokens: int | None = None
-    """Sent if the client set no limit and the wire format requires one."""
-    refuses: frozenset[str] = frozenset()
-    """Content that the wire format can express but the API rejects: names in `passes/refused.py`."""
-
-    answer_tiers: frozenset[str] = frozenset()
-    """Service tiers that its answers can name."""
-
-    rough_stops: Mapping[StopReason, str] = {}
-    """Stop reasons that its answers do not have -> the nearest one."""
-    stop_details: frozenset[StopReason] = frozenset()
-    """Stop reasons that its answers can explain."""
-    informational: frozenset[str] = frozenset()
-    """Native keys of answers that describe how an answer was made. Dropping them is a note, even if the same key of a
-    request is cosmetic."""
-
-    cosmetic: Mapping[str, str] = {}
-    """Native keys that no other dialect needs, each with the reason. Receipts do not name them."""
-    noted: Mapping[str, str] = {}
-    """Native keys that no answer depends on, each with the reason. Dropping them is a note, not a loss."""
-    assumed: Mapping[str, tuple[Json, ...]] = {}
-    """Values of native keys that are the default in every API. Receipts do not name them."""
-    reasoning_members: frozenset[str] = frozenset()
-    """Native keys that hold the text or state of reasoning. The passes that carry reasoning report them."""
-    containers: frozenset[str] = frozenset()
-    """Native keys that hold the remaining members of a wire object. Receipts name these members."""
-    request_paths: Mapping[str, str] = {}
-    """Native keys of requests that are not wire names -> the path that receipts show instead; empty if their members
-    are siblings of the other members."""
-    answer_paths: Mapping[str, str] = {}
-    """The same for answers."""
-    further_answers: str = ""
-    """Native key of the answers after the first one."""
-
-
 class ModelRule(Struct, frozen=True):
     """Changed capabilities of models whose name matches `pattern`."""
 
     pattern: str
     changes: Mapping[str, object]
+    """Public names of capabilities (`toolglot.capabilities.PLACES`) -> the values of these models."""
     why: str
 
 
@@ -359,16 +209,18 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
     Called for each attempt."""
     sent: Mapping[str, str] = {}
     """Sent to every upstream of this dialect, unless the client overrides them."""
-    of_requests: frozenset[str] = frozenset()
+    request_headers: frozenset[str] = frozenset()
     """Client headers that are forwarded only to an upstream of the same dialect."""
     query: tuple[str, ...] = ()
     """The same for query parameters."""
-    of_answers: tuple[str, ...] = ()
+    answer_prefixes: tuple[str, ...] = ()
     """Prefixes of upstream headers that are forwarded only to a client of the same dialect."""
+    request_id: str = ""
+    """The header in which its SDKs read the id of a request, unless that is `x-request-id`."""
 
     def select_answer_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Select the headers of an upstream's reply or error that a client of the same dialect gets unchanged."""
-        own = self.of_answers
+        own = self.answer_prefixes
         return {
             name: value for name, value in headers.items() if name.startswith(own) and header_value(value) is not None
         }
@@ -387,7 +239,9 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
     """Whether the answer to this request omits call ids."""
     is_call: Callable[[Json], bool] = _always_false
     """Whether a block that was decoded as unknown is a call without a name."""
-    tells_stop_sequence: bool = False
+    side_members: frozenset[str] = frozenset()
+    """Names of members without which an answer is still the same answer. Values of a wrong type are left out."""
+    names_stop_sequence: bool = False
     """Answers name the stop sequence that was hit."""
     usage_required: bool = False
     """Clients need token counts, even if the upstream sends none."""
@@ -406,7 +260,7 @@ class StreamShape(Struct, frozen=True, kw_only=True):
     """The final event that clients wait for, and that servers of the same dialect may omit."""
     apart: bytes = b""
     """Prefix of a document that some clients understand only in a separate chunk."""
-    calls_wait: bool = False
+    holds_calls: bool = False
     """Hold calls, and everything after them, until the end of the stream. Clients keep the calls of a failed stream,
     and run them in addition to the same calls of the retried answer."""
     broken: Literal["error", "cut"] = "error"
@@ -471,7 +325,9 @@ class UpstreamRules(Struct, frozen=True, kw_only=True):
     answering: Callable[[Dialect, Request], Dialect] | None = None
     """Creates the dialect that decodes the answer to this request, if decoding depends on the request."""
     demand: HistoryDemand = NO_DEMAND
-    usual_history: Mapping[str, Any] = {}
+    other_forms: frozenset[str] = frozenset()
+    """Native notes on content that came in the form of another API: `passes/foreign_forms.py`."""
+    default_history: Mapping[str, Any] = {}
     """Default limits of the history: fields of `HistoryPolicy`."""
 
 
@@ -515,8 +371,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         return self.request.image_tokens
 
 
-_MOST_KNOWN = 1024
-_known: dict[tuple[int, int, str], tuple[Capabilities, tuple[ModelRule, ...], Capabilities]] = {}
+_MAX_CACHED = 1024
+_cached: dict[tuple[int, int, str], tuple[Capabilities, tuple[ModelRule, ...], Capabilities]] = {}
 """Cache of capabilities by the `id()` of their records and the model. The records are kept, so that their ids are not
 reused."""
 
@@ -524,14 +380,14 @@ reused."""
 def capabilities(dialect: Dialect, model: str) -> Capabilities:
     """Capabilities of a model in this dialect: every matching rule is applied, in order."""
     key = (id(dialect.can), id(dialect.models), model)
-    known = _known.get(key)
-    if known is not None:
-        return known[2]
+    cached = _cached.get(key)
+    if cached is not None:
+        return cached[2]
     can = dialect.can
     for rule in dialect.models:
-        if re.search(rule.pattern, model):
-            can = replace(can, **rule.changes)
-    if len(_known) >= _MOST_KNOWN:  # clients choose the names of models
-        _known.clear()
-    _known[key] = (dialect.can, dialect.models, can)
+        if re.search(rule.pattern, model, re.IGNORECASE):  # hubs write names as their makers do: Qwen/Qwen3
+            can = change_capabilities(can, **rule.changes)
+    if len(_cached) >= _MAX_CACHED:  # clients choose the names of models
+        _cached.clear()
+    _cached[key] = (dialect.can, dialect.models, can)
     return can

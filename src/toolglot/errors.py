@@ -7,6 +7,7 @@ Exceptions, and who is at fault::
     ToolglotError
     ├── UnknownDialectError   there is no dialect of that name                               (the caller's)
     ├── MissingExtraError     it needs a package that is not installed                       (the caller's)
+    ├── MisuseError     an argument has a wrong value, or a call comes too early             (the caller's)
     ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
     │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
     ├── LossError       strict mode found a loss; `receipt` lists all of them                (none: a refusal)
@@ -17,7 +18,9 @@ Exceptions, and who is at fault::
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -58,9 +61,13 @@ _KIND_OF_STATUS: dict[int, ErrorKind] = {
     **{status: kind for kind, status in STATUS.items()},
     408: "timeout",
     422: "bad_request",
+    498: "overloaded",  # Groq's flex tier has no capacity
     502: "server",
     529: "overloaded",
 }
+
+_VENDOR_STATUSES = frozenset({498})
+"""Statuses that no client retries."""
 
 RETRYABLE: frozenset[ErrorKind] = frozenset({"conflict", "rate_limit", "server", "overloaded", "timeout"})
 
@@ -164,7 +171,10 @@ class ApiError(Struct, frozen=True, kw_only=True):
 
 
 def error_status(error: ApiError) -> int:
-    """The HTTP status of an error: its own if that is an error status, else that of its kind."""
+    """The HTTP status of an error: its own if that is an error status, else that of its kind. So does a retryable error
+    with a vendor's own status get that of its kind: clients retry by the statuses that they know."""
+    if error.status in _VENDOR_STATUSES and error.retryable:
+        return STATUS[error.kind]
     return error.status if 400 <= error.status < 600 else STATUS[error.kind]
 
 
@@ -217,19 +227,27 @@ class UpstreamDecodeError(DecodeError):
 
 
 class UnknownDialectError(ToolglotError, KeyError):
-    """There is no dialect of this name."""
+    """There is no dialect of this name. `known` are the names that there are, `suggestions` those that may be meant."""
 
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+    def __init__(self, name: str, known: tuple[str, ...], suggestions: tuple[str, ...] = ()) -> None:
         super().__init__(name)
         self.name = name
         self.known = known
+        self.suggestions = suggestions
 
     def __str__(self) -> str:
-        return f"there is no dialect {self.name!r}; there are {', '.join(self.known)}"
+        message = f"there is no dialect {self.name!r}; there are {', '.join(self.known)}"
+        return f"{message}; did you mean {' or '.join(map(repr, self.suggestions))}?" if self.suggestions else message
 
 
-def install(extra: str) -> str:
-    """How to install an extra: from a clone, because toolglot is not on a package index."""
+def install_command(package: str, extra: str, prefix: str = sys.prefix) -> str:
+    """How to install the package of an extra, by the tool that installed toolglot in the environment at `prefix`. From
+    a clone, because toolglot is not on a package index."""
+    folders = PurePath(prefix).parts
+    if "pipx" in folders:
+        return f"pipx inject toolglot {package}"
+    if folders[-3:-1] == ("uv", "tools"):
+        return f"in a clone of toolglot, uv tool install --reinstall '.[{extra}]'"
     return f"in a clone of toolglot, pip install '.[{extra}]'"
 
 
@@ -237,9 +255,14 @@ class MissingExtraError(ToolglotError):
     """A feature needs a package of an extra that is not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs the package {package}, which comes with the extra `{extra}`: {install(extra)}")
+        command = install_command(package, extra)
+        super().__init__(f"{what} needs the package {package}, which comes with the extra `{extra}`: {command}")
         self.package = package
         self.extra = extra
+
+
+class MisuseError(ToolglotError, ValueError):
+    """An argument has a value that does not exist (a vendor, a text format), or a method was called too early."""
 
 
 _MAX_LISTED_LOSSES = 20
@@ -299,7 +322,7 @@ def api_error(error: ToolglotError) -> ApiError:
 
 
 TRUNCATED = "upstream_truncated"
-ENDED_EARLY = "the upstream's stream broke off after its stop reason: what follows that (usage, say) may be missing"
+ENDED_EARLY = "the upstream's stream broke off after its stop reason: later data, such as usage, may be missing"
 
 
 NO_STOP = "the upstream ended its stream without a reason: it counts as a plain end"

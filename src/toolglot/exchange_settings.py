@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from toolglot.dialect import Capabilities, Dialect, capabilities
+from toolglot.capabilities import Capabilities
+from toolglot.dialect import Dialect, capabilities
 from toolglot.errors import ApiError
 from toolglot.passes import CacheMarks, Context, RequestPass, StateOwner, TextCallContext, textual
 from toolglot.passes.answer_state import issuer_of
@@ -31,7 +32,7 @@ class _ModelSettings(NamedTuple):
 
 
 class ExchangeSettings(Struct, eq=False, kw_only=True):
-    """Settings that many exchanges share, and that none changes. `Exchange` documents each."""
+    """Settings that many exchanges share, and that none changes. `ExchangeCore` documents each."""
 
     client: Dialect
     upstream: Dialect
@@ -83,7 +84,7 @@ class ExchangeSettings(Struct, eq=False, kw_only=True):
 
 
 class CallerOptions(Struct, frozen=True, eq=False, kw_only=True):
-    """What the caller of one exchange can do, and knows. `Exchange` documents each."""
+    """What the caller of one exchange can do, and knows. `ExchangeCore` documents each."""
 
     keeps_state: bool = False
     can_cut: bool = False

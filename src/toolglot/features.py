@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from itertools import count
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import CallIdRules, ReceiptRules
 from toolglot.ir import (
     Block,
     Media,
@@ -31,6 +31,7 @@ from toolglot.passes.envelope import is_ours
 from toolglot.passes.tool_history import ToolHistory
 from toolglot.receipt import UNREAD
 from toolglot.tools.declared import DECLARED, Tools
+from toolglot.wire.json_schema import is_dated, iterate_schemas, lacks_items
 from toolglot.wire.structs import field_reader
 
 _bit = map((1).__lshift__, count())
@@ -75,13 +76,16 @@ ENVELOPE = next(_bit)
 PIECES = next(_bit)
 """A text that came in several messages."""
 
+OTHER_FORMS = next(_bit)
+"""Content or a tool that came in the form of another API (`UpstreamRules.other_forms`)."""
+
 # Ids of calls and results
 ODD_IDS = next(_bit)
 """Ids that are missing, used twice, or not plain (`takes_plain_ids`)."""
 
 # How messages follow each other
 UNPAIRED = next(_bit)
-"""Results that do not stand right behind the assistant's calls, in order, each call with one."""
+"""Results that are not directly after the assistant's calls, in order, one per call."""
 NEIGHBOURS = next(_bit)
 """Messages side by side that some targets want as one."""
 ODD_RESULTS = next(_bit)
@@ -91,12 +95,12 @@ STARTS_ODD = next(_bit)
 ENDS_ODD = next(_bit)
 """The last message is the assistant's."""
 LATER_SYSTEM = next(_bit)
-"""System text behind the beginning of the conversation."""
+"""System text after the beginning of the conversation."""
 DEVELOPER = next(_bit)
 ODD_ROLE = next(_bit)
 SYSTEM_MEDIA = next(_bit)
 INLINE = next(_bit)
-"""System text at the beginning that did not stand in the client's place for it."""
+"""System text at the beginning that was not in the client's place for it."""
 
 # Tools and settings
 TOOLS = next(_bit)
@@ -105,6 +109,12 @@ MANY_TOOLS = next(_bit)
 DEFERRED = next(_bit)
 ODD_SCHEMA = next(_bit)
 """Parameters whose root is not a plain object schema."""
+DATED_SCHEMA = next(_bit)
+"""Parameters with keywords of older drafts (`json_schema.is_dated`)."""
+BARE_ARRAYS = next(_bit)
+"""Parameters with arrays without `items`."""
+ODD_KEYS = next(_bit)
+"""Parameters whose names have other characters than most, or more (`_is_usual_key`)."""
 STRICT = next(_bit)
 CHOICE = next(_bit)
 PARALLEL = next(_bit)
@@ -147,32 +157,32 @@ MANY = 64
 LOW = 64
 """Tokens of output that every known target lets a client ask for."""
 
-_STATE_KEYS = frozenset({"signature", "thoughtSignature", "encrypted_content", "extra_content"})
-_STATE_OF_BLOCKS = _STATE_KEYS - {"extra_content"}
+_STATE_OF_BLOCKS = frozenset({"signature", "thoughtSignature", "encrypted_content"})
+_STATE_KEYS = _STATE_OF_BLOCKS | {"extra_content", "provider_specific_fields"}
 _NO_STATE: frozenset[str] = frozenset()
 _INSTRUCTIONS = ("system", "developer")
 _KINDS: dict[type[Block], int] = {Media: MEDIA, Thinking: THINKING, Refusal: REFUSAL, Opaque: OPAQUE}
 _NOT_AT_THE_ROOT = frozenset({"allOf", "anyOf", "oneOf", "$ref", "not", "enum"})
 
 
-def survey(request: Request, source: str, can: Capabilities) -> tuple[int, ToolHistory]:
-    """All bits of a request, and its calls and results. `source` and `can` are the name and the capabilities of the
+def survey(request: Request, source: str, rules: ReceiptRules) -> tuple[int, ToolHistory]:
+    """All bits of a request, and its calls and results. `source` and `rules` are the name and the receipt rules of the
     client's dialect."""
     bits, tools = _of_settings(request), request.tools
     if tools:
-        bits |= DECLARED.derive(tools, source, can, _of_tools, tools, source, can)
+        bits |= DECLARED.derive(tools, source, rules, _of_tools, tools, source, rules)
     if request.native:
-        bits |= _of_native(request.native, source, can)
+        bits |= _of_native(request.native, source, rules)
     if bits & _WITH_NATIVE:
         for node in (request.tool_choice, request.response_format, request.reasoning):
             if node is not None and node.native:
-                bits |= _of_native(node.native, source, can)
+                bits |= _of_native(node.native, source, rules)
     history = ToolHistory(request.messages)
-    bits |= _of_messages(history, source, can)
+    bits |= _of_messages(history, source, rules)
     return bits | _of_ids(history, bits) if bits & CALLS else bits, history
 
 
-def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
+def _of_messages(history: ToolHistory, source: str, rules: ReceiptRules) -> int:
     """The bits of messages. Their calls and results are added to the history."""
     bits, messages = 0, history.messages
     before = ""  # the role of the message before, system text at the beginning aside
@@ -182,7 +192,7 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
     for number, message in enumerate(messages):
         role, content = message.role, message.content
         if message.native:
-            bits |= _of_node(message.native, source, can, _STATE_OF_BLOCKS)
+            bits |= _of_node(message.native, source, rules, _STATE_OF_BLOCKS)
         if not content:
             bits |= BLANK
         if role == "assistant":
@@ -209,7 +219,7 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
         for index, block in enumerate(content):
             if type(block) is Text:
                 if block.native or block.citations or block.cache is not None:
-                    bits |= _of_odd_text(block, source, can)
+                    bits |= _of_odd_text(block, source, rules)
                 text = block.text
                 if not text or text.isspace():
                     bits |= BLANK
@@ -221,7 +231,7 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
                 answered += 1
                 history.results.append(block)
                 history.places.append((number, index))
-                bits |= _of_result(block, history, source, can)
+                bits |= _of_result(block, history, source, rules)
                 continue
             elif type(block) is ToolCall:
                 history.calls.append(block)
@@ -229,9 +239,9 @@ def _of_messages(history: ToolHistory, source: str, can: Capabilities) -> int:
                 waiting.append(block.id)
                 bits |= CALLS if role == "assistant" else CALLS | UNPAIRED
                 if block.native or block.kind == "custom" or not block.complete or block.cache is not None:
-                    bits |= _of_odd_call(block, source, can)
+                    bits |= _of_odd_call(block, source, rules)
             else:
-                bits |= _of_rare(block, history, source, can)
+                bits |= _of_rare(block, history, source, rules)
             is_over = is_over or role != "assistant"
     if answered != len(waiting):
         bits |= UNPAIRED
@@ -250,9 +260,9 @@ def _of_role(role: str, content: tuple[Block, ...], before: str) -> int:
     return bits | DEVELOPER if role == "developer" else bits
 
 
-def takes_plain_ids(can: Capabilities) -> bool:
+def takes_plain_ids(rules: CallIdRules) -> bool:
     """Does the target take every id of up to 40 letters, digits, underscores and hyphens?"""
-    return can.id_length >= _PLAIN_ID_LENGTH and can.id_pattern in (r"[A-Za-z0-9_-]+", r"[!-~]+")
+    return not rules.form and rules.max_length >= _PLAIN_ID_LENGTH and rules.pattern in (r"[A-Za-z0-9_-]+", r"[!-~]+")
 
 
 _PLAIN_ID_LENGTH = 40
@@ -269,49 +279,49 @@ def _of_ids(history: ToolHistory, bits: int) -> int:
     return 0 if is_plain else ODD_IDS
 
 
-def _of_odd_call(call: ToolCall, source: str, can: Capabilities) -> int:
+def _of_odd_call(call: ToolCall, source: str, rules: ReceiptRules) -> int:
     """What a call has beside its id, name and arguments."""
     bits = CUSTOM if call.kind == "custom" else 0
     if call.native:
-        bits |= NATIVE_CALLS | _of_node(call.native, source, can, _STATE_KEYS)
+        bits |= NATIVE_CALLS | _of_node(call.native, source, rules, _STATE_KEYS)
     if not call.complete:
         bits |= CUT_CALLS
     return bits | CACHE_MARKS if call.cache is not None else bits
 
 
-def _of_result(result: ToolResult, history: ToolHistory, source: str, can: Capabilities) -> int:
+def _of_result(result: ToolResult, history: ToolHistory, source: str, rules: ReceiptRules) -> int:
     bits = CALLS | CUSTOM if result.kind == "custom" else CALLS
     if result.native:
-        bits |= _of_node(result.native, source, can, _STATE_OF_BLOCKS)
+        bits |= _of_node(result.native, source, rules, _STATE_OF_BLOCKS)
     if result.is_error:
         bits |= RESULT_ERRORS
     for part in result.content:
         if type(part) is Text:
             if part.native or part.citations or part.cache is not None:
-                bits |= _of_odd_text(part, source, can)
+                bits |= _of_odd_text(part, source, rules)
             if not part.text or part.text.isspace():
                 bits |= BLANK
         else:
-            bits |= _of_rare(part, history, source, can)
+            bits |= _of_rare(part, history, source, rules)
     return bits | CACHE_MARKS if result.cache is not None else bits
 
 
-def _of_node(native: Native, source: str, can: Capabilities, state: frozenset[str]) -> int:
-    bits = _of_native(native, source, can, state)
+def _of_node(native: Native, source: str, rules: ReceiptRules, state: frozenset[str]) -> int:
+    bits = _of_native(native, source, rules, state)
     return bits | FOREIGN_HISTORY if bits & FOREIGN else bits
 
 
-def _of_odd_text(text: Text, source: str, can: Capabilities) -> int:
+def _of_odd_text(text: Text, source: str, rules: ReceiptRules) -> int:
     """A text with more than its text."""
-    bits = _of_node(text.native, source, can, _STATE_OF_BLOCKS) if text.native else 0
+    bits = _of_node(text.native, source, rules, _STATE_OF_BLOCKS) if text.native else 0
     if text.citations:
         bits |= CITATIONS
         for citation in text.citations:
-            bits |= _of_node(citation.native, source, can, _STATE_OF_BLOCKS)
+            bits |= _of_node(citation.native, source, rules, _STATE_OF_BLOCKS)
     return bits | CACHE_MARKS if text.cache is not None else bits
 
 
-def _of_rare(block: Block, history: ToolHistory, source: str, can: Capabilities) -> int:
+def _of_rare(block: Block, history: ToolHistory, source: str, rules: ReceiptRules) -> int:
     kind = type(block)
     bits = _KINDS.get(kind, 0)
     if isinstance(block, Opaque):
@@ -324,12 +334,12 @@ def _of_rare(block: Block, history: ToolHistory, source: str, can: Capabilities)
         history.is_flat = False
         bits |= CALLS | CUSTOM | RESULT_ERRORS
     if block.native:
-        state = can.reasoning_members if kind is Thinking else _STATE_OF_BLOCKS
-        bits |= _of_node(block.native, source, can, state)
+        state = rules.reasoning_members if kind is Thinking else _STATE_OF_BLOCKS
+        bits |= _of_node(block.native, source, rules, state)
     return bits | CACHE_MARKS if getattr(block, "cache", None) is not None else bits
 
 
-def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[str] = _NO_STATE) -> int:
+def _of_native(native: Native, source: str, rules: ReceiptRules, state: frozenset[str] = _NO_STATE) -> int:
     """`state`: keys of reasoning state, which `reasoning.settle` reports."""
     bits = 0
     for owner, fields in native.items():
@@ -340,32 +350,37 @@ def _of_native(native: Native, source: str, can: Capabilities, state: frozenset[
                 bits |= ENVELOPE
             if key[:1] == "$":
                 bits |= _NOTES.get(key, 0)
-                if key in can.containers:
+                if key in rules.containers:
                     bits |= FOREIGN
             else:
                 if key in _STATE_KEYS:
                     bits |= STATE
-                if key not in can.cosmetic and key not in state:
+                if key not in rules.cosmetic and key not in state:
                     bits |= FOREIGN
     return bits
 
 
-_NOTES = {"$piece": PIECES, "$inline": INLINE, UNREAD: FOREIGN}
+_NOTES = {
+    "$piece": PIECES,
+    "$inline": INLINE,
+    UNREAD: FOREIGN,
+    **dict.fromkeys(("$tool_use", "$tool_result", "$source", "$input_schema", "$flat", "$other_choice"), OTHER_FORMS),
+}
 
 
-def _of_tools(tools: Tools, source: str, can: Capabilities) -> int:
+def _of_tools(tools: Tools, source: str, rules: ReceiptRules) -> int:
     bits = MANY_TOOLS if len(tools) > MANY else 0
     for tool in tools:
         bits |= TOOLS
         if tool.native:
-            bits |= _of_native(tool.native, source, can)
+            bits |= _of_native(tool.native, source, rules)
         if type(tool) is not Tool:
             bits |= OPAQUE_TOOLS
             continue
         if tool.kind == "custom":
             bits |= CUSTOM
-        elif not is_object_schema(tool.parameters):
-            bits |= ODD_SCHEMA
+        else:
+            bits |= _of_schema(tool.parameters)
         if tool.strict:
             bits |= STRICT
         if tool.deferred:
@@ -373,6 +388,22 @@ def _of_tools(tools: Tools, source: str, can: Capabilities) -> int:
         if tool.cache is not None:
             bits |= CACHE_MARKS
     return bits
+
+
+def _of_schema(schema: object) -> int:
+    bits = 0 if is_object_schema(schema) else ODD_SCHEMA
+    for node in iterate_schemas(schema):
+        if is_dated(node):
+            bits |= DATED_SCHEMA
+        if lacks_items(node):
+            bits |= BARE_ARRAYS
+        # A pass may move the properties of an inner schema to the root.
+        if type(names := node.get("properties")) is dict and not all(map(_is_usual_key, names)):
+            bits |= ODD_KEYS
+    return bits
+
+
+_is_usual_key = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 
 
 def is_object_schema(schema: object) -> bool:
@@ -391,7 +422,7 @@ _OF_SETTINGS = {
     "prompt_cache": PROMPT_CACHE,
     **{name: bit for name, bit in SETTINGS.items() if name not in ("stop", "max_output_tokens")},
 }
-"""The settings that are None where nobody has made them."""
+"""The settings that are None unless the client set them."""
 _settings_of = field_reader(*_OF_SETTINGS)
 _WITH_NATIVE = CHOICE | FORMAT | REASONING
 _LIMIT = ANY | SETTINGS["max_output_tokens"]

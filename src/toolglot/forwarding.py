@@ -20,7 +20,7 @@ from toolglot.wire.surrogates import apply_without_halves
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
-    from toolglot.translate import Exchange
+    from toolglot.translate import ExchangeCore
 
 END_MARK = b"[DONE]"
 """End marker of Chat Completions. Some servers of every dialect send it."""
@@ -32,8 +32,19 @@ _END = re.compile(rb"\n(?:\r?\n|\r(?=[^\n]))|\r\r")
 _NUMBER = re.compile(rb'"sequence_number": ?(\d{1,18})')
 
 
-def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
-    """Replace the model's name at these places of a response or a frame."""
+def rename_model(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
+    """Replace the model's name at these places of a response or a frame.
+
+    Raises:
+        DecodeError: the document is not valid JSON.
+    """
+    try:
+        return _rename_at(document, places, model)
+    except DecodeError:
+        return apply_without_halves(document, lambda masked: _rename_at(masked, places, model))
+
+
+def _rename_at(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
     for place in places:
         document = json.replace_at(document, place, model)
     return document
@@ -48,7 +59,7 @@ def is_end_mark(frame: bytes) -> bool:
 class Forwarder:
     """Splits bytes into frames, and buffers an incomplete frame."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ExchangeCore) -> None:
         self._held = bytearray()
         self._alias = exchange.alias
         self._places = exchange.client.answer.model_places
@@ -127,8 +138,8 @@ class Forwarder:
         """Return the frame for the client. Empty if the frame must wait, because it has a call or follows one."""
         if not frame.startswith(b":"):
             self._released = frame or self._released
-        frame = frame if self._alias is None else self._rename(frame, self._alias)
-        if not self._waiting and not (calls and self._exchange.client.stream.calls_wait):
+        frame = json.escape_line_separators(frame if self._alias is None else self._rename(frame, self._alias))
+        if not self._waiting and not (calls and self._exchange.client.stream.holds_calls):
             return frame
         self._waiting.append(frame)
         return b"".join(self._waiting) if ends else b""
@@ -155,10 +166,6 @@ class Forwarder:
         """Rename the model in a document; None for one line of a multi-line document, or invalid JSON, which the
         decoder reports."""
         try:
-            return renamed(document, self._places, alias)
-        except DecodeError:
-            pass
-        try:
-            return apply_without_halves(document, lambda masked: renamed(masked, self._places, alias))
+            return rename_model(document, self._places, alias)
         except DecodeError:
             return None

@@ -1,5 +1,5 @@
-"""How a request's parts stand in the JSON that people read and write: as they do on the wire, or in the JSON form of a
-wire that is not JSON."""
+"""The parts of a request in the JSON that people read and write: the wire's own JSON, or the JSON form of a wire that
+is not JSON."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Form(Struct, frozen=True, kw_only=True):
     """The bytes of a request with these members."""
     tools: tuple[str, ...]
     results: tuple[str, ...]
-    """The list in which the results of tools stand, at its end."""
+    """The list that ends with the results of tools."""
     before: int
-    """How many elements of that list are in front of a result: what the user asked, and the call."""
+    """Number of elements before a result in that list: the user's message and the call."""
     history: tuple[str, ...]
     """The members that hold the conversation; the first one is needed."""
     bare: Callable[[Any, Raw], Any]
@@ -66,7 +66,7 @@ def _binary_form(form: JsonForm) -> Form:
 
 
 def inside(found: dict[str, Raw], path: Sequence[str]) -> bytes | None:
-    """What stands at the end of this path; None where there is nothing."""
+    """The value at this path; None if there is none."""
     *outer, last = path
     for name in outer:
         if name not in found:

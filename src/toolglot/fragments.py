@@ -10,28 +10,31 @@ Tool definitions and results may also be MCP's: `mcp` is a source and a target h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Raw
 
 from toolglot.api import Translated
-from toolglot.dialect import Capabilities, Dialect, capabilities
-from toolglot.dialects import DIALECTS, find
+from toolglot.capabilities import Capabilities, change_capabilities
+from toolglot.dialect import Dialect, capabilities
+from toolglot.dialects import AnyDialect, find
 from toolglot.errors import DecodeError, LossError, UnknownDialectError, expected
 from toolglot.fragment_forms import around, elements, form_of, inside, members
 from toolglot.ir import Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context, TextCallContext, textual
 from toolglot.passes.blocks import Place
-from toolglot.passes.moved import bring_back
+from toolglot.passes.moved_media import restore_moved_media
 from toolglot.passes.pipeline import prepare
-from toolglot.receipt import Loss, Receipt, describe_block
-from toolglot.textcalls.settings import TextCalls
+from toolglot.receipt import Receipt, ReceiptLine, describe_block
+from toolglot.textcalls.settings import TextCalls, to_text_calls
 from toolglot.tools import mcp
 from toolglot.wire import json
+from toolglot.wire.json import Document
 
 __all__ = ["read_result", "read_tools", "translate_messages", "translate_result", "translate_tools"]
 
-Fragment = bytes | str | Sequence[Any] | Mapping[str, Any]
+Fragment: TypeAlias = Document | Sequence[Any]
+"""Part of a document, in any of the forms of one. Arrays may contain objects of an SDK."""
 
 SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
 """The conversation for a fragment without one: some APIs require a user message first."""
@@ -41,7 +44,7 @@ NOTHING = Text(text="")
 
 
 def translate_tools(
-    data: Fragment, source: Dialect | str, target: Dialect | str, *, model: str = "", strict: bool = False
+    data: Fragment, source: AnyDialect, target: AnyDialect, *, model: str = "", strict: bool = False
 ) -> Translated:
     """Translate tool definitions. Returns an array of tool definitions of the target.
 
@@ -60,7 +63,7 @@ def translate_tools(
     """
     receipt = Receipt()
     context = _context(source, target, model, receipt)
-    tools = read_tools(_bytes(data), source, receipt)
+    tools = read_tools(json.to_bytes(data), source, receipt)
     if source == target == mcp.NAME:  # no model, so nothing to fit
         return _translated(json.encode(mcp.encode_tools(tools, receipt)), receipt, strict)
     mcp.note_cosmetic(tools, receipt)
@@ -75,8 +78,8 @@ def translate_tools(
 
 def translate_result(
     data: Fragment,
-    source: Dialect | str,
-    target: Dialect | str,
+    source: AnyDialect,
+    target: AnyDialect,
     *,
     call_id: str | None = None,
     name: str | None = None,
@@ -108,14 +111,17 @@ def translate_result(
     receipt, own = Receipt(), Receipt()
     context = _context(source, target, model, own)
     context.source = ""  # also within one dialect: media have been put back into the result
-    result = read_result(_bytes(data), source, call_id=call_id, name=name, receipt=receipt)
+    result = read_result(json.to_bytes(data), source, call_id=call_id, name=name, receipt=receipt)
     if source == target == mcp.NAME:
         return _translated(json.encode(mcp.encode_result(result, receipt)), receipt, strict)
     if context.target != mcp.NAME:
         _check_call(result, find(target))
     mcp.note_meta(result, receipt)
     call = ToolCall(id=result.call_id, name=result.name or "tool", arguments="{}", kind=result.kind)
-    answered = (Message(role="assistant", content=(call,)), Message(role=context.can.results_role, content=(result,)))
+    answered = (
+        Message(role="assistant", content=(call,)),
+        Message(role=context.can.calls.results_role, content=(result,)),
+    )
     sent = prepare(Request(model=model, messages=(SOMEBODY_ASKS, *answered)), context)
     written = _encode_result(sent, target, own)
     receipt.add(replace(line, where=_path_in_result(line.where)) for line in own if _is_of_result(line))
@@ -124,12 +130,12 @@ def translate_result(
 
 def translate_messages(
     data: Fragment,
-    source: Dialect | str,
-    target: Dialect | str,
+    source: AnyDialect,
+    target: AnyDialect,
     *,
     model: str = "",
     strict: bool = False,
-    text_calls: TextCalls | None = None,
+    text_calls: TextCalls | str | None = None,
     history_format: str | None = None,
     tools: Sequence[Tool] = (),
 ) -> Translated:
@@ -142,7 +148,7 @@ def translate_messages(
         target: a dialect.
         model: the target's model, where models of one dialect differ.
         strict: refuse instead of losing anything.
-        text_calls: write calls and results as text in this form.
+        text_calls: write calls and results as text in this format: its name, or settings.
         history_format: the text format of calls and results in the data, if they are text.
         tools: the tools that it may call, if calls are text.
 
@@ -156,14 +162,15 @@ def translate_messages(
     """
     source, target = find(source), find(target)
     receipt = Receipt()
-    asked = replace(_read_messages(_bytes(data), source), model=model, tools=tuple(tools))
+    asked = replace(_read_messages(json.to_bytes(data), source), model=model, tools=tuple(tools))
     context = _context(source, target, model, receipt)
-    if text_calls is not None or history_format is not None:
-        context.text = TextCallContext(calls=text_calls, history_format=history_format)
-    context.can = textual.capabilities_of(context.can, text_calls)
+    settings = to_text_calls(text_calls)
+    if settings is not None or history_format is not None:
+        context.text = TextCallContext(calls=settings, history_format=history_format)
+    context.can = textual.capabilities_of(context.can, settings)
     sent = prepare(asked, context)
     if sent.tools and not tools:
-        receipt.loss("tools", "tools that the history brings", "a history alone has no place for their definitions")
+        receipt.loss("tools", "tools defined in the history", "a history alone has no place for their definitions")
     encoded, form = _encode(sent, target, receipt), form_of(target)
     found = {name: encoded[name] for name in reversed(form.history) if name in encoded}
     history = form.history[0]
@@ -174,14 +181,8 @@ def translate_messages(
 
 def _encode(sent: Request, target: Dialect, receipt: Receipt) -> dict[str, Raw]:
     """Encode the request around the fragment. An output limit is set, so that no encoder reports a default."""
-    limit = 4096 if "max_output_tokens" in target.can.fields else None
+    limit = 4096 if "max_output_tokens" in target.can.parameters.fields else None
     return form_of(target).read(target.encode_request(replace(sent, max_output_tokens=limit), receipt))
-
-
-def _bytes(data: Fragment) -> bytes:
-    if isinstance(data, str):
-        return data.encode("utf-8", "surrogatepass")
-    return data if isinstance(data, bytes) else json.encode(data)
 
 
 def _translated(written: bytes, receipt: Receipt, strict: bool) -> Translated:
@@ -190,12 +191,12 @@ def _translated(written: bytes, receipt: Receipt, strict: bool) -> Translated:
     return Translated(written, receipt)
 
 
-def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: Receipt) -> Context:
+def _context(source: AnyDialect, target: AnyDialect, model: str, receipt: Receipt) -> Context:
     (source_name, source_can), (target_name, target_can) = _side(source, ""), _side(target, model)
     if source_name == target_name != mcp.NAME and not model:
         target_can = _capabilities_of_any_model(find(target), target_can)
     # A fragment gets no answer: a history may end with the assistant's turn, and needs no output limit.
-    can = replace(target_can, prefill=True, default_output_tokens=None)
+    can = change_capabilities(target_can, prefill=True, default_output_tokens=None)
     return Context(
         source=source_name,
         target=target_name,
@@ -210,22 +211,22 @@ def _capabilities_of_any_model(dialect: Dialect, can: Capabilities) -> Capabilit
     """Everything that any model of the dialect accepts: within one dialect, a fragment for an unknown model stays
     unchanged."""
     allowed = {name for rule in dialect.models for name, value in rule.changes.items() if value is True}
-    return replace(can, **dict.fromkeys(allowed, True))
+    return change_capabilities(can, **dict.fromkeys(allowed, True))
 
 
-def _side(side: Dialect | str, model: str) -> tuple[str, Capabilities]:
+def _side(side: AnyDialect, model: str) -> tuple[str, Capabilities]:
     if side == mcp.NAME:
         return mcp.NAME, mcp.CAN
     try:
         dialect = find(side)
     except UnknownDialectError as error:
-        raise UnknownDialectError(error.name, (*DIALECTS, mcp.NAME)) from None
+        raise UnknownDialectError(error.name, (*error.known, mcp.NAME), error.suggestions) from None
     return dialect.name, capabilities(dialect, model)
 
 
 def _offer_deferred(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple[Tool | Opaque, ...]:
     """Offer deferred tools at once if the target has no deferred tools: nothing in a fragment can refer to them."""
-    if context.can.deferred_tools:
+    if context.can.tools.deferred:
         return tools
     offered: list[Tool | Opaque] = []
     for index, tool in enumerate(tools):
@@ -236,7 +237,7 @@ def _offer_deferred(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple
     return tuple(offered)
 
 
-def read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[Tool | Opaque, ...]:
+def read_tools(data: bytes, source: AnyDialect, receipt: Receipt) -> tuple[Tool | Opaque, ...]:
     """Decode tool definitions of the source (a dialect, or `mcp`) to the IR; the data is as for `translate_tools`.
 
     Raises:
@@ -259,7 +260,7 @@ def read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[To
 
 def read_result(
     data: bytes,
-    source: Dialect | str,
+    source: AnyDialect,
     *,
     call_id: str | None = None,
     name: str | None = None,
@@ -279,9 +280,9 @@ def read_result(
     meant = [result for result in results if call_id is None or result.call_id in (call_id, "")]
     if len(meant) != 1:
         raise DecodeError("$", _describe_ambiguity(results, call_id))
-    result, left = bring_back(meant[0], [block for block in blocks if not isinstance(block, ToolResult)])
+    result, left = restore_moved_media(meant[0], [block for block in blocks if not isinstance(block, ToolResult)])
     for block in left if not is_whole else ():
-        receipt.loss("messages", describe_block(block), "it stands beside the result, and is no part of it")
+        receipt.loss("messages", describe_block(block), "it is next to the result, not part of it")
     content = tuple(block for block in result.content if block != NOTHING)  # Gemini's form of a result without text
     return replace(result, call_id=result.call_id or call_id or "", name=result.name or name, content=content)
 
@@ -323,7 +324,7 @@ def _check_call(result: ToolResult, target: Dialect) -> None:
         raise DecodeError("name", f"results of {target.title} name their tool, and this one does not; give its name")
 
 
-def _encode_result(sent: Request, target: Dialect | str, receipt: Receipt) -> bytes:
+def _encode_result(sent: Request, target: AnyDialect, receipt: Receipt) -> bytes:
     if target == mcp.NAME:
         (result,) = (block for message in sent.messages for block in message.content if isinstance(block, ToolResult))
         return json.encode(mcp.encode_result(result, receipt))
@@ -333,7 +334,7 @@ def _encode_result(sent: Request, target: Dialect | str, receipt: Receipt) -> by
     return json.encode(json.decode_typed(listed, elements)[form.before :])
 
 
-def _is_of_result(line: Loss) -> bool:
+def _is_of_result(line: ReceiptLine) -> bool:
     """Whether a line is about the result, and not about the call that was synthesized for it."""
     of_call = line.where.startswith(CALL) or line.what == "of calls"
     return not of_call or line.what.startswith(("call id", "tool name"))

@@ -9,6 +9,12 @@ from msgspec import Struct
 
 T = TypeVar("T")
 
+LATEST = ":latest"
+"""The tag of a name without one, at servers whose names have tags."""
+GATEWAY_TAG = ":toolglot"
+"""The tag under which a model list shows a name without one, for clients that know names only with a tag. No server has
+a model of this tag, so it can be removed from any name."""
+
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
     """One model in a list. Unknown values are None or an empty set: a list must not promise unknown abilities."""

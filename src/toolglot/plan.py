@@ -36,7 +36,7 @@ class Condition(Struct, frozen=True):
         bits = context.features
         if self.adds is not None:
             return bits | self.adds
-        found, context.tool_history = survey(request, context.source, context.source_can)
+        found, context.tool_history = survey(request, context.source, context.source_can.receipt)
         return bits | found
 
 
@@ -96,7 +96,7 @@ _MOST_NEEDED = 64
 def run_passes(request: Request, passes: Sequence[RequestPass], context: Context) -> tuple[Request, Origins]:
     """Run the passes that the request needs. Returns the request as it is sent, and where its messages came from;
     from here on the receipt names places of the given request."""
-    bits, context.tool_history = survey(request, context.source, context.source_can)
+    bits, context.tool_history = survey(request, context.source, context.source_can.receipt)
     origins = Origins(request.messages)
     context.receipt.asked_at = origins.path
     steps = _plan(context).steps_of(passes)
@@ -109,9 +109,9 @@ def run_passes(request: Request, passes: Sequence[RequestPass], context: Context
             if request is before:
                 continue
             if condition.in_place:
-                origins.replaced(request.messages)
+                origins.record_replacement(request.messages)
             elif request.messages is not before.messages:
-                origins.moved(request.messages, keeps_messages=condition.keeps_messages)
+                origins.record_moves(request.messages, keeps_messages=condition.keeps_messages)
             found = condition.bits_after(request, context)
             if found != bits:
                 bits, waiting = found, steps.needed(found, number + 1)
@@ -144,8 +144,8 @@ class _Plan:
         return steps
 
 
-_MOST_KNOWN = 1024
-_known: dict[tuple[object, ...], _Plan] = {}
+_MAX_CACHED = 1024
+_cached_plans: dict[tuple[object, ...], _Plan] = {}
 
 
 def _plan(context: Context) -> _Plan:
@@ -162,9 +162,9 @@ def _plan(context: Context) -> _Plan:
         text is None or text.history_format is None,
         context.cache_marks,
     )
-    known = _known.get(key)
+    known = _cached_plans.get(key)
     if known is None:
-        if len(_known) >= _MOST_KNOWN:  # clients choose the names of models
-            _known.clear()
-        known = _known[key] = _Plan(context)
+        if len(_cached_plans) >= _MAX_CACHED:  # clients choose the names of models
+            _cached_plans.clear()
+        known = _cached_plans[key] = _Plan(context)
     return known

@@ -48,17 +48,17 @@ def describe_setting(name: str, value: Json) -> str:
 
 
 UNREAD = "$unread"
-"""Native key of `Loss` lines that a decoder recorded. They count only if the other side speaks another dialect, which a
+"""Native key of lines that a decoder recorded. They count only if the other side speaks another dialect, which a
 decoder does not know. Their `where` is relative to the node."""
 
 
-class Loss(Struct, frozen=True):
+class ReceiptLine(Struct, frozen=True):
     """One line of a receipt: `where` is a path such as `messages[2].content[0]`, `what` the thing, `why` the reason."""
 
     where: str
     what: str
     why: str
-    severity: Severity = "loss"
+    severity: Severity
 
     def __str__(self) -> str:
         # If the path ends with the field's name, it is not repeated.
@@ -66,11 +66,28 @@ class Loss(Struct, frozen=True):
         return f"{self.severity}: {self.where}:{what} {self.why}"
 
 
-def unread_lines(fields: Mapping[str, Json], where: str = "") -> Iterator[Loss]:
+class Loss(ReceiptLine, frozen=True):
+    """Something that the sender sent does not reach the receiver, or only approximately."""
+
+    severity: Severity = "loss"
+
+
+class Note(ReceiptLine, frozen=True):
+    """Something changed its form, but not its meaning."""
+
+    severity: Severity = "note"
+
+
+def receipt_line(severity: Severity, where: str, what: str, why: str) -> Loss | Note:
+    """Create a line of this severity."""
+    return Loss(where, what, why) if severity == "loss" else Note(where, what, why)
+
+
+def unread_lines(fields: Mapping[str, Json], where: str = "") -> Iterator[ReceiptLine]:
     """Lines that a decoder recorded in the native fields of the node at `where`."""
     lines = fields.get(UNREAD)
     for line in lines if isinstance(lines, tuple) else ():  # a peer may send a member of this name
-        if isinstance(line, Loss):
+        if isinstance(line, ReceiptLine):
             yield msgspec.structs.replace(line, where=f"{where}.{line.where}") if where else line
 
 
@@ -80,28 +97,30 @@ class Receipt:
     __slots__ = ("_lines", "asked_at", "loss_count")
 
     def __init__(self) -> None:
-        self._lines: dict[Loss, None] = {}
+        self._lines: dict[ReceiptLine, None] = {}
         self.loss_count = 0
         self.asked_at: Callable[[str], str] | None = None
         """Maps a current path to the path in the client's request; None if no pass has moved anything."""
 
     def loss(self, where: str, what: str, why: str) -> None:
         """Record that something was lost, or carried over only approximately."""
-        self._write(Loss(self._place(where), what, why, "loss"))
+        self._write(Loss(self._place(where), what, why))
 
     def note(self, where: str, what: str, why: str) -> None:
         """Record that something changed its form but not its meaning."""
-        self._write(Loss(self._place(where), what, why, "note"))
+        self._write(Note(self._place(where), what, why))
 
     def _place(self, where: str) -> str:
         return where if self.asked_at is None else self.asked_at(where)
 
-    def add(self, lines: Iterable[Loss]) -> None:
+    def add(self, lines: Iterable[ReceiptLine]) -> None:
         """Add lines from elsewhere, without mapping their paths."""
         for line in lines:
-            self._write(line)
+            # `Loss(…, severity="note")` is how notes were made before there was `Note`.
+            is_misnamed = isinstance(line, Loss) and line.severity == "note"
+            self._write(Note(line.where, line.what, line.why) if is_misnamed else line)
 
-    def _write(self, line: Loss) -> None:
+    def _write(self, line: ReceiptLine) -> None:
         count = len(self._lines)
         self._lines.setdefault(line)
         if len(self._lines) != count:
@@ -113,24 +132,27 @@ class Receipt:
             del self._lines[line]
             self.loss_count -= line.severity == "loss"
 
-    def revise(self, change: Callable[[Loss], Loss | None]) -> None:
+    def revise(self, change: Callable[[ReceiptLine], ReceiptLine | None]) -> None:
         """Replace each line by what `change` makes of it; None removes the line."""
         lines, self._lines, self.loss_count = self._lines, {}, 0
         self.add(new for line in lines if (new := change(line)) is not None)
 
     @property
     def note_count(self) -> int:
+        """How many lines are notes."""
         return len(self._lines) - self.loss_count
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return tuple(line for line in self._lines if line.severity == "loss")
+        """The lines that are losses."""
+        return tuple(line for line in self._lines if isinstance(line, Loss))
 
     @property
-    def notes(self) -> tuple[Loss, ...]:
-        return tuple(line for line in self._lines if line.severity == "note")
+    def notes(self) -> tuple[Note, ...]:
+        """The lines that are notes."""
+        return tuple(line for line in self._lines if isinstance(line, Note))
 
-    def __iter__(self) -> Iterator[Loss]:
+    def __iter__(self) -> Iterator[ReceiptLine]:
         return iter(self._lines)
 
     def __len__(self) -> int:

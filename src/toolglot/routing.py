@@ -11,8 +11,9 @@ The rules, in order; the first that applies decides:
 7. The default upstream.
 8. The only upstream besides `demo`; or `demo`, if there is no other.
 
-A name is matched as received, and then without client additions: a suffix like `[1m]`, a prefix `models/`. A `*` in an
-alias's target is replaced by what the pattern's `*` matched, the second by the second, and so on.
+A name is matched as received, and then without client additions: a suffix like `[1m]`, a prefix `models/`, the tag
+`:toolglot`. Exact names of aliases and listed models match with and without the tag `:latest`. A `*` in an alias's
+target is replaced by what the pattern's `*` matched, the second by the second, and so on.
 
 For the name of a fallback, rule 3 comes before rule 2, and rule 2 leaves out the patterns that led to the fallback: a
 catch-all alias (`*`) would match the names of its own fallbacks.
@@ -21,12 +22,13 @@ catch-all alias (`*`) would match the names of its own fallbacks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from toolglot.errors import ToolglotError
+from toolglot.models import GATEWAY_TAG, LATEST
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
 
@@ -117,6 +119,12 @@ class Target(Struct, frozen=True, kw_only=True):
     """MCP servers whose tools the model gets."""
 
 
+def is_substitute(target: Target, name: str) -> bool:
+    """Whether an upstream's default model would answer, because no rule knows the name."""
+    plain = bare(name)
+    return target.alias is None and target.model not in (plain, plain.partition("/")[2])
+
+
 class UnknownModelError(ToolglotError, LookupError):
     """No upstream serves this model."""
 
@@ -149,7 +157,7 @@ def filled(text: str, stars: tuple[str, ...]) -> str:
 
 def bare(name: str) -> str:
     """Remove client additions from a name. A name that consists only of additions stays."""
-    return _ADDED.sub("", name.removeprefix("models/")).strip() or name
+    return _ADDED.sub("", name.removeprefix("models/")).strip().removesuffix(GATEWAY_TAG) or name
 
 
 Claim: TypeAlias = tuple[str, Callable[[str], Target | None]]
@@ -321,6 +329,7 @@ class Router:
         )
 
     def _alias(self, name: str) -> Target | None:
+        name = _find_name(self.aliases, name)
         alias = self.aliases.get(name)
         if alias is None or "*" in name:
             return None
@@ -342,12 +351,13 @@ class Router:
     def _demo(self, name: str) -> Target | None:
         if name != DEMO and not name.startswith(DEMO_TEXT):
             return None
-        return self._target(DEMO, name, name, "the demo upstream is always there")
+        return self._target(DEMO, name, name, "the demo upstream is always available")
 
     def _listed(self, name: str) -> Target | None:
-        place = self._served.get(name)
+        listed = _find_name(self._served, name)
+        place = self._served.get(listed)
         if place is not None:
-            return self._target(place.name, name, name, f"{place.name} lists it")
+            return self._target(place.name, listed, name, f"{place.name} lists it")
         for pattern, place in self._served_patterns:
             if pattern.match(name) is not None:
                 return self._target(place.name, name, name, f"{place.name} lists {pattern.text}")
@@ -373,6 +383,11 @@ class Router:
         if not others:
             return self._target(DEMO, DEMO, name, "there is no upstream but the demo")
         return None
+
+
+def _find_name(names: Container[str], name: str) -> str:
+    """The name under which a model is known: `name` and `name:latest` are the same model."""
+    return next((one for one in (name, name + LATEST, name.removesuffix(LATEST)) if one in names), name)
 
 
 def _most_literal_first(pairs: Iterable[tuple[Pattern, Value]]) -> tuple[tuple[Pattern, Value], ...]:

@@ -17,6 +17,9 @@ Checks: TypeAlias = Mapping[str, Callable[[object], bool]]
 LENGTH = "$length"
 """How many characters a text had. Clients join texts that stand side by side, and the state belongs to one of them."""
 
+STATE_ID = "$state_id"
+"""The id of a call that carries state of its server (`Capabilities.id_state_mark`). The client gets another id."""
+
 
 def is_text(value: object) -> bool:
     return isinstance(value, str)

@@ -33,13 +33,13 @@ TextOf: TypeAlias = Callable[[bytes], str | None]
 BLANKED = bytes(32 if 32 <= code < 127 and code not in b'"\\' else 0 for code in range(256))
 """Table for `bytes.translate`: maps characters that JSON never escapes to blanks. A text of only such characters then
 satisfies `isspace()`, which is the fastest check."""
-_ALIKE = re.compile(rb'[ !#-\[\]-~\x80-\xff]*(?:\\["\\bfnrt][ !#-\[\]-~\x80-\xff]*)*').fullmatch
+_CANONICAL = re.compile(rb'[ !#-\[\]-~\x80-\xff]*(?:\\["\\bfnrt][ !#-\[\]-~\x80-\xff]*)*').fullmatch
 _ALIKE_LINES = re.compile(rb'[ !#-\[\]-~\n]*(?:\\["\\bfnrt][ !#-\[\]-~\n]*)*').fullmatch
 
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def text_of(body: bytes) -> str:
+def decode_body(body: bytes) -> str:
     """Decode the inside of a JSON string; empty if it is not valid."""
     try:
         return _decode_text(b'"%b"' % body)
@@ -47,13 +47,15 @@ def text_of(body: bytes) -> str:
         return ""
 
 
-def is_alike(body: bytes) -> bool:
-    """Whether this is the inside of a non-empty JSON string, written exactly as `json.encode` would."""
-    return bool(body) and _ALIKE(body) is not None and (body.isascii() or text_of(body) != "")
+def is_canonical(body: bytes) -> bool:
+    """Whether this is the inside of a non-empty JSON string, written exactly as `json.encode_frame` would."""
+    if not body or _CANONICAL(body) is None:
+        return False
+    return body.isascii() or (decode_body(body) != "" and json.escape_line_separators(body) is body)
 
 
-def _are_alike(bodies: list[bytes], held_back: bytes) -> bool:
-    """`is_alike` for many bodies at once, none of which contains `held_back`. False may also mean "not sure"."""
+def _are_canonical(bodies: list[bytes], held_back: bytes) -> bool:
+    """`is_canonical` for many bodies at once, if none contains `held_back`. False may also mean "not sure"."""
     joined = b"".join(bodies)
     if held_back in joined:
         return False
@@ -134,9 +136,9 @@ class FrameTemplate(Struct, frozen=True):
         as the inside of a string, and that the data is a single frame."""
         if not data.startswith(self.first, start) or not data.endswith(self.last, start, stop):
             return b""
-        return self.inside(data, start + len(self.first), stop)
+        return self.text_of_matching(data, start + len(self.first), stop)
 
-    def inside(self, data: bytes, start: int, stop: int) -> bytes:
+    def text_of_matching(self, data: bytes, start: int, stop: int) -> bytes:
         """`body_of` for a frame that ends with `last`, with `start` after its `first`."""
         start = _skip_values(self.before, data, start)
         if start < 0:
@@ -176,7 +178,7 @@ def _template(head: bytes, tail: bytes, changing: tuple[str, ...]) -> FrameTempl
     return FrameTemplate(head, tail, first, behind[-1][1] if behind else tail, tuple(before), middle, tuple(behind))
 
 
-def run_of(
+def read_run(
     template: FrameTemplate, data: bytes, start: int, end: bytes, held_back: bytes = b"\n"
 ) -> tuple[list[bytes], int]:
     """Extract the texts of consecutive frames from `start` on, up to the first frame that must be decoded. Returns the
@@ -188,7 +190,7 @@ def run_of(
     frames, size = data[start:stop].split(last), len(first)
     known = [frame[size:] for frame in frames if frame.startswith(first)]
     bodies = template.bodies_of(known) if len(known) == len(frames) else []
-    if bodies and _are_alike(bodies, held_back):
+    if bodies and _are_canonical(bodies, held_back):
         return bodies, stop + len(last)
     return _run_one_by_one(template, data, start, end, held_back)
 
@@ -200,19 +202,19 @@ def _run_one_by_one(
     while (stop := data.find(end, start)) >= 0:
         stop += len(end)
         body = template.body_of(data, start, stop)
-        if not is_alike(body) or held_back in body:
+        if not is_canonical(body) or held_back in body:
             break
         bodies.append(body)
         start = stop
     return bodies, start
 
 
-Around: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
+TemplatePair: TypeAlias = tuple[FrameTemplate, bytes, bytes, slice | None, bytes, bytes | None, bytes]
 """Of incoming frames: the template, how frames begin and end, and the slice of the text if it is constant. Of outgoing
 frames: the bytes before the text, between the frame number and the text, and after the text."""
 
 
-def around(came: FrameTemplate, goes: DeltaTemplate) -> Around:
+def pair_templates(came: FrameTemplate, goes: DeltaTemplate) -> TemplatePair:
     within = slice(len(came.head), -len(came.tail)) if came.is_constant else None
     return came, came.first, came.last, within, goes.before, goes.middle, goes.after
 

@@ -3,7 +3,7 @@
     client bytes ─ decode_request ─▶ IR ─ passes ─▶ IR ─ encode_request ─▶ upstream bytes
     client bytes ◀─ encode ─ events ◀─ event passes ◀─ events ◀─ decode ─ upstream bytes
 
-An `Exchange` is one request and its answer. It records what the request passes renamed, so that the answer has the
+An `ExchangeCore` is one request and its answer. It records what the request passes renamed, so that the answer has the
 client's own names, and it holds the receipt. If both sides speak the same dialect and no pass changes anything, the
 bytes are forwarded unchanged, except for the model's name.
 """
@@ -11,16 +11,18 @@ bytes are forwarded unchanged, except for the model's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from toolglot.dialect import Capabilities, Dialect, StreamEncoder
-from toolglot.dialects import find
+from toolglot.capabilities import Capabilities
+from toolglot.dialect import StreamEncoder
+from toolglot.dialects import AnyDialect, find
 from toolglot.errors import (
     NAMELESS,
     ApiError,
     DecodeError,
     HttpError,
     LossError,
+    MisuseError,
     RefusedError,
     UpstreamDecodeError,
     UpstreamError,
@@ -29,10 +31,10 @@ from toolglot.errors import (
 )
 from toolglot.events import Event, Fold, Start, unfold
 from toolglot.exchange_settings import AnswerLabels, CallerOptions, ExchangeSettings
-from toolglot.forwarding import renamed
-from toolglot.ir import Block, Message, Request, Response, Text, replace
+from toolglot.forwarding import rename_model
+from toolglot.ir import Block, Message, Request, Response, Text, ToolCall, replace
 from toolglot.missing_usage import with_usage
-from toolglot.passes import CacheMarks, Context, RequestPass, StateOwner, textual
+from toolglot.passes import CacheMarks, Context, RequestPass, StateOwner, find_original, textual
 from toolglot.passes.answer_state import issuer_of
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
@@ -46,22 +48,23 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler, is_nameless
 from toolglot.passes.whole_answer import keeps_content
 from toolglot.plan import run_passes
-from toolglot.receipt import Receipt
+from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.wire import json
+from toolglot.wire.json import Document
+from toolglot.wire.sdk_objects import describe_type
+from toolglot.wire.side_members import read_document
 from toolglot.wire.sse import BYTE_ORDER_MARK, error_document
+from toolglot.wire.surrogates import HALF, NO_OTHER_HALF
 
 if TYPE_CHECKING:
     from toolglot.textcalls.answer import TextAnswerPass
     from toolglot.textcalls.retry_prompt import RetryPrompt
     from toolglot.textcalls.settings import TextCalls
 
-Document: TypeAlias = bytes | str | Mapping[str, Any]
-"""A JSON document: its bytes, its text, or its content as Python values."""
 
-
-class Exchange:
-    """One request and its answer, between a client's dialect and an upstream's.
+class ExchangeCore:
+    """One request and its answer, between a client's dialect and an upstream's. Users have the smaller `Exchange`.
 
     Args:
         client: the client's dialect.
@@ -103,6 +106,7 @@ class Exchange:
         "labels",
         "new_listener",
         "options",
+        "pending_retry",
         "receipt",
         "restored",
         "sent",
@@ -110,7 +114,6 @@ class Exchange:
         "strict",
         "upstream",
         "verbatim",
-        "wants_again",
         "withheld",
     )
 
@@ -129,16 +132,16 @@ class Exchange:
     """The same response as the client gets it, with its own names and ids."""
     withheld: Sequence[Block]
     """Empty texts at the end of the answer that hold the upstream's state and are not sent to the client."""
-    wants_again: RetryPrompt | None
-    """Set if the model wrote a call that cannot be run and must be asked again: `again` creates the request."""
+    pending_retry: RetryPrompt | None
+    """Set if the model wrote a call that cannot be run and must be asked again: `encode_retry` creates the request."""
     new_listener: Callable[[], Callable[[Event], None]] | None
     """Creates a listener for each streamed answer. It gets every event that the client gets, before the bytes are
     written. A failed attempt and its retry are two answers, so neither listener sees the other's events."""
 
     def __init__(
         self,
-        client: Dialect | str,
-        upstream: Dialect | str,
+        client: AnyDialect,
+        upstream: AnyDialect,
         *,
         strict: bool = False,
         model: str | None = None,
@@ -188,7 +191,7 @@ class Exchange:
         self._begin(settings, options, AnswerLabels(created, answer_id, clock))
 
     @classmethod
-    def begin(cls, settings: ExchangeSettings, options: CallerOptions, labels: AnswerLabels) -> Exchange:
+    def begin(cls, settings: ExchangeSettings, options: CallerOptions, labels: AnswerLabels) -> ExchangeCore:
         """Create an exchange from settings that many exchanges share."""
         exchange = cls.__new__(cls)
         exchange._begin(settings, options, labels)
@@ -205,7 +208,7 @@ class Exchange:
         self.verbatim = settings.may_forward
         self.receipt = Receipt()
         self.asked = self.sent = self.answered = self.restored = None
-        self.wants_again = self.new_listener = None
+        self.pending_retry = self.new_listener = None
         self.withheld = ()
         self._retry_prompt: RetryPrompt | None = None
         self._context_made: Context | None = None
@@ -240,7 +243,7 @@ class Exchange:
     def path(self) -> str:
         """Path of the rewritten request, below the upstream's base URL."""
         if self.sent is None:
-            raise ValueError("the path is known once there is a request")
+            raise MisuseError("the path is known once there is a request")
         return self.upstream.path(self.sent)
 
     def request(self, data: Document, *, model: str | None = None, stream: bool | None = None) -> bytes:
@@ -252,7 +255,7 @@ class Exchange:
             RefusedError: it depends on state that only an upstream of the client's own dialect stores.
             LossError: strict, and something would be lost.
         """
-        raw = json.to_bytes(data)
+        raw = json.to_bytes(data).removeprefix(BYTE_ORDER_MARK)
         asked = self._decode(raw)
         changes: dict[str, Any] = {}
         if model is not None and model != asked.model:
@@ -289,7 +292,7 @@ class Exchange:
             raise RefusedError(refused)
         sent = self.rewrite(asked)
         if not sent.model and not self.verbatim:
-            self.receipt.loss("model", "no model", "a request needs one; tell the exchange or the request which")
+            self.receipt.loss("model", "no model", "a request needs one; set it in the exchange or the request")
         return self._forward(data, sent) if self.verbatim else self.upstream.encode_request(sent, self.receipt)
 
     def rewrite(self, asked: Request) -> Request:
@@ -314,7 +317,7 @@ class Exchange:
 
     def _set_sent(self, sent: Request) -> None:
         self.sent = sent
-        self._origins.moved(sent.messages)
+        self._origins.record_moves(sent.messages)
         if self.upstream.upstream.answering is not None:
             self.upstream = self.upstream.upstream.answering(self.upstream, sent)
 
@@ -350,14 +353,23 @@ class Exchange:
         context = self._context
         context.owner = StateOwner(issuer_of(server, self.upstream.name, model), True, context.owner.accepts)
 
-    def again(self) -> bytes:
+    def encode_retry(self) -> bytes:
         """Create the retry request, with the model's output and its problem. Call `response` with its answer."""
         text_calls = self.settings.text_calls
-        if self.wants_again is None or self.sent is None or text_calls is None:
-            raise ValueError("nothing has to be asked again")
-        self._retry_prompt, self.wants_again = self.wants_again, None
+        if self.pending_retry is None or self.sent is None or text_calls is None:
+            raise MisuseError("no retry is needed")
+        self._retry_prompt, self.pending_retry = self.pending_retry, None
         retry = self._retry_prompt.retry_request(self.sent, text_calls.format)
         return self.upstream.encode_request(retry, self.receipt)
+
+    @property
+    def wants_again(self) -> RetryPrompt | None:
+        """The earlier name of `pending_retry`."""
+        return self.pending_retry
+
+    def again(self) -> bytes:
+        """The earlier name of `encode_retry`."""
+        return self.encode_retry()
 
     @property
     def alias(self) -> str | None:
@@ -373,8 +385,8 @@ class Exchange:
         return json.replace_member(data, "model", sent.model)
 
     def response(self, data: Document, *, encode: bool = True) -> bytes:
-        """Translate the upstream's response to the client's. Empty if the model must be asked `again` (see
-        `wants_again`), or without `encode`, for callers that only need `restored`.
+        """Translate the upstream's response to the client's. Empty if the model must be asked again (see
+        `pending_retry`), or without `encode`, for callers that only need `restored`.
 
         Raises:
             UpstreamDecodeError: the data is not a response of the upstream's dialect.
@@ -395,7 +407,7 @@ class Exchange:
         data = data.removeprefix(BYTE_ORDER_MARK)
         is_stream = False
         try:
-            response = self.upstream.decode_response(data)
+            response = self.decode_document(data)
         except DecodeError:
             if not self.upstream.stream.framing.is_stream(data):
                 raise
@@ -405,19 +417,31 @@ class Exchange:
             if type(block) is not Text and is_nameless(block):
                 raise UpstreamError(malformed_call(NAMELESS))
         if self.verbatim and not is_stream:
-            return data if self.alias is None else renamed(data, self.client.answer.model_places, self.alias)
+            return data if self.alias is None else rename_model(data, self.client.answer.model_places, self.alias)
         self.restored = restored = self.restore(response)
         # If calls are text, the actual stop reason is known only now.
         if restored.stop is not response.stop:
             self.answered = replace(response, stop=restored.stop)
-        if self.wants_again or not encode:
+        if self.pending_retry or not encode:
             return b""
         restored = with_usage(restored, self.asked, self.client, self.receipt)
         return self.client.encode_response(restored, self.asked, self.receipt)
 
+    def decode_document(self, data: bytes) -> Response:
+        """Decode the upstream's whole response. Half a character costs no more than itself, as in a stream, and so does
+        a side member of the wrong type."""
+        try:
+            return self.upstream.decode_response(data)
+        except DecodeError:
+            mended, halves = json.replace_lone_surrogates(data)
+        response, lines = read_document(mended, self.upstream.decode_response, self.upstream.answer.side_members)
+        if not self.verbatim:
+            self.receipt.add([*([Loss("response", HALF, NO_OTHER_HALF)] if halves else ()), *lines])
+        return response
+
     def _read_stream(self, data: bytes) -> Response:
         """Decode a response that came as a stream. Some servers always stream."""
-        self.receipt.note("response", "a stream", "a whole answer was asked for: it is read to its end")
+        self.receipt.note("response", "a stream", "a whole answer was requested: it is read to its end")
         decoder = self.upstream.stream_decoder(self.receipt)
         accumulator = Fold()
         for event in (*decoder.feed(data), *decoder.close()):
@@ -435,8 +459,8 @@ class Exchange:
         accumulator = Fold()
         for event in through(self.event_passes(reader, response), tuple(unfold(response))):
             accumulator.add(event)
-        if reader is not None and reader.wants_again is not None:
-            self.wants_again = reader.wants_again
+        if reader is not None and reader.pending_retry is not None:
+            self.pending_retry = reader.pending_retry
             return response
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
@@ -457,8 +481,14 @@ class Exchange:
 
     def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
         """Translate the upstream's error reply to the client's."""
+        if not isinstance(status, int):
+            raise TypeError(f"expected an HTTP status as int, not {describe_type(status)}")
         document = error_document(json.to_bytes(body))
-        encoded = self.client.encode_error(self.upstream.decode_error(status, headers, document))
+        return self.encode_error(self.upstream.decode_error(status, headers, document), headers)
+
+    def encode_error(self, error: ApiError, headers: Mapping[str, str]) -> HttpError:
+        """Encode the upstream's decoded error for the client; `headers` are those of its reply."""
+        encoded = self.client.encode_error(error)
         if self.client.name != self.upstream.name:
             return encoded
         lower = {name.lower(): value for name, value in headers.items()}
@@ -488,7 +518,7 @@ class Exchange:
             client=self.client.can,
             tells_stops=tells_stops,
             # For a non-streamed answer, the stop reason shows it too: Anthropic closes the object of a truncated call.
-            marks_cuts=(whole is not None or self.upstream.can.incomplete_calls)
+            marks_cuts=(whole is not None or self.upstream.can.calls.incomplete)
             and self.client.name != self.upstream.name,
             is_foreign=self.client.name != self.upstream.name,
             serves=None if self.options.serves is None else self._is_served,
@@ -505,11 +535,18 @@ class Exchange:
         content = () if whole is None else whole.content
         return Labeller(labels.created, self.alias, model, labels.answer_id, labels.clock, self._derive_id, content)
 
+    def rewrites_arguments(self, block: Block) -> bool:
+        """Whether this is a call whose arguments the client gets in another form. Its name is the upstream's."""
+        if type(block) is not ToolCall:
+            return False
+        original = find_original(self._context.tools, block.name)
+        return original is not None and original.form is not None
+
     def _is_served(self, name: str) -> bool:
         """Whether the caller runs this tool itself. `name` is the upstream's."""
         serves = self.options.serves
         assert serves is not None
-        original = self._context.tools.get(name)
+        original = find_original(self._context.tools, name)
         if original is None:
             return serves(name)
         return original.namespace is None and serves(original.name)
@@ -541,3 +578,7 @@ class Exchange:
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.loss_count:
             raise LossError(self.receipt)
+
+
+Exchange = ExchangeCore
+"""The earlier name in this module. `toolglot.Exchange` has what users need of it."""

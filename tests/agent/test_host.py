@@ -176,7 +176,7 @@ async def test_a_tool_of_a_server_that_was_replaced_is_not_called_at_the_new_one
 async def test_a_server_that_is_gone_from_the_configuration_is_closed() -> None:
     async with hosting(a=wayward()) as host:
         await host.update({})
-        assert (host.state("a").state, host.state("a").why) == ("closed", "it is not configured any more")
+        assert (host.state("a").state, host.state("a").why) == ("closed", "it is no longer configured")
 
 
 async def test_without_the_sdk_servers_are_refused_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ CANNOT_START = {
     "there is no such file": (McpServerConfig(command="/no/such/program"), "No such file"),
     "there is no such folder": (wayward(cwd="/no/such/folder"), "No such file"),
     "it never answers": (wayward("mute", start_timeout=0.2), "did not answer within 0.2 seconds"),
-    "its list is none": (wayward("bad_list"), "what it sent is not MCP: tools: this array"),
+    "its list is none": (wayward("bad_list"), "it sent invalid MCP:  tools: this array"),
     "a variable has a NUL": (wayward(env={"A": "b\0c"}), "null byte"),
 }
 
@@ -120,7 +120,7 @@ FAILURES = {
     "no_result": "the answer is not JSON-RPC",
     "deep": "the answer is not JSON-RPC",
     "deep_last": "the answer is not JSON-RPC",
-    "not_mcp": "what it sent is not MCP: content",
+    "not_mcp": "it sent invalid MCP:  content",
     "error": "no [redacted] xxx",
 }
 
@@ -162,7 +162,7 @@ async def test_a_call_whose_caller_is_cancelled_is_cancelled_at_the_server() -> 
 async def test_a_call_that_asks_for_input_fails() -> None:
     async with hosting(a=wayward("stateless")) as host:
         assert host.state("a").protocol == "2026-07-28"
-        assert "asks for input, which nobody here can give" in await failure(host, "input")
+        assert "asks for input, but there is no user to provide it" in await failure(host, "input")
 
 
 @pytest.mark.parametrize("arguments", [{"text": "\ud800"}, {"\udfff": 1}])
@@ -192,8 +192,8 @@ async def test_definitions_that_are_none_are_left_out_and_the_others_are_there(
         assert text_of(await host.call("a", "empty", {}))
     (record,) = caplog.records
     told = record.getMessage()
-    assert told.startswith("MCP server a: tools are left out: string (its inputSchema is not one of an object); ")
-    assert "required_text (its schema is wrong at /required: this is no list of strings)" in told
+    assert told.startswith("MCP server a: tools are left out: string (its inputSchema does not describe an object); ")
+    assert "required_text (its schema is wrong at /required: this is not a list of strings)" in told
     assert told.endswith("and 7 more")
 
 
@@ -239,7 +239,7 @@ async def test_neither_results_nor_definitions_show_a_credential_of_the_server(
         assert tool.tool.description == "uses [redacted]"
         assert tool.tool.parameters["properties"]["a"]["default"] == "[redacted]"
     (record,) = caplog.records
-    assert record.getMessage() == "MCP server a: tools are left out whose names hold one of its credentials"
+    assert record.getMessage() == "MCP server a: tools whose names contain one of its credentials are left out"
 
 
 async def test_a_result_shows_no_credential_of_the_server() -> None:

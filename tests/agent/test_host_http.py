@@ -65,7 +65,7 @@ async def test_an_answer_that_is_none_is_a_failed_call_and_the_session_goes_on(
 
 BROKEN = {
     "drop": "it cannot be reached: peer closed connection",
-    "forget": "it has forgotten the session",
+    "forget": "it no longer knows the session",
     "bomb": "compresses its answer without being asked",
 }
 

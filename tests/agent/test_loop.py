@@ -153,12 +153,12 @@ async def _objects(arguments: dict[str, Any], on_progress: OnProgress) -> dict[s
     [
         (_fails, "{}", True, "the server is gone"),
         (_breaks, "{}", True, "The tool could not be run."),
-        (_lies, "{}", True, "The tool's server answered with something that is no result: $.content: "),
-        (_hangs, "{}", True, "The 0.05 seconds for all calls together are over."),
+        (_lies, "{}", True, "The tool's server returned an invalid result: $.content: "),
+        (_hangs, "{}", True, "The time limit of 0.05 seconds for all calls is reached."),
         (_objects, "{}", True, "no such city"),
         (returns("x"), '{"a":', True, "The arguments are not a JSON object: the call was not run."),
         (returns("x"), "[1]", True, "The arguments are not a JSON object: the call was not run."),
-        (returns("x"), "{}", False, "The call was cut off, or its arguments are no JSON: it was not run."),
+        (returns("x"), "{}", False, "The call was cut off, or its arguments are not JSON: it was not run."),
     ],
 )
 async def test_whatever_goes_wrong_with_a_call_becomes_an_error_for_the_model(

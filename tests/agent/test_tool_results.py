@@ -83,7 +83,7 @@ def test_names_and_types_of_media_are_no_way_round_the_limits() -> None:
 def test_a_picture_that_is_none_is_not_passed_on(wrong: dict[str, Any]) -> None:
     kind = wrong["type"]
     (block,) = make_result({"content": [wrong]}, CALL, 100).content
-    assert block == Text(text=f"[{kind} left out: it is not what it says it is]")
+    assert block == Text(text=f"[{kind} left out: its content does not match its type]")
 
 
 def test_all_pictures_together_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +96,18 @@ def test_a_picture_that_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tool_results, "MAX_MEDIA_BYTES", 3)
     result = make_result({"content": [picture()]}, CALL, 100)
     assert result.content == (Text(text="[image of 4 characters left out: it is too large]"),)
+
+
+@pytest.mark.parametrize(
+    ("declared", "data", "sent"),
+    [
+        ("IMAGE/PNG", "aGk=", "image/png"),
+        ("image/jpg", "aGk=", "image/jpeg"),
+        ("image/png", "/9j/4AAQSkZJRg==", "image/jpeg"),
+        ("image/png; a=b", "aGk=", "image/png"),
+    ],
+)
+def test_a_picture_has_the_registered_type_of_its_data(declared: str, data: str, sent: str) -> None:
+    picture = {"type": "image", "data": data, "mimeType": declared}
+    (block,) = make_result({"content": [picture]}, CALL, 100).content
+    assert block == Media(kind="image", source=Source("base64", data, sent))

@@ -25,7 +25,7 @@ from toolglot.ir import (
     used_by_both,
 )
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 TURNS = 30
 PAUSE = 20.0
@@ -107,7 +107,7 @@ class Played:
         self.bodies: list[bytes] = []
         cache, request = new_cache(upstream), asked_at_first()
         for turn in range(turns):
-            exchange = Exchange(client, upstream, model=MODELS[upstream])
+            exchange = ExchangeCore(client, upstream, model=MODELS[upstream])
             sent = with_native_marks(request) if marks else request
             url = MODELS["gemini"] if client == "gemini" else None
             body = exchange.request(DIALECTS[client].encode_request(sent, Receipt()), model=url)

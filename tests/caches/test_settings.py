@@ -9,7 +9,7 @@ import pytest
 
 from toolglot.dialects import DIALECTS
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 SETTINGS = {"prompt_cache_key": "session-1", "prompt_cache_retention": "24h"}
 OPTIONS = {"prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}
@@ -23,7 +23,7 @@ def openai_request(dialect: str, **fields: Any) -> dict[str, Any]:
 
 
 def sent(client: str, upstream: str, model: str, request: Any) -> tuple[Any, list[str]]:
-    exchange = Exchange(client, upstream, model=model)
+    exchange = ExchangeCore(client, upstream, model=model)
     return json.loads(exchange.request(request)), [line.where for line in exchange.receipt]
 
 
@@ -157,7 +157,7 @@ def test_cache_control_of_a_whole_request_is_one_of_four_breakpoints_and_none_ar
     for marked in (0, 4):
         talk = [{"role": "user", "content": [part] * marked or "Hi " * 5000}]
         request = {"model": "m", "messages": talk, "cache_control": CONTROL}
-        exchange = Exchange("openai_chat", "anthropic", model="claude-sonnet-4-5", cache_marks="always")
+        exchange = ExchangeCore("openai_chat", "anthropic", model="claude-sonnet-4-5", cache_marks="always")
         body = json.loads(exchange.request(json.dumps(request).encode()))
         assert body["cache_control"] == CONTROL
         assert json.dumps(body).count("cache_control") == (4 if marked else 1)

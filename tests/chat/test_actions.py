@@ -71,7 +71,7 @@ def test_a_conversation_is_written_to_files_and_forgotten(tmp_path: Path, monkey
     async def act() -> None:
         stage = await a_stage()
         hands = Hands(stage.session)
-        assert await hands.do("export") == "nothing has been said yet\n"
+        assert await hands.do("export") == "the conversation is empty\n"
         assert await stage.session.answer("What is the weather in Oslo?")
         assert await hands.do("export") == "Written to chat-20260102-030405.md.\n"
         assert "[Tool Use: home__weather]" in Path("chat-20260102-030405.md").read_text()
@@ -84,7 +84,7 @@ def test_a_conversation_is_written_to_files_and_forgotten(tmp_path: Path, monkey
         assert "ends in .md" in await hands.do("export", "a.txt")
         assert "No such file" in await hands.do("export", "nowhere/a.md")
         Path("mine.md").write_text("mine")
-        assert await hands.do("export", "mine.md") == "mine.md: there is such a file already\n"
+        assert await hands.do("export", "mine.md") == "mine.md: the file already exists\n"
         assert Path("mine.md").read_text() == "mine"
         await hands.do("clear")
         assert stage.session.conversation.messages == ()

@@ -30,9 +30,9 @@ def test_a_line_is_a_command_or_a_text(line: str, said: Command | str) -> None:
     ("line", "why"),
     [
         ("/modle x", "there is no command /modle: did you mean /model?"),
-        ("/etc/passwd", "there is no command /etc/passwd: /help tells which there are; a text that begins so needs //"),
-        ("/", "there is no command /: /help tells which there are; a text that begins so needs //"),
-        ("/clear all", "nothing can stand behind /clear"),
+        ("/etc/passwd", "there is no command /etc/passwd: /help lists the commands; // starts a text with a slash"),
+        ("/", "there is no command /: /help lists the commands; // starts a text with a slash"),
+        ("/clear all", "no argument is allowed after /clear"),
     ],
 )
 def test_a_command_that_is_none_is_told(line: str, why: str) -> None:

@@ -12,7 +12,7 @@ from toolglot.agent.server_records import ServerState, server_tools
 from toolglot.chat import render_events
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Media, Source, Text, ToolResult, Usage
-from toolglot.receipt import Loss
+from toolglot.receipt import Loss, Note
 from toolglot.tools.served import ServedCall
 
 CALL = ServedCall(id="c", server="notes", name="add", arguments='{"text":\n "milk"}')
@@ -127,9 +127,9 @@ def test_servers_are_told_with_their_tools_and_policies() -> None:
 
 
 def test_a_receipt_is_counted_and_its_losses_stand_out() -> None:
-    assert render_events.receipt_lines([], 0)[0].text == "Nothing has been asked yet."
+    assert render_events.receipt_lines([], 0)[0].text == "No request has been sent yet."
     assert render_events.receipt_lines([], 1)[0].text == "Nothing was lost, and nothing changed."
-    lines = [Loss("messages[0]", "x", "no place"), Loss("tools", "y", "renamed", "note")]
+    lines = [Loss("messages[0]", "x", "no place"), Note("tools", "y", "renamed")]
     told = render_events.receipt_lines(lines, 2)
     assert told[0].text == "1 lost, 1 changed in form:"
     assert [line.style for line in told[1:]] == [("error",), ()]

@@ -220,8 +220,8 @@ def test_a_model_that_nobody_serves_is_not_switched_to() -> None:
 def test_the_receipt_is_that_of_the_last_answer() -> None:
     async def talk() -> None:
         stage = await a_stage()
-        assert stage.session.receipt()[0].text == "Nothing has been asked yet."
+        assert stage.session.receipt()[0].text == "No request has been sent yet."
         assert await stage.session.answer("hello")
-        assert stage.session.receipt()[0].text != "Nothing has been asked yet."
+        assert stage.session.receipt()[0].text != "No request has been sent yet."
 
     run(talk())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -77,10 +78,31 @@ def test_the_bundled_tools_can_be_left_out(options: ChatOptions, servers: list[s
         (LOCAL + '[models.best]\nupstream = "local"', "best"),
     ],
 )
-def test_the_first_model_that_is_configured_answers(text: str, model: str, tmp_path: Path) -> None:
+def test_the_only_model_or_the_configured_default_answers(text: str, model: str, tmp_path: Path) -> None:
     start = begun(configured(tmp_path, text))
     assert start.model == model
     assert "demo-gemini" not in start.gateway.upstreams
+
+
+SEVERAL = LOCAL + 'models = ["llama", "qwen"]'
+
+
+def test_one_of_several_models_is_chosen_by_the_user(tmp_path: Path) -> None:
+    offered: list[str] = []
+
+    async def choose(names: Sequence[str]) -> str:
+        offered.extend(names)
+        return names[-1]
+
+    start = asyncio.run(prepare_chat(configured(tmp_path, SEVERAL), {}, Nowhere(), choose))
+    assert (start.model, offered) == ("qwen", ["llama", "qwen"])
+
+
+def test_a_script_is_told_which_models_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as told:
+        begun(configured(tmp_path, SEVERAL))
+    assert str(told.value) == "--model: choose one of 2 models: llama, qwen"
+    assert begun(replace(configured(tmp_path, SEVERAL), model="llama")).model == "llama"
 
 
 def test_configured_servers_are_attached_unless_some_are_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolglot.chat.background import BackgroundLoop
+from toolglot.chat.background import BackgroundLoop, UserStoppedError
 from toolglot.chat.keyboard import Keyboard
 from toolglot.chat.render_events import MAX_APPROVAL_ARGUMENTS
 from toolglot.chat.screen import Screen
@@ -65,6 +65,27 @@ def consent(call: ServedCall, typist: Typist, seen: StringIO) -> Consent:
 )
 def test_the_word_on_a_call(lines: tuple[str, ...], said: Consent) -> None:
     assert consent(SHORT, Typist(*lines), StringIO()) == said
+
+
+@pytest.mark.parametrize(
+    ("lines", "chosen"), [(("2",), "qwen"), (("llama ",), "llama"), (("0", "3", "gpt", "", "1"), "llama")]
+)
+def test_a_model_is_chosen_by_its_number_or_name(lines: tuple[str, ...], chosen: str) -> None:
+    typist, seen = Typist(*lines), StringIO()
+    with BackgroundLoop() as backstage:
+        dialogue = Dialogue(backstage, Screen(seen, seen), {})
+        dialogue.keyboard = typist
+        assert backstage.run(dialogue.choose_model(["llama", "qwen"])) == chosen
+    assert seen.getvalue().startswith("   1  llama\n   2  qwen\n")
+    assert seen.getvalue().count("enter a number or the name") == len(lines) - 1
+
+
+def test_a_user_who_chooses_no_model_leaves() -> None:
+    with BackgroundLoop() as backstage:
+        dialogue = Dialogue(backstage, Screen(StringIO(), StringIO()), {})
+        dialogue.keyboard = Typist()
+        with pytest.raises(UserStoppedError):
+            backstage.run(dialogue.choose_model(["llama", "qwen"]))
 
 
 @pytest.mark.parametrize(

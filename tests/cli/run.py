@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import tty
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -40,12 +41,12 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def in_background(command: str, folder: Path) -> Iterator[None]:
+def in_background(command: str, folder: Path, more: Mapping[str, str] = {}) -> Iterator[None]:
     """A server that a person has started in another terminal, from when it says that it is ready."""
     with subprocess.Popen(
         ["bash", "-c", f"exec {command}"],
         cwd=folder,
-        env=environment_of(folder),
+        env={**environment_of(folder), **more},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -65,9 +66,14 @@ def in_background(command: str, folder: Path) -> Iterator[None]:
             rest.join()
 
 
-def on_terminal(script: str, folder: Path) -> Shown:
-    """What a person sees who types these commands, with `toolglot` on the path."""
-    environment = environment_of(folder)
+ERASED = re.compile(r"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)|\r\x1b\[K")
+"""A line that is erased again, such as progress."""
+
+
+def on_terminal(script: str, folder: Path, more: Mapping[str, str] = {}, *, raw: bool = False) -> Shown:
+    """What a person sees who types these commands, with `toolglot` on the path and `more` in the environment.
+    `raw`: with what is erased again."""
+    environment = {**environment_of(folder), **more}
     ours, theirs = pty.openpty()
     tty.setraw(theirs)  # else every line end would become two characters
     process = subprocess.Popen(
@@ -86,4 +92,5 @@ def on_terminal(script: str, folder: Path) -> Shown:
     except OSError:  # the other side of a terminal has closed: its end of file
         pass
     os.close(ours)
-    return Shown(process.wait(), output.decode())
+    text = output.decode()
+    return Shown(process.wait(), text if raw else ERASED.sub("", text))

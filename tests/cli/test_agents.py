@@ -42,7 +42,11 @@ CLAUDE = {
 }
 
 CASES = {
-    "claude": Told(CLAUDE, ["--settings", "/agent/settings.json", "--model", "m"], {"env": CLAUDE}),
+    "claude": Told(
+        CLAUDE,
+        ["--settings", "/agent/settings.json", "--model", "m"],
+        {"env": CLAUDE, "permissions": {"disableAutoMode": "disable"}},
+    ),
     "codex": Told(
         {"TOOLGLOT_KEY": KEY},
         [

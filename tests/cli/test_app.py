@@ -10,7 +10,9 @@ from tests.cli.run import on_terminal, run
 from toolglot.cli.app import COMMANDS
 
 
-@pytest.mark.parametrize(("wrong", "right"), [("serv", "serve"), ("lanch", "launch"), ("lint_stream", "lint-stream")])
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("serv", "serve"), ("lanch", "launch"), ("lint_stream", "lint-stream"), ("models", "doctor")]
+)
 def test_a_command_that_is_nearly_right_is_told_the_right_one(wrong: str, right: str) -> None:
     result = run(wrong, "--port", "1")
     assert result.exit_code == 2

@@ -50,6 +50,14 @@ def servers_of(folder: Path) -> list[int]:
     return found
 
 
+def test_another_model_never_answers_in_place_of_the_one_that_was_named(tmp_path: Path) -> None:
+    config = tmp_path / "toolglot.toml"
+    config.write_text("[upstreams.local]\nvendor = 'vllm'\nmodels = ['qwen3:8b']\ndefault_model = 'qwen3:8b'\n")
+    done = printed(tmp_path, "--config", str(config), "--model", "nope", "--print", "Hello")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--model: local has no model `nope`; there is only qwen3:8b" in done.stderr
+
+
 def test_a_script_gets_the_answer_alone_and_the_tools_beside_it(tmp_path: Path) -> None:
     done = printed(tmp_path, "--print", "What is the weather in Paris?")
     expected = "- example__weather (Paris): Paris: 17 °C, sunny with some clouds\n"
@@ -329,7 +337,7 @@ def test_ctrl_c_twice_leaves(tmp_path: Path) -> None:
         terminal.type("half a line")
         terminal.wait_for("half a line")
         terminal.interrupt()
-        terminal.wait_for("Ctrl-C once more leaves.")
+        terminal.wait_for("Press Ctrl-C again to exit.")
         terminal.wait_for("demo> ", 2)
         terminal.interrupt()
         assert terminal.ended() == 0

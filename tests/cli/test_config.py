@@ -195,7 +195,10 @@ def test_a_model_that_nothing_serves_is_explained_too(monkeypatch: pytest.Monkey
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     result = run("config", "explain", "cloude-x")
     assert result.exit_code == 2
-    assert result.stdout.splitlines()[-1] == "  the only upstream: cloude-x: no"
+    assert result.stdout.splitlines()[-2:] == [
+        "  the only upstream: cloude-x: no",
+        "  local servers: not contacted; `toolglot doctor` lists their models",
+    ]
     assert result.stderr == "toolglot: no upstream serves the model 'cloude-x'; the nearest: claude-*, codex-*\n"
 
 

@@ -11,9 +11,9 @@ from importlib.metadata import version
 import pytest
 
 from tests.cli.run import run
+from toolglot.capabilities import PLACES
 from toolglot.cli.dialects import CONCEPTS, PARAMETERS
 from toolglot.cli.model_patterns import readable_patterns
-from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 
 LABELS = [label for label, _ in (*CONCEPTS, *PARAMETERS)]
@@ -41,8 +41,8 @@ def test_no_word_of_the_table_is_cut(table: list[str]) -> None:
     shown = "\n".join(table)
     assert "…" not in shown
     for dialect in DIALECTS.values():
-        assert f"up to {dialect.can.name_length}" in shown
-        assert dialect.can.name_pattern.strip("[]+").removeprefix("A-Za-z0-9") in shown
+        assert f"up to {dialect.can.names.max_length}" in shown
+        assert dialect.can.names.pattern.strip("[]+").removeprefix("A-Za-z0-9") in shown
 
 
 def test_it_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,10 @@ def test_it_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_parameter_is_a_row_of_yes_and_no(table: list[str]) -> None:
     (row,) = [line.split() for line in table if line.strip().startswith("seed ")]
-    assert row == ["seed", *("yes" if "seed" in dialect.can.fields else "no" for dialect in DIALECTS.values())]
+    assert row == [
+        "seed",
+        *("yes" if "seed" in dialect.can.parameters.fields else "no" for dialect in DIALECTS.values()),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,7 @@ def test_a_pattern_of_models_is_written_as_people_write_it(pattern: str, names: 
 
 
 def test_every_reason_why_models_differ_stands_behind_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.setenv("COLUMNS", "2000")
     told = [line.strip() for line in run("dialects").stdout.splitlines()]
     for dialect in DIALECTS.values():
         for rule in dialect.models:
@@ -91,8 +94,8 @@ def test_as_json_every_capability_is_told() -> None:
     told = json.loads(result.stdout)
     assert list(told) == sorted(DIALECTS)
     for name, dialect in DIALECTS.items():
-        assert set(told[name]["can"]) == set(Capabilities.__struct_fields__)
-        assert told[name]["can"]["fields"] == sorted(dialect.can.fields)
+        assert set(told[name]["can"]) == set(PLACES)
+        assert told[name]["can"]["fields"] == sorted(dialect.can.parameters.fields)
         assert told[name]["title"] == dialect.title
 
 

@@ -81,6 +81,57 @@ def test_a_fresh_machine_is_fine_and_changed_in_nothing(machine: Path, port: int
     assert sorted(machine.rglob("*")) == before
 
 
+def test_the_last_line_is_a_command_that_works_here(machine: Path, port: int, tmp_path: Path) -> None:
+    with scripted(lambda asked: said({"data": [{"id": "small"}, {"id": "large"}]})) as upstream:
+        options = ("--upstream", f"openai_chat={upstream.url}/v1")
+        result: Result = run("doctor", "--port", str(port), *options)
+    assert result.stdout.splitlines()[-1] == f"next: toolglot chat {' '.join(options)} --model small"
+
+
+@pytest.mark.parametrize(
+    ("large", "expected"),
+    [
+        (65536, "next: toolglot launch claude --model large"),
+        (
+            8192,
+            "next: a larger context window for small: start it with OLLAMA_CONTEXT_LENGTH=32768, or set `num_ctx` in "
+            "the model's Modelfile, or `context_window` of the model in toolglot's configuration",
+        ),
+    ],
+    ids=["another model fits", "none fits"],
+)
+def test_a_context_window_that_is_too_small_for_an_agent_is_a_warning(
+    machine: Path, port: int, monkeypatch: pytest.MonkeyPatch, large: int, expected: str
+) -> None:
+    agent = machine / "claude"
+    agent.write_text("#!/bin/sh\n")
+    agent.chmod(0o755)
+    monkeypatch.setenv("PATH", str(machine))
+    documents = {
+        "/v1/models": {"data": [{"id": "small", "owned_by": "library"}, {"id": "large", "owned_by": "library"}]},
+        "/api/version": {"version": "0.13.0"},
+        "/api/tags": {"models": [{"name": "small"}, {"name": "large"}]},
+        "/api/ps": {"models": [{"name": "small", "context_length": 4096}, {"name": "large", "context_length": large}]},
+    }
+    with scripted(lambda asked: said(documents.get(asked.path, {}))) as upstream:
+        monkeypatch.setenv("OLLAMA_HOST", upstream.url)
+        result: Result = run("doctor", "--port", str(port))
+    lines = result.stdout.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("warn  window"))
+    assert "ollama: small has a context window of 4,096 tokens; Claude Code needs about 20,000" in lines[place]
+    assert "OLLAMA_CONTEXT_LENGTH=32768" in lines[place + 1]
+    assert lines[-1] == expected
+
+
+def test_a_dead_address_in_the_environment_is_a_warning_with_a_fix(
+    machine: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    _, findings = doctor("--port", str(port))
+    expected = ("warn", "OLLAMA_HOST: not used: no server answers at http://127.0.0.1:9", "start it: `ollama serve`")
+    assert expected in [(each["status"], each["what"], each["advice"]) for each in findings]
+
+
 def test_a_port_that_another_program_has_is_told(port: int) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))

@@ -17,7 +17,7 @@ def test_a_recording_is_laid_out_without_colours_where_there_is_no_terminal(monk
     monkeypatch.setenv("COLUMNS", "100")
     done = run("explain", str(SAMPLE))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert "client: anthropic" in done.stdout
+    assert "client got: anthropic" in done.stdout
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert run("explain", data=SAMPLE.read_bytes()).stdout == done.stdout
@@ -49,7 +49,7 @@ def test_a_plain_stream_is_laid_out_for_any_client(monkeypatch: pytest.MonkeyPat
     assert done.exit_code == 0
     assert '…start[1] "tool_use" name="get_' in done.stdout
     assert (
-        "open 1 call get_weather"
+        "start 1: call get_weather"
         in run("explain", str(STREAM), "--from", "openai_chat", "--to", "gemini", "--full").stdout
     )
 
@@ -101,7 +101,7 @@ def test_a_page_replaces_a_page_where_a_link_leads(tmp_path: Path) -> None:
             b'{\n "id": 1,\n "choices": []\n}',
             "this is not a recorded exchange; a plain stream needs --from and --to",
         ),
-        ([], b'{"type":"exchange","version":1}', "this is no recorded exchange: its first lines"),
+        ([], b'{"type":"exchange","version":1}', "this is not a recorded exchange: its first lines"),
         ([], b'{"type":"exchange","version":1}\nhello\n{}', "line 2: this is not JSON"),
         ([str(ROOT)], b"", "this is a directory: explain takes a single file"),
         ([str(SAMPLE), "--frames", "50.."], b"", "frame 50 does not exist: there are 10 frames"),

@@ -245,7 +245,7 @@ def test_a_name_that_tells_no_format_needs_one(tmp_path: Path) -> None:
     assert out.read_text().startswith("<!doctype html>")
 
 
-NO_CONVERSATION = "this is no conversation in any dialect that is known"
+NO_CONVERSATION = "this is not a conversation in any known dialect"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ NO_CONVERSATION = "this is no conversation in any dialect that is known"
         (
             [],
             b"# A page\n\nof text\n",
-            "toolglot: <stdin>: this is no JSON object or array; a request's body, an array",
+            "toolglot: <stdin>: this is not a JSON object or array; a request's body, an array",
         ),
         ([], b'{"a":1}', f"toolglot: <stdin>: {NO_CONVERSATION}; a request's body, an array"),
         ([], b'{"a":1}\n{"role":"user","content":"a"}', f"toolglot: <stdin>: {NO_CONVERSATION};"),

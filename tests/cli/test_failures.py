@@ -32,6 +32,7 @@ from toolglot.errors import (
     UnknownDialectError,
     UpstreamDecodeError,
     UpstreamError,
+    install_command,
 )
 from toolglot.receipt import Receipt
 from toolglot.routing import UnknownModelError
@@ -267,3 +268,16 @@ def test_ctrl_c_leaves_no_traceback(tmp_path: Path) -> None:
         _, said = process.communicate()
     assert process.returncode in (1, 130)
     assert b"Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [
+        ("/home/me/.local/share/pipx/venvs/toolglot", "pipx inject toolglot mcp"),
+        ("/home/me/.local/share/uv/tools/toolglot", "in a clone of toolglot, uv tool install --reinstall '.[mcp]'"),
+        ("/home/me/project/.venv", "in a clone of toolglot, pip install '.[mcp]'"),
+        ("/home/me/uv/.venv", "in a clone of toolglot, pip install '.[mcp]'"),
+    ],
+)
+def test_a_missing_package_is_installed_by_what_installed_toolglot(prefix: str, command: str) -> None:
+    assert install_command("mcp", "mcp", prefix) == command

@@ -64,6 +64,7 @@ class Machine:
     """A home with files in it, and a PATH where every agent is the program above."""
 
     def __init__(self, folder: Path) -> None:
+        self.output = ""
         self.home, self.bin, self.report = folder / "home", folder / "bin", folder / "report.json"
         self.home.mkdir()
         self.bin.mkdir()
@@ -104,6 +105,18 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
+        )
+
+    def start_on(self, terminal: int, *arguments: str) -> subprocess.Popen[bytes]:
+        """The command on a terminal."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "toolglot", "launch", *arguments],
+            env=self.environment,
+            cwd=self.home,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
             start_new_session=True,
         )
 
@@ -159,7 +172,9 @@ def test_the_agent_is_started_against_the_gateway_and_its_status_is_passed_on(ma
 
 def test_an_own_gateway_complains_once_the_agent_has_ended(machine: Machine) -> None:
     before = machine.digest()
-    status, _, complaints = machine.launch("claude", "--model", "x", "--upstream", "openai_chat=http://127.0.0.1:9")
+    status, _, complaints = machine.launch(
+        "claude", "--no-check", "--model", "x", "--upstream", "openai_chat=http://127.0.0.1:9"
+    )
     assert status == 1
     lines = complaints.splitlines()
     assert lines[0].startswith("toolglot: started a gateway at http://127.0.0.1:")
@@ -219,7 +234,7 @@ def _connect(url: str) -> None:
 
 
 def test_an_agent_that_is_killed_has_the_status_that_a_shell_tells(machine: Machine, gateway: str) -> None:
-    assert machine.launch("claude", *options(gateway), "--", "die", GATEWAY_KEY="sesame")[0] == 137
+    assert machine.launch("claude", "--model", "demo", *options(gateway), "--", "die", GATEWAY_KEY="sesame")[0] == 137
 
 
 def test_a_gateway_that_does_not_answer_is_refused_and_no_agent_started(machine: Machine) -> None:
@@ -251,7 +266,7 @@ def test_a_wrong_file_is_told_before_anything_is_started(machine: Machine, tmp_p
 
 def test_a_file_that_is_wrong_here_is_told_by_the_gateway_that_needs_it(machine: Machine, gateway: str) -> None:
     (machine.home / "toolglot.toml").write_text("default_upstream = '${SET_ELSEWHERE}'\n")
-    assert machine.launch("codex", *options(gateway), GATEWAY_KEY="sesame")[0] == 7
+    assert machine.launch("codex", "--model", "demo", *options(gateway), GATEWAY_KEY="sesame")[0] == 7
     # With an upstream of its own it looks for no gateway at the default address, where another test may have one.
     status, _, complaints = machine.launch("codex", "--upstream", "openai_chat=http://127.0.0.1:9")
     assert status == 1
@@ -259,11 +274,11 @@ def test_a_file_that_is_wrong_here_is_told_by_the_gateway_that_needs_it(machine:
     assert "the environment variable SET_ELSEWHERE is not set" in complaints
 
 
-def test_an_upstream_that_is_slow_to_list_its_models_keeps_no_agent_from_starting(machine: Machine) -> None:
+def test_without_a_check_no_upstream_is_asked_before_the_agent_starts(machine: Machine) -> None:
     with BadServer([expect(), pause(Gate())]) as silent:
         flags = ["--upstream", f"openai_chat={silent.url}", "--key-env", "GATEWAY_KEY", "--store", ":memory:"]
         with own_gateway(flags, {"GATEWAY_KEY": "sesame"}) as url:
-            assert machine.launch("codex", *options(url), GATEWAY_KEY="sesame")[0] == 7
+            assert machine.launch("codex", "--no-check", *options(url), GATEWAY_KEY="sesame")[0] == 7
         assert silent.requests == []
 
 
@@ -282,7 +297,7 @@ def test_an_agent_that_cannot_be_run_is_one_line_that_says_what_to_do(
     machine: Machine, gateway: str, content: str, why: str
 ) -> None:
     (machine.bin / "claude").write_text(content)
-    status, _, complaints = machine.launch("claude", *options(gateway), GATEWAY_KEY="sesame")
+    status, _, complaints = machine.launch("claude", "--model", "demo", *options(gateway), GATEWAY_KEY="sesame")
     advice = "reinstall it: npm install -g @anthropic-ai/claude-code"
     assert (status, complaints) == (
         126,
@@ -304,7 +319,9 @@ def test_a_gateway_that_runs_where_the_configuration_has_it_is_used(machine: Mac
 
 def test_what_is_shown_has_the_configured_address(machine: Machine) -> None:
     (machine.home / "toolglot.toml").write_text("[server]\nhost = '::'\nport = 5001\nkeys = ['k']\n")
-    assert "export ANTHROPIC_BASE_URL=http://[::1]:5001\n" in machine.launch("claude", "--show")[1].replace("'", "")
+    assert "export ANTHROPIC_BASE_URL=http://[::1]:5001\n" in machine.launch("claude", "--show", "--model", "demo")[
+        1
+    ].replace("'", "")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +357,7 @@ def test_a_model_that_the_gateway_does_not_know_is_told_before_the_agent_starts(
 def test_what_was_lost_is_told_when_an_own_gateway_ends(machine: Machine, tmp_path: Path) -> None:
     config = tmp_path / "toolglot.toml"
     config.write_text("discover = false\n[store]\npath = ':memory:'\n")
-    status, _, complaints = machine.launch("claude", "--config", str(config), "--", "lossy")
+    status, _, complaints = machine.launch("claude", "--config", str(config), "--model", "demo", "--", "lossy")
     assert status == 7
     started, *lost = complaints.splitlines()
     assert "for this agent; error log: /" in started
@@ -360,7 +377,9 @@ def test_an_agent_that_is_not_installed_is_named_with_the_way_to_get_it(machine:
 
 def test_gemini_finds_the_users_folder_with_our_way_of_signing_in(machine: Machine, gateway: str) -> None:
     before = machine.digest()
-    status, _, complaints = machine.launch("gemini", *options(gateway), GATEWAY_KEY="sesame", GOOGLE_API_KEY="sk-own")
+    status, _, complaints = machine.launch(
+        "gemini", "--model", "demo", *options(gateway), GATEWAY_KEY="sesame", GOOGLE_API_KEY="sk-own"
+    )
     assert (status, complaints) == (7, "")
     told = machine.told
     assert told["settings"] == {"ui": {"theme": "a//b"}, "security": {"auth": {"selectedType": "gemini-api-key"}}}
@@ -371,7 +390,7 @@ def test_gemini_finds_the_users_folder_with_our_way_of_signing_in(machine: Machi
 
 def test_settings_that_cannot_be_read_are_not_thrown_away(machine: Machine, gateway: str) -> None:
     (machine.home / ".gemini/settings.json").write_text('{"ui": ')
-    status, _, complaints = machine.launch("gemini", *options(gateway), GATEWAY_KEY="sesame")
+    status, _, complaints = machine.launch("gemini", "--model", "demo", *options(gateway), GATEWAY_KEY="sesame")
     assert status == 1
     assert ".gemini/settings.json: these settings cannot be enforced" in complaints
     assert not machine.report.exists()
@@ -390,7 +409,7 @@ def test_no_proxy_stands_between_the_agent_and_the_gateway(
 ) -> None:
     for name in ("NO_PROXY", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         machine.environment.pop(name, None)
-    assert machine.launch("codex", *options(gateway), GATEWAY_KEY="sesame", **proxies)[0] == 7
+    assert machine.launch("codex", "--model", "demo", *options(gateway), GATEWAY_KEY="sesame", **proxies)[0] == 7
     environment = machine.told["environment"]
     assert {name: environment.get(name) for name in expected} == dict(expected)
 
@@ -409,7 +428,7 @@ def test_what_would_be_started_can_be_shown_without_a_key(machine: Machine) -> N
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("opencode",), "opencode needs a model: --model NAME"),
+        (("opencode", "--no-check"), "opencode needs a model: --model NAME"),
         (("claude", "--key-env", "NOT_THERE"), "--key-env: the environment variable NOT_THERE is not set"),
         (
             ("claude", "--url", "http://127.0.0.1:9", "--upstream", "gemini=http://127.0.0.1:9"),

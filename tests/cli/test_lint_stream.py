@@ -37,7 +37,7 @@ def test_nothing_in_a_recording_has_power_over_the_terminal() -> None:
 def test_nothing_at_all_is_one_line_without_an_excerpt() -> None:
     result = run("lint-stream", "--dialect", "anthropic")
     assert result.exit_code == 1
-    assert "event 0: not-empty: a stream must hold at least one event\n" in result.stdout
+    assert "event 0: not-empty: a stream must contain at least one event\n" in result.stdout
     assert not any(line.endswith((":", ": ")) for line in result.stdout.splitlines())
 
 

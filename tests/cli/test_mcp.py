@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -79,3 +81,22 @@ def test_the_example_stands_alone() -> None:
     done = run("mcp", "--example", "--allow-ask")
     assert done.exit_code == 2
     assert "--example cannot be combined" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--example",), ("--allow-ask",)], ids=" ".join)
+def test_on_a_terminal_it_says_what_it_is_and_how_to_configure_it(arguments: tuple[str, ...]) -> None:
+    pty = pytest.importorskip("pty", reason="a terminal")
+    terminal, line = pty.openpty()
+    command, quiet = [sys.executable, "-m", "toolglot", "mcp", *arguments], subprocess.DEVNULL
+    try:
+        with subprocess.Popen(command, stdin=line, stdout=quiet, stderr=subprocess.PIPE, text=True) as done:
+            assert done.stderr is not None
+            said = [done.stderr.readline() for _ in range(7)]
+            done.kill()
+    finally:
+        os.close(terminal)
+        os.close(line)
+    assert said[0].startswith("This is an MCP server. It waits for an MCP client on standard input")
+    entry = json.loads(said[3])["mcpServers"]["toolglot"]
+    assert entry == {"command": "toolglot", "args": ["mcp", *arguments]}
+    assert "claude mcp add toolglot -- toolglot mcp" in said[5]

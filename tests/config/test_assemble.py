@@ -49,7 +49,7 @@ def test_a_row_of_another_dialect_leaves_its_quirks_behind() -> None:
 
 
 def test_a_local_server_is_where_its_variable_says() -> None:
-    assert complete_upstream("ollama", UpstreamConfig(), {"OLLAMA_HOST": "box:1"}).base_url == "http://box:1/v1"
+    assert complete_upstream("ollama", UpstreamConfig(), {"OLLAMA_HOST": "box:1"}).base_url == "http://box:1"
 
 
 def test_the_demo_is_always_there_and_answers_for_everything_when_alone() -> None:
@@ -173,3 +173,21 @@ def test_a_key_of_the_command_line_must_be_set() -> None:
         cli_config([("gemini", "http://a")], ["KEYS"], {"KEY": "secret"})
     with pytest.raises(ConfigError, match="--upstream-key-env: 2 names for 1 upstreams"):
         cli_config([("gemini", "http://a")], ["A", "B"], {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "dialect", "choices"),
+    [
+        ({}, "ollama", None),
+        ({"base_url": "http://box:1"}, "ollama", None),
+        ({"base_url": "http://box:1/v1"}, "openai_chat", frozenset({"auto"})),
+        ({"base_url": "http://box:1/v1/"}, "openai_chat", frozenset({"auto"})),
+        ({"dialect": "openai-chat"}, "openai_chat", frozenset({"auto"})),
+    ],
+)
+def test_ollama_speaks_its_own_dialect_unless_the_address_or_the_configuration_says_otherwise(
+    settings: dict[str, str], dialect: str, choices: frozenset[str] | None
+) -> None:
+    completed = complete_upstream("local", UpstreamConfig(vendor="ollama", **settings), {})  # type: ignore[arg-type]
+    assert completed.dialect == dialect
+    assert completed.quirks.get("tool_choices") == choices

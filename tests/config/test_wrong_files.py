@@ -367,8 +367,21 @@ WRONG = [
         [
             "a.toml:3:12: models.a.quirks.max_tool: unknown capability; did you mean `max_tools`?",
             "a.toml:3:26: models.a.quirks.max_tools: expected a whole number or nothing, got text",
-            "a.toml:3:46: models.a.quirks.system: `top` is not a valid choice; there are anywhere, leading, after_user",
+            "a.toml:3:46: models.a.quirks.system: `top` is not a valid choice; there are anywhere, leading, first, "
+            "after_user",
             "a.toml:3:62: models.a.quirks.efforts: expected text, got a whole number",
+        ],
+    ),
+    Wrong(
+        "values of quirks",
+        "a.toml",
+        "[models.a]\nupstream = 'demo'\nquirks = { id_pattern = '(', property_pattern = '[', max_tools = -1 }\n",
+        [
+            "a.toml:3:12: models.a.quirks.id_pattern: not a regular expression: missing ), unterminated subpattern at "
+            "position 0",
+            "a.toml:3:30: models.a.quirks.property_pattern: not a regular expression: unterminated character set at "
+            "position 0",
+            "a.toml:3:54: models.a.quirks.max_tools: must not be negative",
         ],
     ),
     Wrong(
@@ -460,10 +473,10 @@ def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
         (
             "[server]\nhost = '0.0.0.0'\n",
             [
-                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: whoever can reach this machine "
-                "could spend your accounts and read stored conversations. Give server.keys at least one key, or serve "
-                "on 127.0.0.1 alone. `insecure = true` in [server] serves without keys all the same, to everyone on "
-                "the network; or use `serve --key-env NAME`"
+                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: everyone who can reach this "
+                "machine could spend your accounts and read stored conversations. Set server.keys, use "
+                "`serve --key-env NAME`, or serve on 127.0.0.1 only. With `insecure = true` in [server], it serves "
+                "without keys, to everyone on the network"
             ],
         ),
         ("[server]\nhost = '0.0.0.0'\nkeys = ['k']\n", []),

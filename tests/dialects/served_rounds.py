@@ -56,7 +56,7 @@ def known_as(server: str, name: str) -> str:
 
 def told(forms: ServedForms, calls: Sequence[ServedCall], results: Sequence[ToolResult]) -> list[ReportPiece]:
     """All that a teller says of a round."""
-    teller = forms.teller()
+    teller = forms.new_reporter()
     pieces = teller.begin(calls)
     for call in calls:
         pieces += teller.progress(call, "half of it is done")
@@ -166,6 +166,6 @@ def model_request(dialect: Dialect, body: dict[str, Any]) -> Request:
     assert dialect.served is not None
     asked = dialect.decode_request(json.dumps(body).encode())
     before = repr(asked)
-    restored = dialect.served.restored(asked, known_as)
+    restored = dialect.served.restore_history(asked, known_as)
     assert repr(asked) == before, "what was read stays as it is"
     return restored.request

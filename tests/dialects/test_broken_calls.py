@@ -9,12 +9,12 @@ import pytest
 
 from tests.exchanges import NAMES, calls_of, folded, read_events, through
 from tests.lint.streams import ANTHROPIC, block, chat, chunk, sse
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import CallCapabilities, Capabilities
 from toolglot.errors import UpstreamError
 from toolglot.events import Fault, Finish
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 Fields = dict[str, Any]
 Call = tuple[str, str, bool]
@@ -152,7 +152,12 @@ BROKEN: dict[str, tuple[str, bytes, list[Call]]] = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_call_that_was_never_ended_is_not_complete(case: str) -> None:
     dialect, data, expected = BROKEN[case]
-    settler = Settler(Receipt(), client=Capabilities(fields=frozenset(), broken_calls="shown"))
+    settler = Settler(
+        Receipt(),
+        client=Capabilities(
+            calls=CallCapabilities(broken="shown"),
+        ),
+    )
     events = [out for event in read_events(dialect, [data]) for out in settler.feed(event)]
     assert [(call.name, call.arguments, call.complete) for call in calls_of(folded(events).content)] == expected
 
@@ -161,7 +166,7 @@ def test_a_call_that_was_never_ended_is_not_complete(case: str) -> None:
 @pytest.mark.parametrize("case", BROKEN)
 def test_no_client_gets_a_broken_call_as_a_whole_one(client: str, case: str) -> None:
     dialect, data, expected = BROKEN[case]
-    exchange = Exchange(client, dialect, verbatim=False)
+    exchange = ExchangeCore(client, dialect, verbatim=False)
     events = read_events(client, [through(exchange, [data])])
     broken = {name for name, _, complete in expected if not complete}
     assert exchange.receipt.losses or isinstance(events[-1], Fault)
@@ -234,7 +239,7 @@ def test_a_stream_that_ends_in_due_form_without_a_reason_is_noted(case: str) -> 
 @pytest.mark.parametrize("case", UNREASONED)
 def test_a_forwarded_stream_without_a_reason_is_noted_too(case: str) -> None:
     dialect, data, what = UNREASONED[case]
-    exchange = Exchange(dialect, dialect)
+    exchange = ExchangeCore(dialect, dialect)
     through(exchange, [data])
     assert exchange.verbatim
     assert [(line.severity, line.where, line.what) for line in exchange.receipt] == [("note", "stream", what)]
@@ -319,7 +324,7 @@ NULL: dict[str, tuple[str, bytes]] = {
 def test_null_for_arguments_is_a_call_without_any(client: str, case: str) -> None:
     """Where a client's API has an object its SDK takes nothing else."""
     dialect, data = NULL[case]
-    sent = through(Exchange(client, dialect, verbatim=False), [data])
+    sent = through(ExchangeCore(client, dialect, verbatim=False), [data])
     assert b'"arguments":null' not in sent or client == dialect
     (call,) = calls_of(folded(read_events(client, [sent])).content)
     assert (call.name, call.arguments in ("", "{}", "null"), call.complete) == ("f", True, True)
@@ -355,10 +360,10 @@ NAMELESS: dict[str, tuple[str, bytes, Fields]] = {
 def test_an_answer_whose_call_has_no_name_is_an_error(client: str, case: str) -> None:
     """It was taken for a part of a kind that is not known, and an agent ended its task as if the model had."""
     dialect, stream, whole = NAMELESS[case]
-    exchange = Exchange(client, dialect, verbatim=False)
+    exchange = ExchangeCore(client, dialect, verbatim=False)
     assert isinstance(read_events(client, [through(exchange, [stream])])[-1], Fault)
     with pytest.raises(UpstreamError, match="a call without a name"):
-        Exchange(client, dialect, verbatim=False).response(json.dumps(whole))
+        ExchangeCore(client, dialect, verbatim=False).response(json.dumps(whole))
 
 
 @pytest.mark.parametrize("client", [name for name in NAMES if name != "warp"])
@@ -370,8 +375,8 @@ def test_a_custom_call_of_a_function_is_judged_by_its_arguments(client: str, str
     chat_request = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "stream": streams}
 
     def outcome(call: Fields) -> tuple[bytes, list[str]]:
-        asked = chat_request if client == "openai_chat" else Exchange("openai_chat", client).request(chat_request)
-        exchange = Exchange(client, "openai_chat", created=1, answer_id="a", verbatim=False)
+        asked = chat_request if client == "openai_chat" else ExchangeCore("openai_chat", client).request(chat_request)
+        exchange = ExchangeCore(client, "openai_chat", created=1, answer_id="a", verbatim=False)
         exchange.request(asked, model="m", stream=streams)
         if streams:
             stream = exchange.stream()

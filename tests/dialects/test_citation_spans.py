@@ -51,8 +51,13 @@ def chat_spans(answer: dict[str, Any]) -> list[str]:
 def gemini_spans(answer: dict[str, Any]) -> list[str]:
     candidate = answer["candidates"][0]
     text = "".join(part.get("text", "") for part in candidate["content"]["parts"])
-    sources = candidate["citationMetadata"]["citationSources"]
-    return [cited(text, source["startIndex"], source["endIndex"]) for source in sources]
+    return [cited(text, *span) for span in gemini_segments(candidate)]
+
+
+def gemini_segments(candidate: dict[str, Any]) -> list[tuple[int, int]]:
+    """Offsets in bytes, which are characters here."""
+    segments = [support["segment"] for support in candidate["groundingMetadata"]["groundingSupports"]]
+    return [(segment["startIndex"], segment["endIndex"]) for segment in segments]
 
 
 SPANS = {"openai_chat": chat_spans, "gemini": gemini_spans}
@@ -75,8 +80,7 @@ def test_a_span_marks_the_same_words_in_a_stream_of_several_texts(client: str) -
         listed = [entry for one in documents for entry in one["choices"][0]["delta"].get("annotations", ())]
         spans = [(entry["url_citation"]["start_index"], entry["url_citation"]["end_index"]) for entry in listed]
     else:
-        sources = documents[-1]["candidates"][0]["citationMetadata"]["citationSources"]
-        spans = [(source["startIndex"], source["endIndex"]) for source in sources]
+        spans = gemini_segments(documents[-1]["candidates"][0])
     assert [cited(whole, *span) for span in spans] == EXPECTED
 
 

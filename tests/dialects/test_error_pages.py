@@ -29,9 +29,23 @@ def test_an_empty_body_leaves_the_status(dialect: str, status: int, kind: ErrorK
 
 
 @every_dialect
-def test_a_page_without_end_is_cut(dialect: str) -> None:
-    error = DIALECTS[dialect].decode_error(500, {}, b"<html>" + b"x" * 100_000)
+def test_a_text_without_end_is_cut(dialect: str) -> None:
+    error = DIALECTS[dialect].decode_error(500, {}, b"x" * 100_000)
     assert len(error.message) == {"gemini": 1000}.get(dialect, 2000)
+
+
+PAGES = {
+    "a doctype": b'\n<!DOCTYPE HTML PUBLIC "-//IETF//DTD HTML 2.0//EN">\n<html><title>404 Not\n Found</title>',
+    "no doctype": b"<HTML lang=en><body><TITLE>404 Not Found</TITLE>",
+}
+
+
+@every_dialect
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_a_web_page_is_described_and_not_shown(dialect: str, page: bytes) -> None:
+    error = DIALECTS[dialect].decode_error(404, {"retry-after": "7"}, page)
+    message = "The upstream answered with status 404 and a web page ('404 Not Found'); is its base URL right?"
+    assert (error.kind, error.status, error.retry_after, error.message) == ("not_found", 404, 7, message)
 
 
 @every_dialect

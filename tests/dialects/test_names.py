@@ -19,7 +19,8 @@ ALLOWED = {
     "dialects/__init__.py": "the registration",
     # Data of a configuration, or about products that happen to have the same name.
     "cli/agents.py": "rows of agents: their variables and commands",
-    "cli/launch.py": "asks for the list in the form that agents expect",
+    "cli/running_gateway.py": "asks for the list in the form that agents expect",
+    "upstream/served_window.py": "Ollama as a vendor: how its server reports the context window",
     "config/mcp_import.py": "folders of editors",
     "config/schema.py": "names of settings",
     "config/template.py": "variables and models in examples",

@@ -12,7 +12,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import UpstreamError
 from toolglot.events import Fault
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 MARK = b"\xef\xbb\xbf"
 ERRORS: dict[str, bytes] = {
@@ -98,7 +98,7 @@ def test_comments_and_other_fields_of_events_are_no_noise(line: bytes) -> None:
 @pytest.mark.parametrize("client", JSON_NAMES)
 @pytest.mark.parametrize("dialect", JSON_NAMES)
 def test_a_stream_in_place_of_a_whole_answer_is_read(client: str, dialect: str, mark: bytes) -> None:
-    exchange = Exchange(client, dialect)
+    exchange = ExchangeCore(client, dialect)
     response = DIALECTS[client].decode_response(exchange.response(mark + SOUND[dialect]))
     expected = folded(read_events(dialect, [SOUND[dialect]]))
     assert [(call.name, json.loads(call.arguments or "{}")) for call in calls_of(response.content)] == [
@@ -112,13 +112,13 @@ def test_an_error_in_a_stream_in_place_of_a_whole_answer_is_told(dialect: str) -
     head = b"data: " if dialect in OF_EVENTS else b""
     for data in (head + ERRORS["on one line"] + b"\n\n", b"".join(frames(dialect)[:2]) + ERRORS["on one line"]):
         with pytest.raises(UpstreamError, match="boom inside"):
-            Exchange("openai_chat", dialect).response(data)
+            ExchangeCore("openai_chat", dialect).response(data)
 
 
 @pytest.mark.parametrize("dialect", JSON_NAMES)
 def test_half_a_stream_in_place_of_a_whole_answer_is_an_error(dialect: str) -> None:
     with pytest.raises(UpstreamError, match="before the response was complete"):
-        Exchange("openai_chat", dialect).response(b"".join(frames(dialect)[:2]))
+        ExchangeCore("openai_chat", dialect).response(b"".join(frames(dialect)[:2]))
 
 
 @pytest.mark.parametrize("client", JSON_NAMES)
@@ -126,13 +126,13 @@ def test_half_a_stream_in_place_of_a_whole_answer_is_an_error(dialect: str) -> N
 def test_a_byte_order_mark_in_front_of_a_whole_answer_says_nothing(client: str, dialect: str) -> None:
     response = folded(read_events(dialect, [SOUND[dialect]]))
     document = DIALECTS[dialect].encode_response(response, None, Receipt())
-    assert Exchange(client, dialect).response(MARK + document) == Exchange(client, dialect).response(document)
-    streamed = [through(Exchange(client, dialect), [mark + document]) for mark in (MARK, b"")]
+    assert ExchangeCore(client, dialect).response(MARK + document) == ExchangeCore(client, dialect).response(document)
+    streamed = [through(ExchangeCore(client, dialect), [mark + document]) for mark in (MARK, b"")]
     assert streamed[0] == streamed[1]
 
 
 @pytest.mark.parametrize("dialect", JSON_NAMES)
 @pytest.mark.parametrize("head", [MARK, b"data: ", b"event: error\ndata: ", MARK + b"data: "])
 def test_an_error_body_is_read_out_of_an_event_and_behind_a_byte_order_mark(dialect: str, head: bytes) -> None:
-    reply = Exchange("openai_chat", dialect).error(500, {}, head + ERRORS["on one line"] + b"\n\n")
+    reply = ExchangeCore("openai_chat", dialect).error(500, {}, head + ERRORS["on one line"] + b"\n\n")
     assert json.loads(reply.body)["error"]["message"] == "boom inside"

@@ -14,13 +14,13 @@ from toolglot.events import Finish
 from toolglot.ir import COUNTS as COUNTS_OF_USAGE
 from toolglot.ir import Response, Text, Usage, replace
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 HOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai_chat": ("usage", {"choices": [{"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}]}),
     "openai_responses": ("usage", {"status": "completed", "output": []}),
     "anthropic": ("usage", {"content": []}),
-    "gemini": ("usageMetadata", {"candidates": []}),
+    "gemini": ("usageMetadata", {"candidates": [{}]}),
 }
 COUNTS: list[tuple[str, Any, dict[str, int]]] = [
     ("openai_chat", {}, {}),
@@ -194,7 +194,8 @@ def test_counts_from_elsewhere_are_written_with_sums_that_agree(dialect: str, us
             {"input_tokens": 9, "output_tokens": 8},
         ),
         ({"input_tokens": 9, "output_tokens": 3}, {"output_tokens": 0}, {"input_tokens": 9}),
-        ({"input_tokens": 9, "output_tokens": 3}, {"output_tokens": None}, {"input_tokens": 9, "output_tokens": 3}),
+        # The count at the start is a placeholder.
+        ({"input_tokens": 9, "output_tokens": 3}, {"output_tokens": None}, {"input_tokens": 9}),
     ],
 )
 def test_the_last_counts_of_a_stream_of_messages_win_also_where_they_are_0(
@@ -452,7 +453,7 @@ def test_what_googles_total_holds_beyond_its_parts_is_neither_invented_nor_lost(
     answer = {"candidates": [{"content": {"parts": [{"text": "xxxx"}]}, "finishReason": "STOP"}], "usageMetadata": wire}
     body = json.dumps(answer).encode()
     assert counted(DIALECTS["gemini"].decode_response(body).usage) == counts
-    exchange = Exchange("openai_chat", "gemini")
+    exchange = ExchangeCore("openai_chat", "gemini")
     told = json.loads(exchange.response(body))["usage"]
     assert (told["prompt_tokens"], told["completion_tokens"]) == (
         counts["input_tokens"],
@@ -474,7 +475,7 @@ def test_every_count_reaches_the_client_or_its_receipt(client: str, upstream: st
     """A bill computed from what the client is told equals the upstream's."""
     told = replace(WRITES, **{name: 0 for name in COUNTS_OF_USAGE if name not in DIALECTS[upstream].answer.counts})
     came = Response(id="r", model="m", content=(Text(text="x"),), usage=told)
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     answer = exchange.response(DIALECTS[upstream].encode_response(came, None, Receipt()))
     heard = counted(DIALECTS[client].decode_response(answer).usage)
     noted = {line.where.removeprefix("usage."): line.what for line in exchange.receipt}
@@ -511,7 +512,7 @@ def test_what_a_bill_says_beyond_the_counts_is_told(upstream: str, wire: Any, pl
     key, document = HOLDERS[upstream]
     if upstream == "gemini":
         document = {"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}]}
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     exchange.response(json.dumps({**document, key: wire}).encode())
     noted = [line.where for line in exchange.receipt.notes if line.where.startswith("usage.")]
     assert noted == ([] if client == upstream else places)

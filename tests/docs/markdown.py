@@ -5,6 +5,9 @@
   `json` or `text` block right behind it is what a person then sees, character by character.
 - A `bash` block with the one command `toolglot serve …`: a server that runs while the rest of the page is run.
 - A `bash` block of set-up commands (`make`, `pip install` …) is checked and not run, see `test_pages`.
+- A `bash` block with `toolglot launch …`: run with `--show`, since an agent would want a person.
+- A comment `<!-- server: VENDOR at HOST:PORT with MODEL, N tokens -->`: the page's commands find such a model server at
+  that address, see `model_servers`.
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SET_UP = re.compile(r"^(make|pip|pipx|git|cd|\.ci/run|uv|source|\.)\b")
+_SET_UP = re.compile(
+    r"^(make|pip|pipx|git|cd|\.ci/run|uvx?|source|\.|npm|ollama|OLLAMA_\w+=\d+ ollama|vllm|llama-server)\b"
+)
 
 
 class Block(NamedTuple):
@@ -30,6 +36,18 @@ class Block(NamedTuple):
     @property
     def is_set_up(self) -> bool:
         return self.language == "bash" and not self.is_server and all(_SET_UP.match(line) for line in self.commands)
+
+    @property
+    def is_launch(self) -> bool:
+        """Whether it starts agents."""
+        return self.language == "bash" and all(
+            line.startswith("toolglot launch ") and "--show" not in line for line in self.commands
+        )
+
+    @property
+    def script(self) -> str:
+        """What a test runs."""
+        return self.text.replace("toolglot launch ", "toolglot launch --show ") if self.is_launch else self.text
 
     @property
     def is_server(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolglot import Exchange
+from toolglot.translate import ExchangeCore
 
 from .answers import Answer, Call
 from .loopback import pieces
@@ -77,7 +77,7 @@ def through(
     Where both speak the same dialect toolglot forwards the bytes; here they are decoded and encoded nevertheless,
     unless `verbatim`, so that every encoder meets every SDK.
     """
-    exchange = Exchange(client, source)
+    exchange = ExchangeCore(client, source)
     if asked is not None:
         exchange.request(json.dumps(asked).encode())
     if not verbatim:

@@ -20,7 +20,7 @@ from openai.types import responses as responses_types
 from pydantic import BaseModel
 
 from toolglot.errors import UpstreamDecodeError, UpstreamError, api_error
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 from .sdk_fields import Change, Walk
 
@@ -166,7 +166,7 @@ EXEMPT_IN_STREAMS: dict[str, dict[str, str]] = {
 
 
 def translate(source: str, target: str, document: Any) -> tuple[bytes, frozenset[str]]:
-    exchange = Exchange(target, source)
+    exchange = ExchangeCore(target, source)
     try:
         body = exchange.response(json.dumps(document))
     except (UpstreamError, UpstreamDecodeError) as error:
@@ -293,7 +293,7 @@ STREAMED: dict[str, Callable[[Mapping[str, Any]], bytes]] = {
 
 
 def translate_stream(source: str, target: str, document: Any) -> tuple[bytes, frozenset[str]]:
-    exchange = Exchange(target, source)
+    exchange = ExchangeCore(target, source)
     stream = exchange.stream()
     body = stream.feed(STREAMED[source](document)) + stream.close()
     return body, frozenset(map(str, exchange.receipt))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot import Exchange
+from toolglot.translate import ExchangeCore
 
 from .answers import Answer, Call, Failure, Way
 from .loopback import Loopback, stream, whole
@@ -99,7 +99,7 @@ def test_a_call_cut_by_the_output_limit_does_not_look_whole(loopback: Loopback, 
     ("way", "source"), [pytest.param(way, source, id=f"{source}-{way.name}") for source in SOURCES for way in STREAMING]
 )
 def test_bytes_that_keep_a_connection_alive_are_ignored(loopback: Loopback, way: Way, source: str) -> None:
-    exchange = Exchange(way.dialect, source)
+    exchange = ExchangeCore(way.dialect, source)
     exchange.verbatim = False
     translation = exchange.stream()
     sent = translation.keepalive()

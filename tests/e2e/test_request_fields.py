@@ -11,7 +11,8 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from tests.dialects.test_openai_siblings import OTHERWISE, SHARED
-from toolglot import DIALECTS, Exchange, Loss
+from toolglot import DIALECTS, Exchange, ReceiptLine
+from toolglot.capabilities import change_capabilities
 from toolglot.dialect import Dialect
 from toolglot.errors import DecodeError, RefusedError
 from toolglot.ir import replace
@@ -51,7 +52,7 @@ DEFAULTS: tuple[tuple[str, str], ...] = (
 """Values that say nothing, by the end of their path, each with the reason."""
 
 
-def translated(source: Dialect | str, target: str, body: Body | str) -> tuple[bytes | None, frozenset[Loss]]:
+def translated(source: Dialect | str, target: str, body: Body | str) -> tuple[bytes | None, frozenset[ReceiptLine]]:
     """The upstream's bytes and the receipt; no bytes for a request that is refused."""
     exchange = Exchange(source, target)
     try:
@@ -64,7 +65,7 @@ def translated(source: Dialect | str, target: str, body: Body | str) -> tuple[by
 _remembered = lru_cache(maxsize=4096)(translated)
 
 
-def of(source: str, target: str, body: Body) -> tuple[bytes | None, frozenset[Loss]]:
+def of(source: str, target: str, body: Body) -> tuple[bytes | None, frozenset[ReceiptLine]]:
     return _remembered(source, target, json.dumps(body))
 
 
@@ -114,7 +115,7 @@ def is_exempt(path: str) -> bool:
 
 @pytest.mark.parametrize("source", NAMES)
 def test_every_field_of_a_request_is_carried_or_told(source: str) -> None:
-    cosmetic = DIALECTS[source].can.cosmetic
+    cosmetic = DIALECTS[source].can.receipt.cosmetic
     probes = [probe for probe in requests(source) if not is_exempt(probe.path) and key_of(probe.path) not in cosmetic]
     silent = [
         f"{source} to {target}: {probe.path}"
@@ -165,7 +166,7 @@ UNTYPED = {
     "anthropic": {"anthropic_version", "anthropic_beta"},  # bodies for Bedrock and Vertex have them
     "openai_chat": {"prompt_filter_results", "content_filter_results", "content_filter_offsets"},  # Azure's answers
     "openai_responses": {"billing", "parsed", "parsed_arguments"},  # the vendor's own clients and the SDK's parser
-    "gemini": {"model"},  # the SDK has it as an argument
+    "gemini": {"model", "traceId"},  # the SDK has the model as an argument; Code Assist adds a trace
 }
 """Cosmetic keys that the SDK's types do not have."""
 
@@ -173,18 +174,18 @@ UNTYPED = {
 @pytest.mark.parametrize("source", NAMES)
 def test_each_cosmetic_key_has_a_reason_and_is_one_of_the_api(source: str) -> None:
     can = DIALECTS[source].can
-    for table in (can.cosmetic, can.noted):
+    for table in (can.receipt.cosmetic, can.receipt.noted):
         assert all(len(reason.split()) >= 3 for reason in table.values())
         assert table.keys() - names_of(source) <= UNTYPED.get(source, set()) | {"client_metadata"}
-    assert not can.cosmetic.keys() & can.noted.keys()
+    assert not can.receipt.cosmetic.keys() & can.receipt.noted.keys()
 
 
 @pytest.mark.parametrize("source", NAMES)
 def test_without_its_row_the_law_would_find_a_cosmetic_key(source: str) -> None:
     """A key without a row is told as a loss, so each row does something: it silences a field that stays behind."""
     dialect = DIALECTS[source]
-    told = replace(dialect, can=replace(dialect.can, cosmetic={}))
-    cosmetic = dialect.can.cosmetic.keys()
+    told = replace(dialect, can=change_capabilities(dialect.can, cosmetic={}))
+    cosmetic = dialect.can.receipt.cosmetic.keys()
     set_to = [probe for probe in requests(source) if not probe.path.endswith("=False")]
     probes = {key_of(probe.path): probe for probe in set_to if not ELSEWHERE.search(probe.path)}
     for key in cosmetic & probes.keys():

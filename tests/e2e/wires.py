@@ -325,7 +325,10 @@ def _ollama_line(message: Event, **end: Any) -> Event:
 
 
 def _ollama_calls(turn: Turn) -> Event:
-    calls = [{"id": call.id, "function": {"name": call.name, "arguments": call.arguments}} for call in turn.calls]
+    calls = [
+        {"id": call.id, "function": {"index": index, "name": call.name, "arguments": call.arguments}}
+        for index, call in enumerate(turn.calls)
+    ]
     return {"tool_calls": calls} if calls else {}
 
 

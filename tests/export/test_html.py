@@ -11,13 +11,17 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import requests
-from toolglot.export.html import render_html
+from toolglot.export.html import MAX_TITLE_CHARS, render_html
+from toolglot.export.markdown_html import is_safe_address
 from toolglot.ir import Media, Message, Opaque, Request, Source, Text, Thinking, ToolCall, ToolResult
 
 ALLOWED = {
-    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "div", "p", "pre", "code", "img"),
-    *("details", "summary"),
+    *("html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "section", "div", "p", "pre", "code"),
+    *("details", "summary", "img", "a", "b", "span", "h3", "h4", "h5", "h6", "ul", "ol", "li", "hr", "blockquote"),
+    *("strong", "em", "del", "wbr", "table", "tr", "th", "td"),
 }
+EXPLAINED = ALLOWED | {"main", "footer", "dl", "dt", "dd", "svg", "rect", "i", "br"}
+"""Of the page of a recorded exchange."""
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&</pre></section><style>*{}</style>"
 
 
@@ -30,7 +34,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "hr", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -47,12 +51,13 @@ def read(text: str) -> Page:
     assert page.open == []
     for tag, attributes in page.tags:
         assert tag in ALLOWED
-        assert not any(name.startswith("on") or name in ("style", "href") for name in attributes)
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        assert is_safe_address(attributes.get("href") or "https://example.com")
         assert tag != "img" or (attributes["src"] or "").startswith("data:image/")
     return page
 
 
-def page_of(*messages: Message, title: str = "Conversation") -> Page:
+def page_of(*messages: Message, title: str | None = None) -> Page:
     return read("".join(render_html(messages, title)))
 
 
@@ -110,3 +115,48 @@ def test_neighbouring_messages_of_one_role_are_one_section() -> None:
     page = page_of(*calls, Message(role="user"))
     assert [tag for tag, _ in page.tags].count("section") == 2
     assert "".join(page.said).count("Tool Use") == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "title"),
+    [
+        (["Do I need an umbrella?\nAnd a coat?"], "Do I need an umbrella?"),
+        (["<system-reminder>be brief</system-reminder>", "# Fix the build"], "Fix the build"),
+        (["word " * 40], f"{('word ' * 16).strip()}…"),
+        (["x" * 200], f"{'x' * (MAX_TITLE_CHARS - 1)}…"),
+        ([" \n"], "Conversation"),
+        ([], "Conversation"),
+    ],
+)
+def test_the_user_s_first_words_are_the_title(texts: list[str], title: str) -> None:
+    said = tuple(Text(text=text) for text in texts)
+    system = Message(role="system", content=(Text(text="You are brief."),))
+    page = "".join(render_html([system, Message(role="user", content=said)], source="a.json"))
+    assert f"<title>{title}</title>" in page
+    assert f"<h1>{title}</h1>\n<p>a.json</p>" in page
+
+
+def test_system_text_is_folded_and_the_rest_is_not() -> None:
+    system, user = (
+        Message(role="system", content=(Text(text="Be *brief*."),)),
+        Message(role="user", content=(Text(text="Hi"),)),
+    )
+    page = "".join(render_html([system, user]))
+    assert '<details class="card"><summary>Be *brief*. <span class="size">11 characters</span></summary>' in page
+    assert "<p>Be <em>brief</em>.</p>" in page
+    assert page.count("<details") == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "is_folded"), [(10, False), (2_000, False), (2_001, True), (5_000_000, True)], ids=lambda value: str(value)
+)
+def test_long_results_are_folded(size: int, is_folded: bool) -> None:
+    result = ToolResult(call_id="c", content=(Text(text="x" * size),))
+    page = "".join(render_html([Message(role="tool", content=(result,))]))
+    assert ("<details>" in page) is is_folded
+    assert f"<pre>{'x' * size}</pre>" in page.replace("<wbr>", "")
+
+
+def test_a_chat_s_role_with_the_model_s_name_looks_like_the_role() -> None:
+    page = "".join(render_html([Message(role="assistant (demo)", content=(Text(text="Hi"),))]))
+    assert '<section class="assistant">\n<h2>Assistant (demo)</h2>' in page

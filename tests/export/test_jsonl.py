@@ -21,7 +21,7 @@ from toolglot.export.readers import read_conversation
 from toolglot.fragment_forms import form_of
 from toolglot.fragments import translate_messages
 from toolglot.ir import Message, Request, Text, ToolCall, ToolResult
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.wire import json as wire_json
 
 PAIRS = tuple(product(NAMES, NAMES))
@@ -29,8 +29,8 @@ FEW = settings(max_examples=max(settings().max_examples // 5, 1))
 """There are many pairs."""
 
 
-def exported(messages: Iterable[Message], source: str, target: str) -> tuple[bytes, list[Loss]]:
-    lines: list[Loss] = []
+def exported(messages: Iterable[Message], source: str, target: str) -> tuple[bytes, list[ReceiptLine]]:
+    lines: list[ReceiptLine] = []
     return b"".join(write_jsonl(messages, source, target, lines.append)), lines
 
 
@@ -216,7 +216,7 @@ def test_a_long_conversation_is_never_held_whole() -> None:
         (b"", "$: it is empty"),
         (b" \n\n", "$: it is empty"),
         (b"hello", "$: "),
-        (b"12", "$: this is no JSON object or array; a request's body, an array of messages"),
+        (b"12", "$: this is not a JSON object or array; a request's body, an array of messages"),
         (b'{"role":"user","content":"a"}\n{"role":', "line 2: "),
         (b'{"role":"user","content":"a"}\n{"content":1}\n', "line 2: "),
         (b'{"role":"user","content":"a"}\n{}],"x":[{}\n', "line 2: "),

@@ -251,7 +251,7 @@ def test_a_request_in_protobuf_is_read_as_it_is() -> None:
 
 
 def test_a_recording_tells_its_dialect_itself() -> None:
-    with pytest.raises(DecodeError, match="tells its dialect itself"):
+    with pytest.raises(DecodeError, match="states its dialect"):
         read((SAMPLES / "whole.exchange.jsonl").read_bytes(), "gemini")
 
 
@@ -265,7 +265,7 @@ def test_where_a_package_is_missing_any_bytes_are_not_taken_for_what_needs_it(mo
         raise MissingExtraError(f"the dialect {name}", "protobuf", "warp")
 
     monkeypatch.setattr("toolglot.export.readers.find", missing)
-    with pytest.raises(DecodeError, match="this is no text; if it is a request of Warp: the dialect warp"):
+    with pytest.raises(DecodeError, match="this is not text; if it is a request of Warp: the dialect warp"):
         read_conversation([b"SQLite format 3\0"])
     with pytest.raises(MissingExtraError):
         read_conversation([b"SQLite format 3\0"], "warp")

@@ -20,6 +20,7 @@ from toolglot.gateway.commands import (
     Offload,
     ReplyBegun,
     Send,
+    Signal,
     Steps,
     StreamEnd,
     Wait,
@@ -80,11 +81,11 @@ class UpperCaseStream:
     """Translates to capital letters. `.` ends the stream, `;` names its stop reason, `!` is an error, `_` is nothing;
     after `?` the model is to be asked once more, and `#` makes the translation fail."""
 
-    may_want_again = True
+    may_retry = True
 
     def __init__(self) -> None:
         self.ended = self.settled = self.is_cut = False
-        self.wants_again: object | None = None
+        self.pending_retry: object | None = None
         self.fault: ApiError | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -93,12 +94,12 @@ class UpperCaseStream:
         if data == b"#":
             raise ValueError("a defect")
         self.settled = self.settled or b";" in data
-        self.wants_again = self if data.endswith(b"?") else None
+        self.pending_retry = self if data.endswith(b"?") else None
         self.ended = data.endswith(b".")
         return data.replace(b"_", b"").upper()
 
     def close(self) -> bytes:
-        if self.wants_again is not None:
+        if self.pending_retry is not None:
             return b""
         self.ended = True
         return b"<END>" if self.settled else self.fail(ApiError(kind="server", message="cut"))
@@ -134,7 +135,7 @@ class UpperCase:
         self.size = len(body)
         self.transport: Transport = NoTransport(name)
         self.limit = 100
-        self.wants_again: object | None = None
+        self.pending_retry: object | None = None
         self.accepted_after: list[str | None] = []
         self.discarded = 0
 
@@ -146,9 +147,9 @@ class UpperCase:
         return b"less" if "too much" in error.message else None
 
     def ask_again(self, stream: Stream | None) -> bytes:
-        self.wants_again = None
+        self.pending_retry = None
         if isinstance(stream, UpperCaseStream):
-            stream.wants_again = None
+            stream.pending_retry = None
         return b"again"
 
     def decode_error(self, reply: WholeReply) -> ApiError:
@@ -175,7 +176,7 @@ class UpperCase:
         return self._decode(body)
 
     def _decode(self, body: bytes) -> bytes:
-        self.wants_again = self if body.endswith(b"?") else None
+        self.pending_retry = self if body.endswith(b"?") else None
         return body.upper()
 
     def open_stream(self) -> UpperCaseStream:
@@ -251,12 +252,14 @@ def shown(said: Any) -> str:
             return "= " + data.decode() + (" cut" if is_cut else "")
         case ApiError():
             return f"= error {said.status} {said.kind}"
+        case Signal():
+            return repr(said)
     assert isinstance(said, bytes)
     return said.decode() or "-"
 
 
 def play(flow: Generator[Any, Any, Any], outcomes: Iterable[Any]) -> list[str]:
-    """What a flow says to these outcomes. `BeginStream` and `Write` are answered at once."""
+    """What a flow says to these outcomes. `BeginStream`, `Write` and `RELEASE` are answered at once."""
     said: list[str] = []
     left = list(outcomes)
     outcome: Any = None
@@ -268,7 +271,7 @@ def play(flow: Generator[Any, Any, Any], outcomes: Iterable[Any]) -> list[str]:
             assert not left, f"not heard: {left}"
             return said
         said.append(shown(command))
-        if isinstance(command, BeginStream | Write):
+        if isinstance(command, BeginStream | Write | Signal):
             outcome = None
         elif left:
             outcome = left.pop(0)

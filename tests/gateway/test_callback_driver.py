@@ -13,10 +13,14 @@ from toolglot.config.schema import ServerConfig
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
 from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.client_answer import AnswerSource
+from toolglot.gateway.client_request import ClientRequest
 from toolglot.gateway.commands import Flow, Result
 from toolglot.gateway.flow import FlowContext, answer, await_result
 from toolglot.gateway.known_heads import RequestHead
+from toolglot.gateway.received import ReceivedRequest
 from toolglot.gateway.sweep import DriverSweep
+from toolglot.ir import Request, replace
 from toolglot.manifest import Route
 from toolglot.server.error_replies import DRAINING
 from toolglot.server.security import Caller, Guard
@@ -104,49 +108,65 @@ class Prepared(UpperCase):
         return PreparedCall(self._destination, b"", body, Timeouts())
 
 
-class RememberingRequest:
-    """What a driver asks a request for."""
+HEAD = RequestHead(
+    path="/ask",
+    route=Route("POST", "/ask", "generate"),
+    values={},
+    client=DIALECTS["openai_chat"],
+    stream_lines=b"transfer-encoding: chunked\r\n",
+    query={},
+    headers={},
+    caller=Caller("", ""),
+    guard=Guard(ServerConfig()),
+)
 
-    head = RequestHead(
-        path="/ask",
-        route=Route("POST", "/ask", "generate"),
-        values={},
-        client=DIALECTS["openai_chat"],
-        stream_lines=b"transfer-encoding: chunked\r\n",
-        query={},
-        headers={},
-        caller=Caller("", ""),
-        guard=Guard(ServerConfig()),
-    )
-    client_dialect = DIALECTS["openai_chat"]
 
-    def __init__(self) -> None:
-        self.closed = 0
+class NoSource:
+    """Nothing is known of the exchange."""
 
-    def hash_prefix(self) -> None: ...
+    def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+        return {}
+
+
+class RememberingRequest(ClientRequest, kw_only=True):
+    """A request of which nothing is reported."""
+
+    closed: int = 0
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         return b"x-early: yes\r\n" if upstream_headers is None else b""
-
-    def receipt_headers(self, context: FlowContext) -> dict[str, str]:
-        return {}
-
-    def encode_early_failure(self, context: FlowContext, error: ApiError) -> bytes:
-        return b"failed: %b" % error.kind.encode()
 
     def close(self, context: FlowContext, now: float) -> None:
         self.closed += 1
 
 
+def remember(client: RememberingClient, stage: Stage, dialect: str) -> RememberingRequest:
+    head = replace(HEAD, client=DIALECTS[dialect])
+    received = ReceivedRequest(client=head.client, request=Request(model="m", stream=True), body=b"")
+    nothing: Any = None
+    source = cast("AnswerSource", NoSource())
+    return RememberingRequest(
+        nothing, nothing, head, nothing, stage.record, received, stage.context, None, source, connection=client
+    )
+
+
 class Run:
     """One request, between both."""
 
-    def __init__(self, *, stream: bool, attempts: int = 3, wrap: Callable[[Flow, FlowContext], Flow] | None = None):
+    def __init__(
+        self,
+        *,
+        stream: bool,
+        attempts: int = 3,
+        wrap: Callable[[Flow, FlowContext], Flow] | None = None,
+        dialect: str = "openai_chat",
+    ):
         self.stage = Stage(stream=stream, attempts=attempts)
         self.stage.context.environment = type(self.stage.context.environment)(
             lambda: self.stage.now, lambda: 0.0, lambda: 0.0
         )
-        self.client, self.transport, self.request = RememberingClient(), RememberingTransport(), RememberingRequest()
+        self.client, self.transport = RememberingClient(), RememberingTransport()
+        self.request = remember(self.client, self.stage, dialect)
         self.stage.translations["a"] = Prepared(self.transport)
         self.sweep = DriverSweep(lambda: 15.0)
         context = self.stage.context
@@ -154,7 +174,7 @@ class Run:
         if wrap is not None:
             flow = wrap(flow, context)
         self.driver = CallbackDriver(
-            self.client, self.request, context, flow, flow.send, self.sweep, self.stage.record, 0.0, 0.0, stream
+            self.request, self.client.loop, context, flow, flow.send, self.sweep, self.stage.record, 0.0, 0.0, stream
         )
         self.driver.start()
 
@@ -297,15 +317,15 @@ def test_an_error_is_told_once_retries_are_over() -> None:
 
 def test_a_client_that_does_not_look_at_the_status_is_told_an_error_in_a_stream() -> None:
     async def work() -> None:
-        request = Run(stream=True, attempts=1)
-        request.request.client_dialect = DIALECTS["openai_responses"]
+        request = Run(stream=True, attempts=1, dialect="openai_responses")
         translation = request.stage.translations["a"]
         code = next(iter(DIALECTS["openai_responses"].stream.error_codes))
         cast("Any", translation).decode_error = lambda reply: ApiError(kind="bad_request", code=code, message="no")
         request.upstream.on_head(400, JSON)
         request.upstream.on_end()
         assert request.client.written.startswith(b"HTTP/1.1 200\r\n")
-        assert request.client.body() == b"failed: bad_request|end"
+        assert b"response.failed" in request.client.body()
+        assert request.client.body().endswith(b"|end")
         assert request.is_over()
 
     run(work)

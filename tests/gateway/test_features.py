@@ -14,7 +14,7 @@ from toolglot.gateway.features.reasoning_state import ReasoningState, with_reaso
 from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
 from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.flow import answer
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 SILENT = Silent(15.0, 15.0)
 STOP = Shutdown(ApiError(kind="overloaded", status=503, message="draining"))
@@ -99,10 +99,10 @@ class KeepingStates:
         self.kept = kept
         self.calls: list[bool] = []
 
-    def has_new_state(self, exchange: Exchange, *, whole: bool) -> bool:
+    def has_new_state(self, exchange: ExchangeCore, *, whole: bool) -> bool:
         return self.kept
 
-    async def store(self, exchange: Exchange, *, whole: bool) -> None:
+    async def store(self, exchange: ExchangeCore, *, whole: bool) -> None:
         self.calls.append(whole)
 
 
@@ -114,14 +114,14 @@ def test_state_is_kept_before_the_end_of_an_answer_and_only_of_one() -> None:
         (True, [LATE], "send a ask | = error 504 timeout"),
     ):
         stage, states = Stage(stream=stream), cast("ReasoningState", KeepingStates())
-        stage.context.exchange = Exchange("anthropic", "openai_chat")
+        stage.context.exchange = ExchangeCore("anthropic", "openai_chat")
         flow = with_reasoning_state(answer(stage.context, stage.targets), stage.context, states)
         assert transcript(flow, outcomes) == said
 
 
 def test_nothing_is_awaited_where_no_state_is_kept() -> None:
     stage, states = Stage(), cast("ReasoningState", KeepingStates(kept=False))
-    stage.context.exchange = Exchange("anthropic", "openai_chat")
+    stage.context.exchange = ExchangeCore("anthropic", "openai_chat")
     flow = with_reasoning_state(answer(stage.context, stage.targets), stage.context, states)
     assert transcript(flow, [whole(b"hi")]) == "send a ask | = whole HI"
 
@@ -129,7 +129,7 @@ def test_nothing_is_awaited_where_no_state_is_kept() -> None:
 def test_whether_an_answer_is_whole_is_told_to_who_keeps_it() -> None:
     async def run(stream: bool) -> list[bool]:
         stage, states = Stage(stream=stream), KeepingStates()
-        stage.context.exchange = Exchange("anthropic", "openai_chat")
+        stage.context.exchange = ExchangeCore("anthropic", "openai_chat")
         flow = with_reasoning_state(answer(stage.context, stage.targets), stage.context, cast("ReasoningState", states))
         flow.send(None)
         command = flow.send(BEGUN if stream else whole(b"hi"))

@@ -237,6 +237,16 @@ def test_each_failed_target_is_reported_once_and_the_answer_knows_the_failure_be
     assert stage.context.translation is stage.translations["c"]
 
 
+def test_the_error_that_the_client_gets_is_not_reported_a_second_time() -> None:
+    alone = Stage("a", attempts=1)
+    assert transcript(answer(alone.context, alone.targets), [LATE]) == "send a ask | = error 504 timeout"
+    assert alone.failed == []
+    both = Stage("ab", attempts=1)
+    told = transcript(answer(both.context, both.targets), [LATE, status(401)])
+    assert told == "send a ask | send b ask | = error 401 authentication"
+    assert both.failed == [("a", "timeout")]
+
+
 def test_an_answer_that_nobody_gets_is_discarded() -> None:
     stage = Stage(stream=True)
     transcript(answer(stage.context, stage.targets), [BEGUN, b"_", RESET, ELAPSED, BEGUN, b"a", b"."])

@@ -13,7 +13,7 @@ from tests.strategies import responses
 from toolglot.errors import ToolglotError
 from toolglot.ir import Message, Request, Response, Stop, Text, Tool, ToolCall, replace
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 REQUEST = Request(
     model="model",
@@ -52,7 +52,7 @@ plain = st.builds(
 
 
 def restored(client: str, upstream: str, response: Response, text_calls: TextCalls | None) -> tuple[Any, str]:
-    exchange = Exchange(
+    exchange = ExchangeCore(
         client,
         upstream,
         model="other",
@@ -75,6 +75,6 @@ def test_an_answer_that_keeps_its_content_is_the_same_through_the_event_passes(
 ) -> None:
     for answer in (response, replace(response, content=response.content[:1])):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Exchange, "_keeps_content", lambda *_: False)
+            patch.setattr(ExchangeCore, "_keeps_content", lambda *_: False)
             expected = restored(client, upstream, answer, text_calls)
         assert restored(client, upstream, answer, text_calls) == expected

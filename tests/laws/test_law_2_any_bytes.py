@@ -110,8 +110,8 @@ def chunked(stream: bytes) -> list[bytes]:
     return [stream[start : start + 4096] for start in range(0, len(stream), 4096)]
 
 
-@pytest.mark.parametrize("client", NAMES)
-@pytest.mark.parametrize("upstream", NAMES)
+# Each dialect reads once and writes once: the time of a pair is that of its decoder and that of its encoder.
+@pytest.mark.parametrize(("client", "upstream"), [*zip(NAMES, (*NAMES[1:], NAMES[0]), strict=True)])
 def test_a_megabyte_of_arguments_in_twenty_thousand_deltas_takes_linear_time(client: str, upstream: str) -> None:
     quarter, whole = chunked(long_stream(upstream, 5_000)), chunked(long_stream(upstream, 20_000))
     once = seconds(lambda: relay(client, upstream, quarter))

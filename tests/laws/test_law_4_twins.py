@@ -56,7 +56,9 @@ def test_a_stream_says_what_the_response_said(dialect: str, response: Response) 
     streamed = folded(read_events(dialect, [encoder.feed(event) for event in unfold(response)]))
     wanted, got = spoken(response.content), spoken(streamed.content)
     thoughts = [f"content[{n}]" for n, block in enumerate(response.content) if isinstance(block, Thinking)]
-    if DIALECTS[dialect].can.thinking == "none" and not got["thinking"]:  # the receipt must name what has no place
+    if (
+        DIALECTS[dialect].can.reasoning.in_history == "none" and not got["thinking"]
+    ):  # the receipt must name what has no place
         assert set(thoughts) <= {line.where for line in receipt.losses}
         wanted["thinking"] = ""
     if dialect == "gemini":  # it has calls without ids; the restoring pass gives them one

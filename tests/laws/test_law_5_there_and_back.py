@@ -25,7 +25,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.events import fold, unfold
 from toolglot.ir import Message, Request, Response, Stop, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 def calls_in(request: Request) -> list[ToolCall]:
@@ -48,10 +48,10 @@ def as_heard(client: str, request: Request) -> Request:
 
 def there_and_back(client: str, upstream: str, asked: Request) -> Request:
     """Translated to the upstream's dialect, and what that says translated back."""
-    there = Exchange(client, upstream)
+    there = ExchangeCore(client, upstream)
     encoded = DIALECTS[upstream].encode_request(there.rewrite(asked), there.receipt)
     heard = replace(DIALECTS[upstream].decode_request(encoded), model=asked.model)
-    back = Exchange(upstream, client)
+    back = ExchangeCore(upstream, client)
     return DIALECTS[client].decode_request(DIALECTS[client].encode_request(back.rewrite(heard), back.receipt))
 
 
@@ -117,7 +117,7 @@ def _with_ids(request: Request) -> Request:
 
 
 @st.composite
-def answered(draw: st.DrawFn, exchange: Exchange) -> Response:
+def answered(draw: st.DrawFn, exchange: ExchangeCore) -> Response:
     """An answer in which the upstream calls the tools under the names that it was told."""
     assert exchange.sent is not None
     offered = [tool.name for tool in exchange.sent.tools if isinstance(tool, Tool)]
@@ -132,7 +132,7 @@ def answered(draw: st.DrawFn, exchange: Exchange) -> Response:
 @given(data=st.data())
 def test_calls_come_back_under_the_names_that_the_client_gave(client: str, upstream: str, data: st.DataObject) -> None:
     asked = as_heard(client, data.draw(tool_requests(names, legal_ids)))
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     sent = exchange.rewrite(asked)
     answer = data.draw(answered(exchange))
     original = {
@@ -160,7 +160,7 @@ def test_ids_of_an_answer_are_new_in_their_conversation(client: str, data: st.Da
     request = data.draw(tool_requests(legal_names, st.just("call_0")))
     asked = as_heard(client, request)
     for upstream in NAMES:
-        exchange = Exchange(client, upstream)
+        exchange = ExchangeCore(client, upstream)
         exchange.rewrite(asked)
         if exchange.verbatim or not calls_in(asked):
             continue
@@ -176,7 +176,7 @@ def test_an_answer_survives_two_translations(client: str, middle: str, response:
     """upstream -> middle -> client says what the upstream said. A call that the limit cut is another matter."""
     assume(response.stop.reason != "length")
     raw = DIALECTS[middle].encode_response(response, None, Receipt())
-    again = DIALECTS[client].decode_response(Exchange(client, middle).response(raw))
+    again = DIALECTS[client].decode_response(ExchangeCore(client, middle).response(raw))
     wanted, got = spoken(response.content), spoken(again.content)
     assert got["text"] == wanted["text"]
     assert [call[1:] for call in got["calls"]] == [call[1:] for call in wanted["calls"]]
@@ -185,9 +185,9 @@ def test_an_answer_survives_two_translations(client: str, middle: str, response:
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN_PAIRS)
 @given(text=words, call_id=awkward_ids)
 def test_a_custom_tool_is_wrapped_and_unwrapped(client: str, upstream: str, text: str, call_id: str) -> None:
-    if not DIALECTS[client].can.custom_tools:
+    if not DIALECTS[client].can.tools.custom:
         return
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     asked = Request(
         model="gpt-5",
         tools=(Tool(name="apply_patch", kind="custom", description="Edits"),),

@@ -16,20 +16,20 @@ from tests.forms import forwards, history_of, is_json
 from tests.laws.test_law_6_prefix import turn_ends
 from tests.passes.targets import TARGETS, to
 from tests.strategies import requests
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Media, Message, Request, Source, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context, RequestPass, history
 from toolglot.passes.blocks import has_results
-from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
+from toolglot.passes.history_policy import HistoryPolicy, Layer, merge_layers, with_policy
 from toolglot.passes.history_size import NOUNS, Scale, Size, plus
-from toolglot.passes.history_units import framed
+from toolglot.passes.history_units import separate_inserted
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.turns import BEGIN
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import tokens_by_area
 from toolglot.tools.inserted_text import ANALYZE_RESULTS
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 INSTRUCTIONS = ("system", "developer")
 REPAIRED = REQUEST_PASSES.index(history.repair) + 1
@@ -95,7 +95,7 @@ conversations = st.builds(Request, model=st.just("gpt-5"), messages=sessions()) 
 
 def keeping(policy: HistoryPolicy) -> tuple[RequestPass, ...]:
     """The passes that keep to a policy, alone."""
-    passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
+    passes = with_policy(REQUEST_PASSES, merge_layers((Layer(policy),)))
     return tuple(each for each in passes if each not in REQUEST_PASSES)
 
 
@@ -124,8 +124,8 @@ def pairs(request: Request) -> tuple[set[str], set[str]]:
 
 def words(request: Request) -> list[Message]:
     """What the user has said, beside results."""
-    said = [message for message in request.messages if message.role == "user" and message.content]
-    return [message for message in said if not has_results(message)]
+    written = [message for message in request.messages if message.role == "user" and message.content]
+    return [message for message in written if not has_results(message)]
 
 
 def spoken(request: Request) -> list[Message]:
@@ -148,13 +148,13 @@ def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_i
     assert through(passes, cut, context) == cut
     assert list(context.receipt) == written
     # Who must begin does, if there is anybody.
-    if can.starts_with_user and words(whole) and spoken(whole)[0].role == "user":
+    if can.messages.starts_with_user and words(whole) and spoken(whole)[0].role == "user":
         assert spoken(cut)[0].role != "assistant"
     # A word that begins, and one to go on with, are ours.
-    ours = framed(cut.messages, BEGIN, ANALYZE_RESULTS)
+    ours = separate_inserted(cut.messages, BEGIN, ANALYZE_RESULTS)
     assert not ours.begin or at_home
     assert not ours.asking or policy.continuation
-    cut = replace(cut, messages=ours.said)
+    cut = replace(cut, messages=ours.conversation)
     # No pair is torn.
     (calls, results), (calls_before, results_before) = pairs(cut), pairs(whole)
     assert calls & results_before == results & calls_before
@@ -167,9 +167,9 @@ def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_i
     kept = [*words(whole)[-1:], *(words(whole)[:1] if policy.keep_first else ())]
     assert all(message in cut.messages for message in kept)
     # The limits hold, or the receipt says which do not.
-    limits = settle((Layer(policy),)).limits
+    limits = merge_layers((Layer(policy),)).limits
     beyond = {f"{now[limit.measure]} {NOUNS[limit.name]}" for limit in limits if now[limit.measure] > limit.most}
-    assert {note.what for note in context.receipt.notes if "never goes" in note.why} == beyond
+    assert {note.what for note in context.receipt.notes if "never dropped" in note.why} == beyond
 
 
 ROUTES = [(next(name for name in NAMES if name != upstream), upstream) for upstream in NAMES]
@@ -182,18 +182,18 @@ ROUTES += [(name, name) for name in NAMES if forwards(name)]
 def test_the_next_turn_extends_what_was_sent_unless_something_was_cut(
     client: str, upstream: str, messages: tuple[Message, ...], policy: HistoryPolicy
 ) -> None:
-    passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
+    passes = with_policy(REQUEST_PASSES, merge_layers((Layer(policy),)))
     turns = []
     for end in turn_ends(messages):
         request = Request(model="gpt-5", messages=messages[:end], max_output_tokens=100)
         raw = DIALECTS[client].encode_request(request, Receipt())
-        exchange = Exchange(client, upstream, passes=passes)
+        exchange = ExchangeCore(client, upstream, passes=passes)
         sent = history_of(upstream, exchange.request(raw, model="gpt-5"))
         cuts = {
             str(line) for line in exchange.receipt.losses if "at most" in line.why and "of a result" not in line.why
         }
         # A word to go on with is not said again; it stands in the last item.
-        asked_to_go_on = any(line.what == "a word to go on" for line in exchange.receipt.notes)
+        asked_to_go_on = any(line.what == "a request to continue" for line in exchange.receipt.notes)
         turns.append((sent, cuts, len(sent.items) - asked_to_go_on))
     for (before, cuts_before, count), (now, cuts_now, _) in pairwise(turns):
         if cuts_now == cuts_before and (policy.cut_to or 0) < 1:
@@ -208,11 +208,11 @@ def test_what_was_cut_and_written_is_not_cut_again(
     name: str, messages: tuple[Message, ...], policy: HistoryPolicy
 ) -> None:
     """Nobody has to remember on the way what is ours and what was left of what: it is in the bytes."""
-    passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
+    passes = with_policy(REQUEST_PASSES, merge_layers((Layer(policy),)))
     request = Request(model="gpt-5", messages=messages, max_output_tokens=100)
     raw = DIALECTS[name].encode_request(request, Receipt())
-    once = Exchange(name, name, passes=passes).request(raw, model="gpt-5")
-    assert Exchange(name, name, passes=passes).request(once, model="gpt-5") == once
+    once = ExchangeCore(name, name, passes=passes).request(raw, model="gpt-5")
+    assert ExchangeCore(name, name, passes=passes).request(once, model="gpt-5") == once
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75])
@@ -244,9 +244,9 @@ def test_the_bytes_on_the_wire_keep_to_their_limit(upstream: str) -> None:
         result = ToolResult(call_id=call.id, name="look", content=(Text(text='a "line"\n' * (number % 3 * 20 + 1)),))
         messages += [Message(role="assistant", content=(call,)), Message(role="tool", content=(result,))]
     client = next(name for name in NAMES if name != upstream)
-    passes = with_policy(REQUEST_PASSES, settle((Layer(HistoryPolicy(max_bytes=12000, cut_to=0.9)),)))
+    passes = with_policy(REQUEST_PASSES, merge_layers((Layer(HistoryPolicy(max_bytes=12000, cut_to=0.9)),)))
     raw = DIALECTS[client].encode_request(
         Request(model="gpt-5", messages=tuple(messages), max_output_tokens=100), Receipt()
     )
-    sent = history_of(upstream, Exchange(client, upstream, passes=passes).request(raw, model="gpt-5"))
+    sent = history_of(upstream, ExchangeCore(client, upstream, passes=passes).request(raw, model="gpt-5"))
     assert 7000 < sum(len(item) + 1 for item in sent.items) <= 12000

@@ -17,7 +17,7 @@ from tests.strategies import conversations, ids, names, tool_lists
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, Text, ToolCall, replace
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 def sent(client: str, upstream: str, request: Request) -> History:
     """The upstream's request as it stands on the wire."""
     raw = DIALECTS[client].encode_request(request, Receipt())
-    return history_of(upstream, Exchange(client, upstream).request(raw, model=request.model))
+    return history_of(upstream, ExchangeCore(client, upstream).request(raw, model=request.model))
 
 
 def turn_ends(messages: tuple[Message, ...]) -> list[int]:
@@ -79,7 +79,7 @@ def fixed_bytes(client: str, upstream: str) -> bytes:
     )
     request = Request(model="gpt-5", messages=messages, max_output_tokens=10)
     raw = DIALECTS[client].encode_request(request, Receipt())
-    return Exchange(client, upstream).request(raw, model="gpt-5")
+    return ExchangeCore(client, upstream).request(raw, model="gpt-5")
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)

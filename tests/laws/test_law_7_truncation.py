@@ -31,7 +31,7 @@ from toolglot.errors import TRUNCATED, ApiError, truncated
 from toolglot.events import Close, Delta, Event, Fault, Open
 from toolglot.ir import ToolCall
 from toolglot.textcalls.prompts.render import calls_text
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 ERROR_MARKS = {
     "openai_chat": b'data: {"error":{',
@@ -91,7 +91,7 @@ def is_honestly_cut(client: str, upstream: str, stream: bytes, end: int) -> None
     """Where the connection can be cut the client gets what it gets otherwise, but for the error; and no call that is
     not whole is closed."""
     told, events = client_side(client, upstream, stream[:end])
-    translation = Exchange(client, upstream, can_cut=True).stream()
+    translation = ExchangeCore(client, upstream, can_cut=True).stream()
     written = translation.feed(stream[:end]) + translation.close()
     broken = isinstance(events[-1], Fault) and events[-1].error.code == TRUNCATED
     assert (translation.broken, translation.is_cut) == (broken, broken)
@@ -134,7 +134,7 @@ def test_a_reset_cuts_the_clients_connection_and_an_error_event_of_the_upstream_
         stream = case.read("stream")
         end = stream.rfind(b"\n\n", 0, len(stream) // 2)
         half = stream[: end + 2] if end >= 0 else b""
-        reset, given_up, failed = (Exchange(client, upstream, can_cut=True).stream() for _ in range(3))
+        reset, given_up, failed = (ExchangeCore(client, upstream, can_cut=True).stream() for _ in range(3))
         for translation in (reset, given_up, failed):
             translation.feed(half)
         if reset.settled or reset.ended:

@@ -17,7 +17,7 @@ from toolglot import ir
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Media, Opaque, Source, Text, Thinking, ToolCall, ToolResult
 from toolglot.receipt import Receipt, describe_block
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 CLASSES = {name for name, value in vars(ir).items() if inspect.isclass(value) and issubclass(value, Struct)}
 PLAIN_WORDS = {
@@ -127,7 +127,7 @@ SETTINGS: dict[str, object] = {
 def test_values_are_spelled_as_in_json(upstream: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "default": None}}}
     messages = [{"role": "user", "content": "x"}]
-    exchange = Exchange("openai_chat", upstream)
+    exchange = ExchangeCore("openai_chat", upstream)
     exchange.request({"model": "m", "messages": messages, "tools": [tool], **SETTINGS})
     assert not [str(line) for line in exchange.receipt if PYTHON.search(str(line))]
 
@@ -142,7 +142,7 @@ def test_no_receipt_of_a_case_has_a_value_as_python_spells_it(case: object) -> N
 def test_paths_of_answers_are_those_of_the_wire() -> None:
     parts = {"role": "model", "parts": [{"text": "a"}]}
     first = {"content": {**parts, "novel": 1}, "finishReason": "STOP", "groundingMetadata": {"x": 1}}
-    exchange = Exchange("openai_chat", "gemini")
+    exchange = ExchangeCore("openai_chat", "gemini")
     exchange.response({"candidates": [first, {"content": parts}]})
     assert {str(line) for line in exchange.receipt} >= {
         "loss: candidates[0].content.novel: only gemini understands it",
@@ -150,7 +150,7 @@ def test_paths_of_answers_are_those_of_the_wire() -> None:
     }
     message = {"role": "assistant", "content": "a", "novel": 1}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    exchange = Exchange("anthropic", "openai_chat")
+    exchange = ExchangeCore("anthropic", "openai_chat")
     exchange.response({"id": "x", "model": "m", "choices": [{**choice, "other": 1}, choice]})
     assert {str(line) for line in exchange.receipt} >= {
         "loss: choices[0].message.novel: only openai_chat understands it",
@@ -161,6 +161,6 @@ def test_paths_of_answers_are_those_of_the_wire() -> None:
 
 def test_the_path_of_a_member_beside_a_function_is_that_of_its_tool() -> None:
     tool = {"type": "function", "function": {"name": "f"}, "novel": 1}
-    exchange = Exchange("openai_chat", "anthropic")
+    exchange = ExchangeCore("openai_chat", "anthropic")
     exchange.request({"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [tool]})
     assert "loss: tools[0].novel: only openai_chat understands it" in list(map(str, exchange.receipt))

@@ -41,7 +41,7 @@ Known = SettingsCache[Request]
 
 def read(client: str, data: bytes, known: Known) -> Request | str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module(f"toolglot.dialects.{client}.request"), "_KNOWN", known)
+        patch.setattr(import_module(f"toolglot.dialects.{client}.request"), "_SETTINGS_CACHE", known)
         try:
             return DIALECTS[client].decode_request(data)
         except DecodeError as error:

@@ -42,17 +42,17 @@ from toolglot.passes.envelope import Envelope, pack
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.plan import condition_of
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 
 def check(request: Request, client: str, upstream: str, model: str | None) -> None:
     """Go through the passes as a plan does, and try each pass that it would leave out."""
-    exchange = Exchange(client, upstream, model=model)
+    exchange = ExchangeCore(client, upstream, model=model)
     exchange.asked = request
     request = request if model is None else replace(request, model=model)
     context = exchange._new_context(request.model)
-    bits, context.tool_history = survey(request, client, context.source_can)
+    bits, context.tool_history = survey(request, client, context.source_can.receipt)
     for request_pass in REQUEST_PASSES:
         condition = condition_of(request_pass)
         before = request

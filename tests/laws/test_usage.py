@@ -18,7 +18,7 @@ from tests.exchanges import read_events
 from toolglot.dialects import DIALECTS
 from toolglot.events import Finish
 from toolglot.ir import COUNTS, Usage
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 Document: TypeAlias = dict[str, Any]
 
@@ -119,13 +119,13 @@ def stream(upstream: str, usage: Document) -> bytes:
 
 
 def told_whole(client: str, upstream: str, usage: Document) -> tuple[Usage, dict[str, str]]:
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     answer = DIALECTS[client].decode_response(exchange.response(whole(upstream, usage)))
     return answer.usage or Usage(), _lines(exchange)
 
 
 def told_streamed(client: str, upstream: str, usage: Document) -> tuple[Usage, dict[str, str]]:
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     translation = exchange.stream()
     written = translation.feed(stream(upstream, usage)) + translation.close()
     end = read_events(client, [written])[-1]
@@ -133,7 +133,7 @@ def told_streamed(client: str, upstream: str, usage: Document) -> tuple[Usage, d
     return end.usage or Usage(), _lines(exchange)
 
 
-def _lines(exchange: Exchange) -> dict[str, str]:
+def _lines(exchange: ExchangeCore) -> dict[str, str]:
     lines = [line for line in exchange.receipt if line.where.startswith("usage.")]
     return {line.where.removeprefix("usage."): line.what for line in lines}
 

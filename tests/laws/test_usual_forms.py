@@ -16,7 +16,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.ir import Message, Request, Text, ToolCall, replace
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 ENCODERS = {
@@ -65,7 +65,7 @@ def sent(draw: st.DrawFn, upstream: str) -> Request:
     extra = Message(role="assistant", content=draw(st.sampled_from([(call,), (Text(text="Hm."), call), (call, call)])))
     request = replace(request, messages=(*request.messages, extra))
     client = draw(st.sampled_from(NAMES))
-    return draw(st.sampled_from([request, Exchange(client, upstream).rewrite(request)]))
+    return draw(st.sampled_from([request, ExchangeCore(client, upstream).rewrite(request)]))
 
 
 @pytest.mark.parametrize("upstream", ENCODERS)

@@ -250,7 +250,7 @@ def test_comments_ids_and_retries_are_fields() -> None:
 
 def test_a_breach_reads_as_one_line_with_rule_event_and_excerpt() -> None:
     (breach,) = lint("gemini", [_GEMINI + DONE])
-    assert str(breach) == "event 4: no-done: `data: [DONE]` must not be there: data: [DONE]"
+    assert str(breach) == "event 4: no-done: `data: [DONE]` must not be sent: data: [DONE]"
 
 
 def test_arguments_that_the_output_limit_cut_are_no_breach() -> None:

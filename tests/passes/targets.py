@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialect import Capabilities
-from toolglot.ir import Message, Request, Text, Tool, ToolCall, ToolResult, replace
+from toolglot.capabilities import (
+    CacheCapabilities,
+    CallCapabilities,
+    CallIdRules,
+    Capabilities,
+    MediaCapabilities,
+    MessageCapabilities,
+    ParameterCapabilities,
+    ReasoningCapabilities,
+    RequestLimits,
+    ToolCapabilities,
+    ToolNameRules,
+    change_capabilities,
+)
+from toolglot.ir import Message, Request, Text, Tool, ToolCall, ToolResult
 from toolglot.passes import Context
 from toolglot.receipt import Receipt
 
@@ -33,108 +46,156 @@ EVERY_FIELD = frozenset(
 )
 
 CHAT = Capabilities(
-    fields=EVERY_FIELD - {"top_k", "cache"},
-    id_length=40,
-    custom_tools=True,
-    schema="any",
-    strict_all_required=True,
-    developer_role=True,
-    media_in_user=frozenset({"image", "audio", "document"}),
-    thinking="text",
-    refusals=True,
-    cache_lifetimes=(1800, 43200),
-    cache_breakpoints=4,
-    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
-    max_stop_sequences=4,
+    parameters=ParameterCapabilities(fields=EVERY_FIELD - {"top_k", "cache"}),
+    limits=RequestLimits(max_stop_sequences=4),
+    ids=CallIdRules(max_length=40),
+    tools=ToolCapabilities(
+        custom=True,
+        schema="any",
+        strict_all_required=True,
+    ),
+    messages=MessageCapabilities(
+        developer_role=True,
+        refusals=True,
+    ),
+    media=MediaCapabilities(in_user=frozenset({"image", "audio", "document"})),
+    cache=CacheCapabilities(
+        lifetimes=(1800, 43200),
+        breakpoints=4,
+    ),
+    reasoning=ReasoningCapabilities(
+        in_history="text",
+        efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    ),
 )
 RESPONSES = Capabilities(
-    fields=EVERY_FIELD - {"top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache"},
-    name_length=128,
-    custom_tools=True,
-    namespaces=True,
-    deferred_tools=True,
-    strict_all_required=True,
-    needs_message=True,
-    developer_role=True,
-    calls_in_one_message=False,
-    media_in_user=frozenset({"image", "document"}),
-    media_in_result=frozenset({"image", "document"}),
-    thinking="owned",
-    refusals=True,
-    citations=True,
-    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
-    min_output_tokens=16,
+    parameters=ParameterCapabilities(
+        fields=EVERY_FIELD - {"top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache"}
+    ),
+    limits=RequestLimits(min_output_tokens=16),
+    names=ToolNameRules(max_length=128),
+    tools=ToolCapabilities(
+        custom=True,
+        namespaces=True,
+        deferred=True,
+        strict_all_required=True,
+    ),
+    calls=CallCapabilities(in_one_message=False),
+    messages=MessageCapabilities(
+        needs_message=True,
+        developer_role=True,
+        refusals=True,
+        citations=True,
+    ),
+    media=MediaCapabilities(
+        in_user=frozenset({"image", "document"}),
+        in_result=frozenset({"image", "document"}),
+    ),
+    reasoning=ReasoningCapabilities(
+        in_history="owned",
+        efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    ),
 )
 ANTHROPIC = Capabilities(
-    fields=frozenset(
-        {
-            "tool_choice",
-            "parallel_tool_calls",
-            "max_output_tokens",
-            "temperature",
-            "top_p",
-            "top_k",
-            "stop",
-            "response_format",
-            "reasoning",
-            "user",
-            "cache",
-        }
+    parameters=ParameterCapabilities(
+        fields=frozenset(
+            {
+                "tool_choice",
+                "parallel_tool_calls",
+                "max_output_tokens",
+                "temperature",
+                "top_p",
+                "top_k",
+                "stop",
+                "response_format",
+                "reasoning",
+                "user",
+                "cache",
+            }
+        ),
+        response_formats=frozenset({"text", "json_schema"}),
     ),
-    name_length=128,
-    tool_choices=frozenset({"auto", "none", "required", "named"}),
-    allowed_modes=frozenset(),
-    deferred_tools=True,
-    arguments="object",
-    system="leading",
-    roles_alternate=True,
-    results_role="user",
-    starts_with_user=True,
-    prefill=False,
-    empty_text=False,
-    media_in_user=frozenset({"image", "document"}),
-    media_in_result=frozenset({"image", "document"}),
-    source_kinds=frozenset({"base64", "url", "file", "text"}),
-    image_types=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),
-    result_errors=True,
-    citations=True,
-    thinking="owned",
-    cache_lifetimes=(300, 3600),
-    cache_breakpoints=4,
-    cache_on_parts_only=False,
-    efforts=("low", "medium", "high", "max"),
-    reasoning_budget=True,
-    forced_choice_with_reasoning=False,
-    response_formats=frozenset({"text", "json_schema"}),
-    max_temperature=1.0,
-    default_output_tokens=8192,
+    limits=RequestLimits(
+        max_temperature=1.0,
+        default_output_tokens=8192,
+    ),
+    names=ToolNameRules(max_length=128),
+    tools=ToolCapabilities(
+        choices=frozenset({"auto", "none", "required", "named"}),
+        allowed_modes=frozenset(),
+        deferred=True,
+    ),
+    calls=CallCapabilities(
+        arguments="object",
+        results_role="user",
+        result_errors=True,
+    ),
+    messages=MessageCapabilities(
+        system="leading",
+        roles_alternate=True,
+        starts_with_user=True,
+        prefill=False,
+        empty_text=False,
+        citations=True,
+    ),
+    media=MediaCapabilities(
+        in_user=frozenset({"image", "document"}),
+        in_result=frozenset({"image", "document"}),
+        source_kinds=frozenset({"base64", "url", "file", "text"}),
+        image_types=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),
+    ),
+    cache=CacheCapabilities(
+        lifetimes=(300, 3600),
+        breakpoints=4,
+        on_parts_only=False,
+    ),
+    reasoning=ReasoningCapabilities(
+        in_history="owned",
+        efforts=("low", "medium", "high", "max"),
+        budget=True,
+        with_forced_choice=False,
+    ),
 )
 GEMINI = Capabilities(
-    fields=EVERY_FIELD - {"parallel_tool_calls", "verbosity", "user", "metadata", "service_tier", "cache"},
-    name_pattern=r"[A-Za-z0-9_.:-]+",
-    name_start=r"[A-Za-z_]",
-    name_length=128,
-    ids_required=False,
-    allowed_modes=frozenset({"required"}),
-    strict_tools=False,
-    schema="any",
-    arguments="object",
-    system="leading",
-    roles_alternate=True,
-    results_role="user",
-    starts_with_user=True,
-    empty_text=False,
-    media_in_user=frozenset({"image", "audio", "video", "document"}),
-    media_in_result=frozenset({"image"}),
-    media_in_assistant=frozenset({"image"}),
-    source_kinds=frozenset({"base64", "url"}),
-    result_errors=True,
-    thinking="owned",
-    efforts=("minimal", "low", "medium", "high"),
-    reasoning_budget=True,
+    parameters=ParameterCapabilities(
+        fields=EVERY_FIELD - {"parallel_tool_calls", "verbosity", "user", "metadata", "service_tier", "cache"}
+    ),
+    names=ToolNameRules(
+        pattern=r"[A-Za-z0-9_.:-]+",
+        start=r"[A-Za-z_]",
+        max_length=128,
+    ),
+    ids=CallIdRules(required=False),
+    tools=ToolCapabilities(
+        allowed_modes=frozenset({"required"}),
+        strict=False,
+        schema="any",
+    ),
+    calls=CallCapabilities(
+        arguments="object",
+        results_role="user",
+        result_errors=True,
+    ),
+    messages=MessageCapabilities(
+        system="leading",
+        roles_alternate=True,
+        starts_with_user=True,
+        empty_text=False,
+    ),
+    media=MediaCapabilities(
+        in_user=frozenset({"image", "audio", "video", "document"}),
+        in_result=frozenset({"image"}),
+        in_assistant=frozenset({"image"}),
+        source_kinds=frozenset({"base64", "url"}),
+    ),
+    reasoning=ReasoningCapabilities(
+        in_history="owned",
+        efforts=("minimal", "low", "medium", "high"),
+        budget=True,
+    ),
 )
-MISTRAL = replace(CHAT, id_pattern=r"[A-Za-z0-9]+", id_length=9, custom_tools=False, prefill=False)
-BUDGET_ONLY = replace(ANTHROPIC, efforts=())
+MISTRAL = change_capabilities(CHAT, id_pattern=r"[A-Za-z0-9]+", id_length=9, custom_tools=False, prefill=False)
+BUDGET_ONLY = change_capabilities(ANTHROPIC, efforts=())
 
 TARGETS: dict[str, Capabilities] = {
     "openai_chat": CHAT,

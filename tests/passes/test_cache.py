@@ -9,7 +9,7 @@ from toolglot.dialect import capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Cache, Message, Request, Text, Tool
 from toolglot.passes import cache
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 from .targets import ANTHROPIC, CHAT, GEMINI, answered, asked, calls, lines, result, to, tool, user
 
@@ -118,7 +118,7 @@ def test_marks_of_anthropic_clients_reach_claude_behind_a_chat_api() -> None:
             {"role": "user", "content": [got]},
         ],
     }
-    exchange = Exchange("anthropic", "openai_chat", model=CLAUDE)
+    exchange = ExchangeCore("anthropic", "openai_chat", model=CLAUDE)
     body = json.loads(exchange.request(json.dumps(request).encode()))
     assert controls(body) == [("system", {"type": "ephemeral", "ttl": "1h"}), ("tool", CONTROL)]
     assert "cache_control" not in json.dumps(body["tools"])
@@ -137,7 +137,7 @@ def test_breakpoints_are_set_for_claude_behind_a_chat_api() -> None:
             {"type": "function_call_output", "call_id": "call_1", "output": "Sunny"},
         ],
     }
-    exchange = Exchange("openai_responses", "openai_chat", model=CLAUDE)
+    exchange = ExchangeCore("openai_responses", "openai_chat", model=CLAUDE)
     body = json.loads(exchange.request(json.dumps(request).encode()))
     assert controls(body) == [("system", CONTROL), ("user", CONTROL), ("tool", CONTROL)]
 
@@ -148,7 +148,7 @@ def test_within_chat_claude_gets_what_the_client_wrote_as_cache_control_alone() 
         {"type": "text", "text": "b", "prompt_cache_breakpoint": {"mode": "explicit"}},
     ]
     request = {"model": "gpt-5.6", "messages": [{"role": "user", "content": parts}]}
-    exchange = Exchange("openai_chat", "openai_chat", model=CLAUDE)
+    exchange = ExchangeCore("openai_chat", "openai_chat", model=CLAUDE)
     (message,) = json.loads(exchange.request(json.dumps(request).encode()))["messages"]
     assert message["content"] == [parts[0], {"type": "text", "text": "b"}]
 
@@ -156,5 +156,5 @@ def test_within_chat_claude_gets_what_the_client_wrote_as_cache_control_alone() 
 @pytest.mark.parametrize("model", [CLAUDE, "claude-opus-4.6", "us.anthropic.claude-haiku-4-5-v1:0"])
 def test_claude_has_the_same_cache_behind_every_api(model: str) -> None:
     chat, own = (capabilities(DIALECTS[name], model) for name in ("openai_chat", "anthropic"))
-    assert (chat.cache_breakpoints, chat.cache_lifetimes) == (own.cache_breakpoints, own.cache_lifetimes)
-    assert (chat.cache_by_marks, chat.cache_minimum) == (own.cache_by_marks, own.cache_minimum)
+    assert (chat.cache.breakpoints, chat.cache.lifetimes) == (own.cache.breakpoints, own.cache.lifetimes)
+    assert (chat.cache.by_marks, chat.cache.minimum) == (own.cache.by_marks, own.cache.minimum)

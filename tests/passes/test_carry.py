@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot import DIALECTS, Exchange
+from toolglot import DIALECTS
 from toolglot.events import Close, Event, Fold, Open, Start, unfold
 from toolglot.ir import (
     Block,
@@ -33,6 +33,7 @@ from toolglot.passes.carry import Carrier, move_before_call, open_envelopes
 from toolglot.passes.envelope import PLACES, STATE, Envelope, pack, unpack
 from toolglot.receipt import Receipt
 from toolglot.state_fields import LENGTH
+from toolglot.translate import ExchangeCore
 
 SLOTS = {name: dialect.state.slot for name, dialect in DIALECTS.items() if dialect.state.slot}
 PAIRS = [(client, owner) for client in SLOTS for owner in SLOTS if client != owner]
@@ -128,7 +129,8 @@ def test_a_forged_envelope_crashes_nobody(owner: str, upstream: str) -> None:
         content = [block, {"type": "text", "text": "so"}]
         messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": content}]
         messages.append({"role": "user", "content": "on"})
-        sent = Exchange("anthropic", upstream).request({"model": "m", "max_tokens": 5, "messages": messages}, model="m")
+        asked = {"model": "m", "max_tokens": 5, "messages": messages}
+        sent = ExchangeCore("anthropic", upstream).request(asked, model="m")
         assert b"dG9vbGdsb3QA" not in sent
 
 
@@ -139,7 +141,7 @@ def test_anything_else_is_no_envelope(other: object) -> None:
 
 def respond(client: str, owner: str, *content: Any) -> tuple[Any, Receipt]:
     """The client's response, as its own dialect reads it, for these blocks of the owner."""
-    exchange = Exchange(client, owner)
+    exchange = ExchangeCore(client, owner)
     response = Response(id="r", model="m", content=content, stop=Stop("tool_calls"))
     data = DIALECTS[client].encode_response(exchange.restore(response), None, exchange.receipt)
     return DIALECTS[client].decode_response(data), exchange.receipt
@@ -160,7 +162,7 @@ def send_back(client: str, upstream: str, response: Response) -> Request:
         ),
     )
     data = DIALECTS[client].encode_request(history, Receipt())
-    exchange = Exchange(client, upstream)
+    exchange = ExchangeCore(client, upstream)
     return DIALECTS[upstream].decode_request(exchange.request(data, model=history.model))
 
 
@@ -215,7 +217,7 @@ def test_streamed_reasoning_comes_back_to_a_chat_server_whatever_its_model_is_ca
     """Codex asks for GPT and an imitator of OpenAI's server answers, with reasoning that OpenAI's own never shows; or
     Claude Code asks for Claude, and an alias leads to GPT at OpenRouter."""
     name = model if asked == "the same" else "claude-sonnet-4-5"
-    exchange = Exchange(client, "openai_chat", model=model)
+    exchange = ExchangeCore(client, "openai_chat", model=model)
     deltas: list[dict[str, Any]] = [reasoned, {"content": "so"}]
     chunks = [{"id": "r", "model": "m", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     chunks.append({"id": "r", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
@@ -228,7 +230,7 @@ def test_streamed_reasoning_comes_back_to_a_chat_server_whatever_its_model_is_ca
     answer = Message(role="assistant", content=fold.response().content)
     messages = (Message(role="user", content=(Text(text="go"),)), answer)
     data = DIALECTS[client].encode_request(Request(model=name, max_output_tokens=100, messages=messages), Receipt())
-    exchange = Exchange(client, "openai_chat", model=model)
+    exchange = ExchangeCore(client, "openai_chat", model=model)
     sent = json.loads(exchange.request(data))["messages"][1]
     assert sent == {"role": "assistant", **(returned or {**reasoned, "content": "so"})}
     assert not exchange.receipt.losses
@@ -259,7 +261,7 @@ def test_no_vendor_ever_sees_an_envelope(client: str, owner: str, upstream: str)
         ),
     )
     data = DIALECTS[client].encode_request(history, Receipt())
-    sent = Exchange(client, upstream).request(data, model="m")
+    sent = ExchangeCore(client, upstream).request(data, model="m")
     assert b"dG9vbGdsb3QA" not in sent
     if upstream != owner:
         assert SIGNATURE.encode() not in sent
@@ -270,7 +272,7 @@ def test_streams_carry_the_same_as_responses() -> None:
     response = Response(id="r", model="m", content=(Text(text="so"), call), stop=Stop("tool_calls"))
     source = DIALECTS["gemini"].stream_encoder(None, Receipt())
     upstream = b"".join(source.feed(event) for event in unfold(response))
-    translation = Exchange("anthropic", "gemini").stream()
+    translation = ExchangeCore("anthropic", "gemini").stream()
     text = (translation.feed(upstream) + translation.close()).decode()
     frames = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
     starts = [frame for frame in frames if frame["type"] == "content_block_start"]
@@ -288,7 +290,7 @@ def streamed(client: str, owner: str, *content: Any) -> tuple[str, Receipt]:
     """What the client gets when the owner streams these blocks."""
     response = Response(id="r", model="m", content=content, stop=Stop("end"))
     source = DIALECTS[owner].stream_encoder(None, Receipt())
-    exchange = Exchange(client, owner)
+    exchange = ExchangeCore(client, owner)
     translation = exchange.stream()
     upstream = b"".join(source.feed(event) for event in unfold(response))
     return (translation.feed(upstream) + translation.close()).decode(), exchange.receipt
@@ -369,6 +371,49 @@ def test_a_call_carries_the_state_of_the_reasoning_before_it() -> None:
         ToolCall,
     ]
     assert native_of(returned.messages[1].content[0], "openai_responses")["encrypted_content"] == "S"
+
+
+def _thought(signature: str) -> Thinking:
+    return Thinking(text=f"hm {signature}", native={"anthropic": {"signature": signature}})
+
+
+F, G, H = (ToolCall(id=name, name=name, arguments="{}") for name in "fgh")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        (
+            (_thought("1"), Text(text="A."), _thought("2"), Text(text="B."), F, Text(text="C.")),
+            (Text(text="A.B."), F, Text(text="C.")),
+        ),
+        (
+            (_thought("1"), Text(text="A."), F, Text(text="B."), G, _thought("2"), Text(text="C."), H, Text(text="D.")),
+            (Text(text="A."), F, Text(text="B."), G, Text(text="C."), H, Text(text="D.")),
+        ),
+        (
+            (Text(text="A."), F, Text(text="B."), _thought("1"), Text(text="C."), G),
+            (Text(text="A."), F, Text(text="B.C."), G),
+        ),
+    ],
+    ids=["text behind the call", "call without state between", "call without state first"],
+)
+def test_state_on_a_call_is_that_of_the_blocks_before_it(answer: tuple[Block, ...], sent: tuple[Block, ...]) -> None:
+    """Gemini CLI drops thoughts, joins texts and gives calls other ids. Texts behind the call have no part in the state
+    that it carries."""
+    given_out, _ = respond("gemini", "anthropic", *answer)
+    slots = {block.id: block for block in given_out.content if isinstance(block, ToolCall)}
+    content = tuple(
+        replace(slots[block.id], id=f"{block.name}__{block.id}") if isinstance(block, ToolCall) else block
+        for block in sent
+    )
+    returned = send_back("gemini", "anthropic", replace(given_out, content=content))
+    blocks = [block for message in returned.messages if message.role == "assistant" for block in message.content]
+    assert list(map(_seen, blocks)) == list(map(_seen, answer))
+
+
+def _seen(block: Block) -> str:
+    return block.name if isinstance(block, ToolCall) else getattr(block, "text", "")
 
 
 def test_state_that_comes_back_twice_counts_once() -> None:
@@ -513,7 +558,7 @@ def test_the_target_demands_what_it_always_does_of_a_history_with_others_turns()
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]},
         ],
     }
-    exchange = Exchange("anthropic", "anthropic")
+    exchange = ExchangeCore("anthropic", "anthropic")
     sent = json.loads(exchange.request(document))
     assert sent["thinking"] == {"type": "disabled"}
     assert [line.where for line in exchange.receipt.losses] == ["messages[1]", "reasoning"]

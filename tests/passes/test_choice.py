@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialect import Capabilities
-from toolglot.ir import Opaque, Reasoning, Request, Tool, ToolChoice, replace
+from toolglot.capabilities import Capabilities, change_capabilities
+from toolglot.ir import Opaque, Reasoning, Request, Tool, ToolChoice
 from toolglot.passes import Context, choice
 
 from .targets import ANTHROPIC, CHAT, GEMINI, asked, lines, texts, to, tool, user
 
 TOOLS = (tool("a"), tool("b"), tool("c"))
-UNFORCED = replace(ANTHROPIC, tool_choices=frozenset({"auto", "none"}))
-NOTHING = replace(CHAT, tool_choices=frozenset({"auto"}), fields=frozenset({"tool_choice"}))
+UNFORCED = change_capabilities(ANTHROPIC, tool_choices=frozenset({"auto", "none"}))
+NOTHING = change_capabilities(CHAT, tool_choices=frozenset({"auto"}), fields=frozenset({"tool_choice"}))
 
 
 def fit(can: Capabilities, wanted: ToolChoice | None, **fields: Any) -> tuple[Request, Context]:
@@ -61,7 +61,8 @@ def test_a_named_tool_that_cannot_be_forced_is_the_only_one_offered() -> None:
 
 def test_a_named_tool_is_required_alone_where_names_are_unknown() -> None:
     request, context = fit(
-        replace(CHAT, tool_choices=frozenset({"auto", "required"})), ToolChoice(mode="required", names=("b",))
+        change_capabilities(CHAT, tool_choices=frozenset({"auto", "required"})),
+        ToolChoice(mode="required", names=("b",)),
     )
     assert (offered(request), request.tool_choice) == (["b"], ToolChoice(mode="required"))
     assert lines(context) == ["loss tool_choice.names", "loss tools[0]", "loss tools[2]"]

@@ -120,12 +120,12 @@ def test_a_call_that_is_whole_is_streamed_whole() -> None:
 
 
 CUT = "messages[1].content[0]: call of f that was cut off:"
-WHOLE = f"loss: {CUT} it looks whole to the target"
+WHOLE = f"loss: {CUT} it looks complete to the target"
 SEEN = f"note: {CUT} the target has no mark for it; only its arguments show it"
 
 
 def raw(words: str) -> str:
-    return f"loss: messages[1].content[0].arguments: its arguments are cut off; {words}they stand in `_raw` as text"
+    return f"loss: messages[1].content[0].arguments: its arguments are cut off; {words}they are in `_raw` as text"
 
 
 @pytest.mark.parametrize(

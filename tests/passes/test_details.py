@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot import DIALECTS, Exchange
+from toolglot import DIALECTS
 from toolglot.events import Close, Event, Finish, Open, Start, unfold
 from toolglot.ir import Block, Media, Response, Source, Stop, Text, Thinking, ToolCall, native_of
 from toolglot.passes.answer_state import PHASE, SealedState, issuer_of, seal, unseal
 from toolglot.passes.details import DetailsCarrier
 from toolglot.receipt import Receipt
+from toolglot.translate import ExchangeCore
 
 SEAL = "dG9vbGdsb3QA"
 SIGNATURE = base64.b64encode(b"signed by its owner").decode()
@@ -61,7 +62,7 @@ ANSWERS: dict[str, tuple[str, tuple[Block, ...]]] = {
 }
 
 
-def answered(client: Exchange, content: tuple[Block, ...], *, stream: bool) -> dict[str, Any]:
+def answered(client: ExchangeCore, content: tuple[Block, ...], *, stream: bool) -> dict[str, Any]:
     """The message that a client has which keeps what it was given, as OpenAI's accumulators put a stream together."""
     response = Response(id="r", model="m", content=content, stop=Stop("tool_calls"))
     if not stream:
@@ -98,8 +99,8 @@ def accumulated(deltas: list[dict[str, Any]]) -> dict[str, Any]:
     return message
 
 
-def asked(target: str, *messages: dict[str, Any], **fields: Any) -> tuple[Exchange, bytes]:
-    exchange = Exchange("openai_chat", target, **fields)
+def asked(target: str, *messages: dict[str, Any], **fields: Any) -> tuple[ExchangeCore, bytes]:
+    exchange = ExchangeCore("openai_chat", target, **fields)
     calls = [call for message in messages for call in message.get("tool_calls", ())]
     results = [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls]
     body = {"model": MODELS[target], "messages": [GO, *messages, *results], "tools": TOOLS}
@@ -144,7 +145,7 @@ def test_state_comes_back_to_its_owner_byte_for_byte_and_to_nobody_else(name: st
     owner, content = ANSWERS[name]
     first, _ = asked(owner)
     message = answered(first, content, stream=stream)
-    assert told(first.receipt) == ["note content: it travels in reasoning_details of the client's message"]
+    assert told(first.receipt) == ["note content: it is carried in reasoning_details of the client's message"]
     assert not first.receipt.losses
     for target in MODELS:
         blocks, sent, receipt = back(target, message)
@@ -155,7 +156,7 @@ def test_state_comes_back_to_its_owner_byte_for_byte_and_to_nobody_else(name: st
             assert told(receipt)[0] == f"note messages[1]: the client carried it for {owner}"
         else:
             assert SIGNATURE.encode() not in sent
-            assert f"note messages[1]: the client carried it for {owner}, to which alone it goes back" in told(receipt)
+            assert f"note messages[1]: the client carried it for {owner}; it is sent only there" in told(receipt)
 
 
 def test_the_words_that_a_client_has_are_not_told_twice() -> None:
@@ -223,7 +224,7 @@ def test_what_is_kept_elsewhere_too_is_told() -> None:
     carrier = DetailsCarrier("openai_chat", "reasoning_details", "anthropic", "", receipt := Receipt(), kept=True)
     for event in unfold(Response(content=(claude("hm", "s"),))):
         carrier.feed(event)
-    why = "it travels in reasoning_details of the client's message; it is kept here for anthropic as well"
+    why = "it is carried in reasoning_details of the client's message; it is kept here for anthropic as well"
     assert told(receipt) == [f"note content: {why}"]
 
 
@@ -247,7 +248,7 @@ def test_another_model_of_the_same_vendor_gets_none() -> None:
     _, sent, receipt = back(owner, message, model="claude-opus-4-1")
     assert SIGNATURE.encode() not in sent
     assert told(receipt) == [
-        "note messages[1]: the client carried it for anthropic; another server or model has made it"
+        "note messages[1]: the client carried it for anthropic; another server or model created it"
     ]
 
 
@@ -265,7 +266,7 @@ def test_any_model_of_gemini_takes_its_state_and_one_that_is_not_known_counts_as
     message = answered(first, content, stream=False)
     assert state(back(owner, message, model="gemini-3-flash")[0], owner) == state(content, owner)
     _, content = ANSWERS["claude"]
-    nobody = answered(Exchange("openai_chat", "anthropic"), content, stream=False)
+    nobody = answered(ExchangeCore("openai_chat", "anthropic"), content, stream=False)
     assert state(back("anthropic", nobody)[0], "anthropic") == state(content, "anthropic")
 
 
@@ -285,7 +286,7 @@ def test_googles_own_signatures_go_to_gemini_and_back_to_chat_servers() -> None:
     assert json.loads(back("openai_chat", message)[1])["messages"][1] == message
     _, sent, receipt = back("anthropic", message)
     assert SIGNATURE.encode() not in sent
-    assert told(receipt) == ["note messages[1]: signatures go back to the model that made them alone"]
+    assert told(receipt) == ["note messages[1]: signatures go back only to the model that made them"]
 
 
 @pytest.mark.parametrize("odd", ["not base64!", "", None, 5, {"a": 1}])
@@ -377,6 +378,28 @@ def test_no_forged_seal_crashes_or_is_seen(target: str, value: Any) -> None:
         assert SEAL.encode() not in sent
 
 
+@pytest.mark.parametrize("kept_by", [(0,), (1,), (0, 1)], ids=["first", "last", "each"])
+@pytest.mark.parametrize(
+    "name", ["claude", "claude thinks between calls", "gpt without a summary in the middle", "gpt"]
+)
+def test_an_answer_whose_calls_the_client_sends_one_by_one_is_whole_again(name: str, kept_by: tuple[int, ...]) -> None:
+    owner, content = ANSWERS[name]
+    message = answered(asked(owner)[0], content, stream=False)
+    calls, entries = message.pop("tool_calls"), message.pop("reasoning_details")
+    split = [{"role": "assistant", "content": message.get("content"), "tool_calls": calls[:1]}]
+    split.append({"role": "assistant", "content": None, "tool_calls": calls[1:]})
+    history: list[dict[str, Any]] = [GO]
+    for number, each in enumerate(split):
+        history.append({**each, "reasoning_details": entries} if number in kept_by else each)
+        history.append({"role": "tool", "tool_call_id": each["tool_calls"][0]["id"], "content": "ok"})
+    exchange = ExchangeCore("openai_chat", owner)
+    sent = exchange.request({"model": MODELS[owner], "messages": history, "tools": TOOLS})
+    messages = [each for each in DIALECTS[owner].decode_request(sent).messages if each.role == "assistant"]
+    assert state([block for each in messages for block in each.content], owner) == state(content, owner)
+    assert len(messages) == 1 or owner == "openai_responses"  # whose items are messages
+    assert not exchange.receipt.losses
+
+
 def test_other_details_beside_ours_stay_for_their_owner() -> None:
     own = {"type": "reasoning.encrypted", "data": "gAAA==", "index": 0}
     ours = {"type": "reasoning.encrypted", "data": seal(SealedState("anthropic", "", (claude("hm", "s"),))), "index": 1}
@@ -389,7 +412,7 @@ def test_other_details_beside_ours_stay_for_their_owner() -> None:
 
 def test_a_history_without_seals_is_left_as_it_is() -> None:
     message = {"role": "assistant", "content": "so", "reasoning_content": "hm"}
-    exchange = Exchange("openai_chat", "openai_chat")
+    exchange = ExchangeCore("openai_chat", "openai_chat")
     data = json.dumps({"model": "m", "messages": [GO, message, GO]}).encode()
     assert exchange.request(data) == data
     assert exchange.verbatim

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from toolglot import Exchange
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities, change_capabilities
 from toolglot.ir import Reasoning, Tool, replace
 from toolglot.passes import effort, parameters
 
 from .targets import ANTHROPIC, BUDGET_ONLY, CHAT, GEMINI, asked, lines, to, user
 
-ALWAYS = replace(ANTHROPIC, reasoning_off=False, reasoning_budget=False)
+ALWAYS = change_capabilities(ANTHROPIC, reasoning_off=False, reasoning_budget=False)
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,13 @@ ALWAYS = replace(ANTHROPIC, reasoning_off=False, reasoning_budget=False)
         (GEMINI, Reasoning(effort="max"), Reasoning(effort="high"), ["loss"]),
         (GEMINI, Reasoning(mode="off", effort="none"), Reasoning(mode="off"), []),
         (ALWAYS, Reasoning(mode="off"), Reasoning(effort="low"), ["loss"]),
-        (replace(CHAT, reasoning_off=False), Reasoning(mode="off"), Reasoning(effort="minimal"), ["loss"]),
-        (replace(CHAT, reasoning_off=False, efforts=()), Reasoning(mode="off", budget_tokens=9), Reasoning(), ["loss"]),
+        (change_capabilities(CHAT, reasoning_off=False), Reasoning(mode="off"), Reasoning(effort="minimal"), ["loss"]),
+        (
+            change_capabilities(CHAT, reasoning_off=False, efforts=()),
+            Reasoning(mode="off", budget_tokens=9),
+            Reasoning(),
+            ["loss"],
+        ),
         (
             BUDGET_ONLY,
             Reasoning(mode="off", effort="high", budget_tokens=9),
@@ -56,8 +61,8 @@ def test_a_budget_leaves_half_of_the_output_for_the_answer() -> None:
     assert request.reasoning == Reasoning(mode="on", budget_tokens=4000)
 
 
-SMALL_BUDGETS = replace(BUDGET_ONLY, min_budget=1024)
-BUDGET_AND_EFFORT = replace(SMALL_BUDGETS, efforts=("low", "high"), reasons_by_budget=True)
+SMALL_BUDGETS = change_capabilities(BUDGET_ONLY, min_budget=1024)
+BUDGET_AND_EFFORT = change_capabilities(SMALL_BUDGETS, efforts=("low", "high"), reasons_by_budget=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +83,7 @@ BUDGET_AND_EFFORT = replace(SMALL_BUDGETS, efforts=("low", "high"), reasons_by_b
         (BUDGET_ONLY, 100, Reasoning(mode="on", budget_tokens=50), Reasoning(mode="on", budget_tokens=50), []),
         (BUDGET_AND_EFFORT, 1024, Reasoning(effort="low"), Reasoning(mode="off", effort="low"), ["loss reasoning"]),
         (
-            replace(BUDGET_AND_EFFORT, reasons_by_budget=False),
+            change_capabilities(BUDGET_AND_EFFORT, reasons_by_budget=False),
             1024,
             Reasoning(effort="low"),
             Reasoning(effort="low"),
@@ -114,7 +119,7 @@ def test_a_call_is_forced_where_the_output_limit_leaves_no_room_for_thinking(
 
 
 def test_reasoning_is_a_loss_where_there_is_no_word_for_it() -> None:
-    context = to(replace(CHAT, fields=frozenset()))
+    context = to(change_capabilities(CHAT, fields=frozenset()))
     assert effort.fit(asked(user(), reasoning=Reasoning(effort="high")), context).reasoning is None
     assert lines(context) == ["loss reasoning"]
 
@@ -131,24 +136,26 @@ def test_a_new_effort_of_the_targets_own_dialect_rides_along() -> None:
 def test_a_model_that_takes_tools_only_without_reasoning_is_told_not_to_reason(
     wanted: Reasoning | None, told: list[str]
 ) -> None:
-    context = to(replace(CHAT, reasoning_with_tools=False))
+    context = to(change_capabilities(CHAT, reasoning_with_tools=False))
     request = effort.fit(asked(user(), tools=(Tool(name="f"),), reasoning=wanted), context)
     assert request.reasoning is not None
     assert request.reasoning.mode == "off"
     assert lines(context) == told
-    without_tools = effort.fit(asked(user(), reasoning=wanted), to(replace(CHAT, reasoning_with_tools=False)))
+    without_tools = effort.fit(
+        asked(user(), reasoning=wanted), to(change_capabilities(CHAT, reasoning_with_tools=False))
+    )
     assert without_tools.reasoning == wanted
 
 
 def test_a_target_that_shows_reasoning_as_it_likes_is_not_told() -> None:
-    context = to(replace(CHAT, reasoning_shown=False))
+    context = to(change_capabilities(CHAT, reasoning_shown=False))
     request = effort.fit(asked(user(), reasoning=Reasoning(effort="high", show=True)), context)
     assert request.reasoning == Reasoning(effort="high")
     assert lines(context) == ["note reasoning.show"]
 
 
 def test_a_limit_that_nobody_asked_for_leaves_the_answer_what_it_needs_and_no_more() -> None:
-    can = replace(BUDGET_ONLY, default_output_tokens=32000)
+    can = change_capabilities(BUDGET_ONLY, default_output_tokens=32000)
     context = to(can)
     request = parameters.fit(asked(user(), reasoning=Reasoning(effort="high")), context)
     assert effort.fit(request, context).reasoning == Reasoning(mode="on", budget_tokens=24576)
@@ -157,7 +164,7 @@ def test_a_limit_that_nobody_asked_for_leaves_the_answer_what_it_needs_and_no_mo
 
 
 def test_a_budget_above_the_targets_highest_is_cut_and_told() -> None:
-    can = replace(BUDGET_ONLY, max_budget=24576)
+    can = change_capabilities(BUDGET_ONLY, max_budget=24576)
     context = to(can)
     wanted = Reasoning(mode="on", budget_tokens=60000)
     assert effort.fit(asked(user(), reasoning=wanted), context).reasoning == replace(wanted, budget_tokens=24576)

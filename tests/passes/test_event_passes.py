@@ -13,9 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot import DIALECTS, Exchange, read_stream
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import CallIdRules, Capabilities
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
-from toolglot.ir import Refusal, Response, Stop, StopReason, Text, ToolCall, Usage, replace
+from toolglot.ir import (
+    Message,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    replace,
+)
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
@@ -130,7 +142,7 @@ def test_the_stop_reason_agrees_with_what_was_seen(said: StopReason, with_call: 
 @pytest.mark.parametrize(("pieces", "complete"), [(["{", "}"], True), ([], True), (['{"x'], False), (["[1]"], False)])
 def test_a_call_that_is_no_object_at_its_end_is_marked(pieces: list[str], complete: bool) -> None:
     events: list[Event] = [Start(), tool(0), *(Delta(0, piece) for piece in pieces), Close(index=0), tool(1)]
-    out = run(Settler(Receipt()), events)
+    out = run(Settler(Receipt(), client=CLIENT_OF["openai_chat"]), events)
     assert out[-2:] == [Close(index=0, complete=complete), tool(1)]
 
 
@@ -224,7 +236,8 @@ def test_arguments_that_are_no_object_end_a_stream_as_the_clients_wire_allows(cl
     receipt = Receipt()
     body: list[Event] = [Start(), tool(0), Delta(0, arguments), Close(index=0)]
     out = run(Settler(receipt, client=CLIENT_OF[client]), [*body, Finish(stop=Stop("tool_calls", "tool_calls"))])
-    assert out[-2] == Close(index=0, complete=False)
+    # A client that has seen the end of the block would keep the call.
+    assert out[-2] == (Delta(0, arguments) if client == "anthropic" else Close(index=0, complete=False))
     ends = {"openai_chat": "tool_calls", "openai_responses": "tool_calls", "gemini": "malformed_call"}
     if client == "anthropic":
         assert isinstance(out[-1], Fault)
@@ -263,11 +276,13 @@ def test_an_explanation_that_is_all_there_is_becomes_a_refusal(reason: StopReaso
 
 
 def context(**tools: OriginalTool) -> Context:
-    can = Capabilities(fields=frozenset())
+    can = Capabilities()
     return Context(source="a", target="b", can=can, receipt=Receipt(), tools=tools, call_ids={"used"})
 
 
-CLIENT = Capabilities(fields=frozenset(), id_length=20)
+CLIENT = Capabilities(
+    ids=CallIdRules(max_length=20),
+)
 
 
 def opened(out: list[Event]) -> ToolCall:
@@ -322,6 +337,51 @@ def test_an_id_that_is_used_or_illegal_is_replaced(call_id: str) -> None:
     call = opened(run(Restorer(context(), CLIENT), [tool(0, "f", call_id)]))
     assert call.id != call_id
     assert len(call.id) <= 20
+
+
+NUMBERED = [
+    (["call_2"], ["call_2_7"], [True]),
+    (["call_2_7"], ["call_2"], [True]),
+    ([], ["call_2", "call_2_7"], [False, True]),
+    ([], ["call_2_7", "call_2"], [False, True]),
+    (["call_2"], ["call_3_7", "call_2_x7", "call_27", "call_2_"], [False] * 4),
+    (["call_2_x7"], ["call_2"], [False]),
+]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("upstream", ["openai_chat", "gemini"])
+@pytest.mark.parametrize(("before", "answered", "changed"), NUMBERED)
+def test_a_client_that_takes_an_id_with_a_number_for_a_part_of_another_gets_a_new_one(
+    client: str, upstream: str, before: list[str], answered: list[str], changed: list[bool], streams: bool
+) -> None:
+    calls = [ToolCall(id=each, name="f", arguments="{}") for each in before]
+    results = [ToolResult(call_id=each, name="f", content=(Text(text="1"),)) for each in before]
+    history = (
+        Message(role="user", content=(Text(text="Go."),)),
+        *(
+            [Message(role="assistant", content=tuple(calls)), Message(role="user", content=tuple(results))]
+            * bool(calls)
+        ),
+    )
+    exchange = Exchange(client, upstream)
+    request = Request(model="m", messages=history, stream=streams, max_output_tokens=9)
+    exchange.request(DIALECTS[client].encode_request(request, Receipt()))
+    content = tuple(ToolCall(id=each, name="f", arguments="{}") for each in answered)
+    response, dialect = Response(id="r", content=content, stop=Stop("tool_calls")), DIALECTS[upstream]
+    if streams:
+        encoder, stream = dialect.stream_encoder(None, Receipt()), exchange.stream()
+        written = stream.feed(b"".join([encoder.feed(event) for event in unfold(response)])) + stream.close()
+        got = fold(read_stream([written], client))
+    else:
+        got = DIALECTS[client].decode_response(exchange.response(dialect.encode_response(response, None, Receipt())))
+    ids = [block.id for block in got.content if isinstance(block, ToolCall)]
+    expected = changed if client == "anthropic" else [False] * len(changed)
+    assert [new != old for new, old in zip(ids, answered, strict=True)] == expected
+    assert all(
+        re.fullmatch(rf"{old}_[0-9a-f]*[a-f][0-9a-f]*|{old}", new) for new, old in zip(ids, answered, strict=True)
+    )
 
 
 def test_two_calls_of_one_answer_never_share_an_id() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities, change_capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.events import Close, Event, Finish
 from toolglot.ir import (
@@ -28,7 +28,7 @@ from .targets import ANTHROPIC, CHAT, answered, asked, lines, result, to, tool, 
 
 def own_keys(**facts: Any) -> Capabilities:
     """A source of which nothing else is known."""
-    return Capabilities(fields=frozenset(), **facts)
+    return change_capabilities(Capabilities(), **facts)
 
 
 def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
@@ -103,7 +103,7 @@ def test_containers_in_containers_without_end_are_no_harm() -> None:
     deep: dict[str, Any] = {"x": 1}
     for _ in range(5_000):
         deep = {"choice": deep}
-    ((path, key),) = foreign.missed(deep, own_keys(containers=frozenset({"choice"})))
+    ((path, key),) = foreign.find_lost_fields(deep, own_keys(containers=frozenset({"choice"})).receipt)
     assert (len(path), key) == (5_000 * len("choice.") + 1, "x")
 
 

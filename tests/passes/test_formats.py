@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from toolglot.dialect import Capabilities
-from toolglot.ir import Message, ResponseFormat, Text, replace
+from toolglot.capabilities import Capabilities, change_capabilities
+from toolglot.ir import Message, ResponseFormat, Text
 from toolglot.passes import formats
 
 from .targets import ANTHROPIC, CHAT, answered, asked, calls, lines, result, said, texts, to, user
@@ -28,13 +28,13 @@ def test_json_is_asked_for_behind_what_the_user_said() -> None:
 
 def test_a_schema_is_told_in_full() -> None:
     request = asked(user(), response_format=ResponseFormat(kind="json_schema", schema=SCHEMA))
-    fitted = formats.fit(request, to(replace(CHAT, response_formats=frozenset({"text"}))))
+    fitted = formats.fit(request, to(change_capabilities(CHAT, response_formats=frozenset({"text"}))))
     assert '{"type":"object","properties":{"a":{"type":"string"}}}' in texts(fitted.messages[1])[0]
 
 
 def test_the_words_that_ask_for_a_format() -> None:
     """What is said to a model is on the wire, so it stands here."""
-    bare = replace(CHAT, response_formats=frozenset())
+    bare = change_capabilities(CHAT, response_formats=frozenset())
     line = "Answer with one JSON object and nothing else: no prose, no code fence."
     schema = '{"type":"object","properties":{"a":{"type":"string"}}}'
     for wanted, words in (
@@ -51,7 +51,7 @@ def test_the_words_that_ask_for_a_format() -> None:
 
 
 def test_plain_text_needs_no_word() -> None:
-    context = to(replace(CHAT, response_formats=frozenset()))
+    context = to(change_capabilities(CHAT, response_formats=frozenset()))
     assert formats.fit(asked(user(), response_format=ResponseFormat(kind="text")), context) == asked(user())
     assert not context.receipt
 
@@ -63,9 +63,9 @@ def roles(can: Capabilities, *messages: Message) -> list[str]:
 
 def test_a_line_for_one_turn_stands_where_the_target_takes_it() -> None:
     system = Message(role="system", content=(Text(text="Be kind"),))
-    anywhere = replace(CHAT, response_formats=frozenset())
-    after_user = replace(anywhere, system="after_user")
-    leading = replace(ANTHROPIC, response_formats=frozenset())
+    anywhere = change_capabilities(CHAT, response_formats=frozenset())
+    after_user = change_capabilities(anywhere, system="after_user")
+    leading = change_capabilities(ANTHROPIC, response_formats=frozenset())
     assert roles(anywhere, user(), said("Well")) == ["user", "system", "assistant"]
     assert roles(anywhere, system) == ["system", "system"]
     assert roles(after_user, user(), system) == ["user", "system"]

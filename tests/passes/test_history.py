@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.ir import Media, Message, Opaque, Source, Text, ToolCall, ToolResult
 from toolglot.passes import history
 from toolglot.passes.history import INTERRUPTED
@@ -47,7 +47,7 @@ def test_a_call_without_result_gets_one_that_says_so(can: Capabilities) -> None:
     context = to(can)
     request = history.repair(asked(user(), calls("a", "b"), answered(result("b")), user("Go on")), context)
     made = request.messages[2].content[0]
-    assert request.messages[2].role == can.results_role
+    assert request.messages[2].role == can.calls.results_role
     assert made == ToolResult(call_id="a", name="look", is_error=True, content=(Text(text=INTERRUPTED),))
     assert shape(*request.messages[3:]) == [["tool", "result b"], ["user", "Text"]]
     assert not context.receipt.losses

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from toolglot.dialect import capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, ToolCall, ToolResult
 from toolglot.passes import ids
@@ -114,6 +115,52 @@ def test_an_id_that_carries_state_stays_whole_where_the_wire_knows_its_mark() ->
     assert [len(call_id) for call_id in call_ids(ids.shorten(sent, to(ANTHROPIC)))] == [64]
 
 
+SIGNED = "__thought__" + "AbC/+9" * 30 + "=="
+
+
+@pytest.mark.parametrize(
+    ("target", "model"),
+    [
+        ("openai_chat", "gpt-5.2"),
+        ("openai_chat", "openai/o3"),
+        ("openai_chat", "claude-sonnet-4-5"),
+        ("openai_chat", "deepseek-chat"),
+        ("openai_responses", "gpt-5.2"),
+        ("anthropic", "claude-sonnet-4-5"),
+    ],
+)
+def test_another_model_gets_ids_without_the_state_in_them(target: str, model: str) -> None:
+    """litellm #16895: LiteLLM puts Gemini's signature in the id of the call."""
+    can = capabilities(DIALECTS[target], model)
+    history = [
+        user(),
+        calls(f"call_a{SIGNED}", f"call_a{SIGNED}="),
+        answered(result(f"call_a{SIGNED}"), result(f"call_a{SIGNED}=")),
+    ]
+
+    def sent(*more: Message) -> Request:
+        context = to(can, source="openai_chat", target=target, source_can=DIALECTS["openai_chat"].can)
+        return ids.shorten(asked(*history, *more), context)
+
+    first, second = call_ids(sent())
+    assert first == "call_a"
+    assert re.fullmatch(r"call_a_[0-9a-f]{8}", second)
+    assert result_ids(sent()) == [first, second]
+    longer = sent(calls("call_a"), answered(result("call_a")))  # an id of the new model's own
+    assert longer.messages[: len(history)] == sent().messages
+    assert len(set(call_ids(longer))) == 3
+    assert call_ids(longer) == result_ids(longer)
+
+
+@pytest.mark.parametrize("model", ["gemini-3-pro", "openrouter/google/gemini-2.5-flash", "smart"])
+def test_gemini_and_models_of_unknown_vendors_get_ids_with_their_state(model: str) -> None:
+    can = capabilities(DIALECTS["openai_chat"], model)
+    sent = asked(user(), calls(f"call_a{SIGNED}"), answered(result(f"call_a{SIGNED}")))
+    context = to(can, source="openai_chat", target="openai_chat", source_can=DIALECTS["openai_chat"].can)
+    assert ids.shorten(sent, context) == sent
+    assert lines(context) == []
+
+
 def test_ids_of_nine_letters_and_digits_come_out_of_the_same_rule() -> None:
     request = asked(user(), calls("call_abcdef", "aB3dE6gH9"), answered(result("call_abcdef"), result("aB3dE6gH9")))
     shortened = ids.shorten(request, to(MISTRAL))
@@ -123,7 +170,7 @@ def test_ids_of_nine_letters_and_digits_come_out_of_the_same_rule() -> None:
 
 
 def test_a_legal_id_that_equals_a_replacement_gives_way() -> None:
-    taken = ids.replacement_id("bad id", ANTHROPIC, set())
+    taken = ids.replacement_id("bad id", ANTHROPIC.ids, set())
     request = ids.shorten(asked(user(), calls("bad id"), answered(result("bad id")), calls(taken)), to(ANTHROPIC))
     assert len(set(call_ids(request))) == 2
 
@@ -163,3 +210,10 @@ def test_a_result_without_id_does_not_take_the_call_that_a_later_one_names() -> 
 def test_a_result_without_id_stays_alone_where_every_call_is_named() -> None:
     request = ids.derive(asked(user(), calls("i1"), answered(result("", "any"), result("i1"))), to(CHAT))
     assert result_ids(request) == ["", "i1"]
+
+
+def test_a_new_id_never_ends_in_an_underscore_and_digits() -> None:
+    """Claude Code takes such an id for the one before the underscore."""
+    new = [ids.replacement_id(f"call_{number}", ANTHROPIC.ids, {f"call_{number}"}) for number in range(500)]
+    assert [one for one in new if re.search(r"_[0-9]+$", one)] == []
+    assert all(one.startswith(f"call_{number}_") for number, one in enumerate(new))

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from toolglot.capabilities import change_capabilities
 from toolglot.dialect import capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Media, Message, Refusal, Source, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context, reasoning
 from toolglot.passes.answer_state import PHASE, state_of_answer
 from toolglot.passes.carry import open_envelopes
-from toolglot.passes.kept import put_back, with_states
+from toolglot.passes.kept_state import put_back, with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.state_placement import runs
 
@@ -88,6 +89,64 @@ def test_what_has_lost_its_place_stands_at_the_end() -> None:
     assert restored(to(ANTHROPIC, source="x"), (Text(text=""), BARE), said("So")) == (spoke(Text(text="So"), BARE),)
 
 
+def test_claude_gets_no_message_that_ends_with_reasoning() -> None:
+    second = Thinking(native={"anthropic": {"data": "d"}})
+    states = (BARE, call("a"), second, call("b"))
+    context = to(ANTHROPIC, source="openai_chat")
+    request = put_back({0: states})(asked(user(), spoke(call("a")), answered(result("a"))), context)
+    assert reasoning.settle(request, context).messages[1] == spoke(BARE, call("a"))
+    assert lines(context) == ["note messages[1]", "loss messages[1]"]
+    context = to(ANTHROPIC, source="openai_chat")
+    request = put_back({0: (BARE, call("a"))})(asked(user(), said(" "), spoke(Text(text=""))), context)
+    assert [message.content for message in reasoning.settle(request, context).messages[1:]] == [
+        (Text(text=" "),),
+        (Text(text=""),),
+    ]
+
+
+SECOND = Thinking(native={"anthropic": {"data": "d"}})
+BATCH = (BARE, Text(text=""), call("a"), SECOND, call("b"), call("c"))
+WHOLE = spoke(BARE, Text(text="So"), call("a"), SECOND, call("b"), call("c"))
+
+
+def test_calls_in_messages_of_their_own_become_one_answer_again() -> None:
+    context = to(ANTHROPIC, source="openai_chat")
+    blank = Message(role="assistant", content=(Text(text=""), call("b")), native={"openai_chat": {"name": "x"}})
+    split = (
+        spoke(Text(text="So"), call("a")),
+        answered(result("a")),
+        blank,
+        answered(result("b")),
+        spoke(call("c")),
+        answered(result("c")),
+        spoke(call("d")),
+    )
+    first, *others = restored(context, BATCH, *split)
+    assert first == replace(WHOLE, native={"openai_chat": {"name": "x"}})
+    assert others == [answered(result("a")), answered(result("b")), answered(result("c")), spoke(call("d"))]
+    assert lines(context) == ["note messages[1]"]
+
+
+@pytest.mark.parametrize(
+    "next_answer",
+    [spoke(Text(text="Also"), call("b")), spoke(call("b"), call("z")), user("And?"), said("So")],
+    ids=["text", "another call", "user", "no call"],
+)
+def test_what_another_answer_may_have_said_stays_apart(next_answer: Message) -> None:
+    messages = (spoke(Text(text="So"), call("a")), answered(result("a")), next_answer, spoke(call("b")))
+    told = restored(to(ANTHROPIC, source="openai_chat"), BATCH, *messages)
+    assert told[1:] == messages[1:]
+
+
+def test_answers_keep_their_numbers_if_an_earlier_pass_has_joined_some() -> None:
+    context = to(ANTHROPIC, source="openai_chat")
+    context.joined_answers = frozenset({1})
+    (_, *told) = put_back({2: (BARE, call("d"))})(
+        asked(user(), WHOLE, answered(result("a")), spoke(call("d"))), context
+    ).messages
+    assert told == [WHOLE, answered(result("a")), spoke(BARE, call("d"))]
+
+
 def test_calls_without_ids_are_known_by_their_place() -> None:
     states = (call("", gemini={"thoughtSignature": "t"}), call(""))
     (message,) = restored(to(GEMINI, source="openai_chat"), states, calls("", ""))
@@ -160,7 +219,7 @@ def test_answers_are_counted_whatever_stands_between_them() -> None:
 
 def test_a_model_that_takes_no_reasoning_is_given_none_and_the_receipt_says_so() -> None:
     request = asked(user(), calls("a"))
-    never = to(replace(CHAT, thinking="none"), source="openai_chat", target="openai_chat")
+    never = to(change_capabilities(CHAT, thinking="none"), source="openai_chat", target="openai_chat")
     assert put_back({0: (Thinking(text="Hm"), call("a"))})(request, never) is request
     assert lines(never) == ["loss messages[1]"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import awkward_messages, conversations, ids, names, requests, tool_lists
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.ir import Block, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.pipeline import REQUEST_PASSES, prepare
@@ -93,15 +93,15 @@ def test_names_and_ids_are_legal_and_the_way_back_is_known(can: Capabilities, re
     declared = [(tool.namespace, tool.name) for tool in prepared.tools if isinstance(tool, Tool)]
     assert len(set(declared)) == len(declared)
     for namespace, name in declared:
-        assert len(name) <= can.name_length
-        assert re.fullmatch(can.name_pattern, name)
-        assert re.match(can.name_start, name)
-        assert (namespace is None and name in context.tools) or can.namespaces
+        assert len(name) <= can.names.max_length
+        assert re.fullmatch(can.names.pattern, name)
+        assert re.match(can.names.start, name)
+        assert (namespace is None and name in context.tools) or can.tools.namespaces
     for message in prepared.messages:
         for block in message.content:
             if isinstance(block, ToolCall):
-                assert len(block.id) <= can.id_length
-                assert re.fullmatch(can.id_pattern, block.id)
+                assert len(block.id) <= can.ids.max_length
+                assert re.fullmatch(can.ids.pattern, block.id)
                 assert block.id in context.call_ids
     known = {(tool.namespace, tool.name) for tool in request.tools if isinstance(tool, Tool)}
     back = {(context.tools[name].namespace, context.tools[name].name) for ns, name in declared if ns is None}
@@ -113,18 +113,18 @@ def test_names_and_ids_are_legal_and_the_way_back_is_known(can: Capabilities, re
 def test_turns_have_the_form_that_the_target_demands(can: Capabilities, request: Request) -> None:
     prepared = prepare(request, to(can))
     talk = [message for message in prepared.messages if message.role not in ("system", "developer")]
-    if can.roles_alternate:
+    if can.messages.roles_alternate:
         assert all(first.role != second.role for first, second in pairwise(talk))
-    if can.starts_with_user:
+    if can.messages.starts_with_user:
         assert talk[0].role == "user"
-    if not can.prefill:
+    if not can.messages.prefill:
         assert not prepared.messages or prepared.messages[-1].role != "assistant"
-    if can.system == "leading":
+    if can.messages.system == "leading":
         assert talk == list(prepared.messages[len(prepared.messages) - len(talk) :])
     for message in prepared.messages:
-        roles = {can.results_role} if any(isinstance(b, ToolResult) for b in message.content) else {message.role}
+        roles = {can.calls.results_role} if any(isinstance(b, ToolResult) for b in message.content) else {message.role}
         assert message.role in roles
-        if not can.empty_text:
+        if not can.messages.empty_text:
             assert message.content
             assert all(block.text.strip() for block in message.content if isinstance(block, Text))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from toolglot.capabilities import change_capabilities
 from toolglot.ir import Cache, Media, Message, Request, Source, Text, ToolResult, replace
 from toolglot.passes import media
 
@@ -96,7 +97,7 @@ def document(source: Source) -> Message:
 
 def test_a_document_that_the_target_does_not_take_that_way_leaves_a_marker() -> None:
     by_url = document(Source("url", "https://x.test/a.pdf"))
-    can = replace(CHAT, media_sources={"document": frozenset({"base64", "file"})})
+    can = change_capabilities(CHAT, media_sources={"document": frozenset({"base64", "file"})})
     context = to(can, source="anthropic", target="openai_chat")
     fitted = media.fit(asked(by_url), context).messages[0].content
     assert fitted == (Text(text="[document a left out: the target does not take documents by url]"),)
@@ -106,7 +107,7 @@ def test_a_document_that_the_target_does_not_take_that_way_leaves_a_marker() -> 
 
 
 def test_a_document_of_a_type_that_the_target_does_not_take_leaves_a_marker() -> None:
-    can = replace(ANTHROPIC, document_types=frozenset({"application/pdf", "text/*"}))
+    can = change_capabilities(ANTHROPIC, document_types=frozenset({"application/pdf", "text/*"}))
     for media_type, stays in (("application/pdf", True), ("text/csv", True), ("application/zip", False), (None, True)):
         context = to(can, source="gemini", target="anthropic")
         request = asked(document(Source("base64", "QUFBQQ==", media_type)))

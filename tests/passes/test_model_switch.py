@@ -18,7 +18,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.events import unfold
 from toolglot.ir import Block, Response, Stop, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 MODELS = {
     "anthropic": "claude-sonnet-4-5",
@@ -105,7 +105,7 @@ def kept(client: str, given: Any) -> list[Any]:
             return [message, *(told or [said(client, "on")])]
 
 
-def reply(exchange: Exchange, response: Response, *, streams: bool) -> Any:
+def reply(exchange: ExchangeCore, response: Response, *, streams: bool) -> Any:
     client, upstream = exchange.client.name, exchange.upstream.name
     if not streams:
         return json.loads(exchange.response(DIALECTS[upstream].encode_response(response, None, Receipt())))
@@ -115,6 +115,10 @@ def reply(exchange: Exchange, response: Response, *, streams: bool) -> Any:
 
 NOT_ON_LAST_TEXTS = {("anthropic", "gemini")}
 """Gemini puts state on the last text, which has to be the last block of a message: Claude Code prints that one."""
+
+
+BEHIND_STREAMED_TEXTS = {("anthropic", "openai_chat")}
+"""A Chat stream may have its state behind the text. Without a store it cannot come back, for the same reason."""
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
@@ -127,13 +131,15 @@ def test_each_model_gets_its_own_state_back_and_none_of_the_others(
     history = [said(client, "go")]
     issued: list[tuple[str, str]] = []
     for turn, upstream in enumerate((first, second, first, second)):
-        exchange = Exchange(client, upstream)
+        exchange = ExchangeCore(client, upstream)
         sent = exchange.request(ask(client, MODELS[upstream], history), model=MODELS[upstream])
         assert b"dG9vbGdsb3QA" not in sent  # the beginning of what a client carries for us
         for owner, each in issued:
-            comes_back = owner == upstream and (calls or (client, owner) not in NOT_ON_LAST_TEXTS)
+            is_lost = (client, owner) in NOT_ON_LAST_TEXTS or (streams and (client, owner) in BEHIND_STREAMED_TEXTS)
+            comes_back = owner == upstream and (calls or not is_lost)
             assert (each.encode() in sent) == comes_back, f"turn {turn}: state of {owner} at {upstream}"
         response, states = answer(upstream, turn, calls=calls)
         issued += [(upstream, each) for each in states]
         history += kept(client, reply(exchange, response, streams=streams))
-        assert not any(line.what == "reasoning state" for line in exchange.receipt.losses)
+        is_lost = streams and not calls and (client, upstream) in BEHIND_STREAMED_TEXTS
+        assert any(line.what == "reasoning state" for line in exchange.receipt.losses) == is_lost

@@ -85,7 +85,7 @@ def test_citations_that_a_search_result_wants_are_reported(target: str) -> None:
 def test_an_unknown_member_in_the_source_of_a_document_is_reported() -> None:
     document = {**DOCUMENT, "source": {**DOCUMENT["source"], "page_range": "1-2"}}  # type: ignore[dict-item]
     _, receipt = sent("anthropic", "openai_chat", in_user_turn(document))
-    assert any(line.startswith("note: messages[0].content[0].source: what stands beside") for line in receipt)
+    assert any(line.startswith("note: messages[0].content[0].source: data next to") for line in receipt)
 
 
 def test_a_fetched_page_without_a_type_is_still_read() -> None:
@@ -264,4 +264,4 @@ def test_a_block_of_another_shape_than_its_type_is_reported_as_a_whole() -> None
     block = {"type": "search_result", "source": 7, "title": [], "content": [{"type": "text", "text": "FIRST"}]}
     encoded, receipt = sent("anthropic", "openai_chat", in_user_turn(block))
     assert "FIRST" not in encoded
-    assert receipt == ["loss: messages[0].content[0]: search_result: it has no meaning that is known outside anthropic"]
+    assert receipt == ["loss: messages[0].content[0]: search_result: it has no known meaning outside anthropic"]

@@ -15,11 +15,11 @@ from tests.passes.targets import ANTHROPIC, answered, calls, result, said, to, u
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
+from toolglot.passes.history_policy import HistoryPolicy, Layer, merge_layers, with_policy
 from toolglot.passes.origins import Origins
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.receipt import Loss, Receipt
-from toolglot.translate import Exchange
+from toolglot.receipt import Receipt, ReceiptLine
+from toolglot.translate import ExchangeCore
 
 PATH = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\](?:\.content\[(\d+)\])?)?")
 ROUTES = [(client, upstream) for client in ("openai_chat", "anthropic") for upstream in NAMES]
@@ -56,7 +56,7 @@ def text_bytes(block: ToolResult) -> int:
     return sum(len(part.text.encode()) for part in block.content if isinstance(part, Text))
 
 
-def is_told(line: Loss, node: Any) -> bool:
+def is_told(line: ReceiptLine, node: Any) -> bool:
     """Does the line speak of what stands there? Of other lines only the place is looked at."""
     if line.what.startswith("call of "):
         return isinstance(node, ToolCall)
@@ -77,13 +77,13 @@ def is_told(line: Loss, node: Any) -> bool:
 def test_every_line_is_told_where_the_client_said_it(
     client: str, upstream: str, messages: tuple[Message, ...], policy: HistoryPolicy
 ) -> None:
-    passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
+    passes = with_policy(REQUEST_PASSES, merge_layers((Layer(policy),)))
     request = Request(model="gpt-5", messages=messages, max_output_tokens=100)
-    exchange = Exchange(client, upstream, passes=passes, verbatim=forwards(upstream))
+    exchange = ExchangeCore(client, upstream, passes=passes, verbatim=forwards(upstream))
     exchange.request(DIALECTS[client].encode_request(request, Receipt()), model="gpt-5")
     assert exchange.asked is not None
     for line in exchange.receipt:
-        if line.what == "a word to go on":
+        if line.what == "a request to continue":
             assert line.where == f"messages[{len(exchange.asked.messages)}]"
         else:
             assert is_told(line, stands_at(exchange.asked, line.where)), line
@@ -96,7 +96,7 @@ def told(origins: Origins, *paths: str) -> list[str]:
 def test_what_was_cut_is_counted() -> None:
     messages = (user("1?"), said("1."), user("2?"), said("2."), user("3?"))
     origins = Origins(messages)
-    origins.moved(messages[2:])
+    origins.record_moves(messages[2:])
     assert told(origins, "messages[0]", "messages[2].content[0].cache", "messages[3]", "tools[1]", "messages") == [
         "messages[2]",
         "messages[4].content[0].cache",
@@ -110,9 +110,9 @@ def test_what_was_joined_and_what_was_made_anew_are_found_step_by_step() -> None
     first, second = answered(result("a")), answered(result("b"), result("c"))
     origins = Origins((user(), calls("a", "b", "c"), first, second, said("Done.")))
     joined = Message(role="user", content=(*first.content, *second.content))
-    origins.moved((calls("a", "b", "c"), joined, said("Done.")))
+    origins.record_moves((calls("a", "b", "c"), joined, said("Done.")))
     renamed = replace(joined, content=(*joined.content[:2], replace(second.content[1], call_id="d")))
-    origins.moved((calls("a", "b", "c"), renamed, said("Done.")))
+    origins.record_moves((calls("a", "b", "c"), renamed, said("Done.")))
     paths = [f"messages[1].content[{index}]" for index in range(3)]
     assert told(origins, *paths) == ["messages[2].content[0]", "messages[3].content[0]", "messages[3].content[1]"]
 
@@ -120,14 +120,14 @@ def test_what_was_joined_and_what_was_made_anew_are_found_step_by_step() -> None
 def test_what_was_made_up_is_told_where_its_neighbour_stands() -> None:
     messages = (user(), calls("a"), user("Never mind."))
     origins = Origins(messages)
-    origins.moved((*messages[:2], answered(result("a", "interrupted")), messages[2]))
+    origins.record_moves((*messages[:2], answered(result("a", "interrupted")), messages[2]))
     assert told(origins, "messages[2].content[0]", "messages[3]") == ["messages[1]", "messages[2]"]
 
 
 def test_a_conversation_of_the_same_objects_is_cut_at_its_beginning() -> None:
     messages = (user(), said("."), user()) * 3
     origins = Origins(messages)
-    origins.moved(messages[-3:])
+    origins.record_moves(messages[-3:])
     assert told(origins, "messages[0]", "messages[2]") == ["messages[6]", "messages[8]"]
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialect import Capabilities
-from toolglot.ir import Reasoning, replace
+from toolglot.capabilities import Capabilities, change_capabilities
+from toolglot.ir import Reasoning
 from toolglot.passes import parameters
 
 from .targets import ANTHROPIC, CHAT, RESPONSES, asked, lines, to, tool, user
@@ -40,7 +40,9 @@ def test_each_parameter_has_a_value_that_the_target_takes(
     assert lines(context) == ([line] if line else [])
 
 
-SAMPLED = replace(CHAT, fields=CHAT.fields - {"temperature"}, fields_without_reasoning=frozenset({"temperature"}))
+SAMPLED = change_capabilities(
+    CHAT, fields=CHAT.parameters.fields - {"temperature"}, fields_without_reasoning=frozenset({"temperature"})
+)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +54,12 @@ SAMPLED = replace(CHAT, fields=CHAT.fields - {"temperature"}, fields_without_rea
         (SAMPLED, {"reasoning": Reasoning(mode="on", budget_tokens=2000)}, False),
         (SAMPLED, {}, False),
         (SAMPLED, {"reasoning": Reasoning(show=True)}, False),
-        (replace(SAMPLED, reasons_by_default=False), {}, True),
-        (replace(SAMPLED, reasons_by_default=False), {"reasoning": Reasoning(show=True)}, True),
-        (replace(SAMPLED, reasons_by_default=False), {"reasoning": Reasoning(effort="low")}, False),
-        (replace(SAMPLED, reasoning_off=False), {"reasoning": Reasoning(mode="off")}, False),
-        (replace(SAMPLED, reasoning_with_tools=False), {"tools": (tool(),)}, True),
-        (replace(SAMPLED, reasoning_with_tools=False), {}, False),
+        (change_capabilities(SAMPLED, reasons_by_default=False), {}, True),
+        (change_capabilities(SAMPLED, reasons_by_default=False), {"reasoning": Reasoning(show=True)}, True),
+        (change_capabilities(SAMPLED, reasons_by_default=False), {"reasoning": Reasoning(effort="low")}, False),
+        (change_capabilities(SAMPLED, reasoning_off=False), {"reasoning": Reasoning(mode="off")}, False),
+        (change_capabilities(SAMPLED, reasoning_with_tools=False), {"tools": (tool(),)}, True),
+        (change_capabilities(SAMPLED, reasoning_with_tools=False), {}, False),
     ],
 )
 def test_a_temperature_that_only_a_model_without_reasoning_takes(
@@ -82,7 +84,7 @@ def test_no_limit_and_a_limit_of_nothing_have_their_uses_in_their_own_dialect(li
 
 
 def test_more_tools_than_the_target_takes_are_told_and_stay() -> None:
-    context = to(replace(CHAT, max_tools=128), target="openai_chat")
+    context = to(change_capabilities(CHAT, max_tools=128), target="openai_chat")
     request = asked(user(), tools=tuple(tool(f"t{index}") for index in range(129)))
     assert parameters.fit(request, context) is request
     assert lines(context) == ["loss tools"]

@@ -173,7 +173,7 @@ STOPS = [
 
 @pytest.mark.parametrize(("client", "reason", "word"), STOPS)
 def test_a_stop_reason_that_changes_is_noted(client: str, reason: str, word: str) -> None:
-    line = f"note: stop: {reason}: the client is told {word}, which comes nearest"
+    line = f"note: stop: {reason}: the client gets {word}, the nearest equivalent"
     content = [{"type": "text", "text": "Hi"}]
     answer = {**MESSAGE, "stop_reason": reason, "content": content, "usage": COUNTS}
     assert line in lines_of_answer(client, "anthropic", answer)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities, change_capabilities
 from toolglot.ir import Message, Reasoning, Request, Text, Thinking, ToolCall, replace
 from toolglot.passes import reasoning
 from toolglot.passes.reasoning import UNSIGNED
@@ -46,7 +46,9 @@ def test_an_imitator_that_takes_no_reasoning_is_not_given_its_own(
     aliased: bool, takes: Literal["owned", "text", "none"]
 ) -> None:
     request = asked(user(), thought(SIGNED, Text(text="So")))
-    context = to(replace(ANTHROPIC, thinking=takes), source="anthropic", target="anthropic", aliased=aliased)
+    context = to(
+        change_capabilities(ANTHROPIC, thinking=takes), source="anthropic", target="anthropic", aliased=aliased
+    )
     settled = reasoning.settle(request, context)
     if aliased and takes == "none":
         assert settled.messages[1].content == (Text(text="So"),)
@@ -72,7 +74,7 @@ def test_state_in_the_clients_own_field_goes_back_and_mere_words_do_not_under_an
 ) -> None:
     """OpenRouter and LiteLLM serve models of OpenAI under these names, and want their state back."""
     request = asked(user(), thought(Thinking(text="hm", native={"openai_chat": fields}), Text(text="So")))
-    can = replace(CHAT, thinking="owned")
+    can = change_capabilities(CHAT, thinking="owned")
     context = to(can, source="openai_chat", target="openai_chat", aliased=aliased)
     settled = reasoning.settle(request, context)
     assert (settled is request) == stays
@@ -212,7 +214,7 @@ def test_responses_gets_no_ids_of_calls_whose_reasoning_is_lost() -> None:
     )
     settled = reasoning.settle(asked(*history), to(RESPONSES, source="openai_responses"))
     assert item_ids(settled) == ["msg_1"]
-    never = replace(RESPONSES, fields=RESPONSES.fields - {"reasoning"})
+    never = change_capabilities(RESPONSES, fields=RESPONSES.parameters.fields - {"reasoning"})
     context = to(never, source="openai_responses", target="openai_responses")
     assert item_ids(reasoning.settle(asked(*history), context)) == ["msg_0a", "fc_0b", "msg_1"]
 
@@ -286,7 +288,10 @@ def test_thinking_is_off_in_a_turn_that_starts_with_something_else() -> None:
 
 def test_thinking_stays_on_where_it_cannot_be_off_or_needs_no_beginning() -> None:
     request = asked(user(), calls("a"), answered(result("a")), reasoning=Reasoning(mode="on"))
-    for can in (replace(ANTHROPIC, reasoning_off=False), replace(ANTHROPIC, reasoning_budget=False)):
+    for can in (
+        change_capabilities(ANTHROPIC, reasoning_off=False),
+        change_capabilities(ANTHROPIC, reasoning_budget=False),
+    ):
         assert reasoning.settle(request, to(can, target="anthropic")) is request
 
 

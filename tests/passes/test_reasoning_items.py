@@ -15,10 +15,10 @@ from tests.exchanges import folded, read_events, through
 from toolglot.dialects import DIALECTS
 from toolglot.events import unfold
 from toolglot.passes.answer_state import state_of_answer
-from toolglot.passes.kept import with_states
+from toolglot.passes.kept_state import with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 Item = dict[str, Any]
 OWNER = "openai_responses"
@@ -69,9 +69,9 @@ def wire(output: list[Item]) -> bytes:
     return json.dumps({**head, "output": output}).encode()
 
 
-def answer(client: str, output: list[Item], *, streams: bool) -> tuple[Any, Exchange]:
+def answer(client: str, output: list[Item], *, streams: bool) -> tuple[Any, ExchangeCore]:
     """What the client gets for these items."""
-    exchange = Exchange(client, OWNER, model=MODEL)
+    exchange = ExchangeCore(client, OWNER, model=MODEL)
     exchange.request(ask(client, []), model=MODEL, stream=streams)
     if not streams:
         return json.loads(exchange.response(wire(output))), exchange
@@ -101,7 +101,7 @@ def history(client: str, given: Any) -> list[Any]:
 
 def sent_items(client: str, turn: list[Any], **settings: Any) -> tuple[list[Item], Receipt]:
     """What the API gets of its answer with the next request."""
-    exchange = Exchange(client, OWNER, model=MODEL, **settings)
+    exchange = ExchangeCore(client, OWNER, model=MODEL, **settings)
     body = json.loads(exchange.request(ask(client, turn), model=MODEL))
     return [item for item in body["input"] if item.get("role") != "user" and "output" not in item], exchange.receipt
 
@@ -138,7 +138,7 @@ def test_an_answer_that_was_kept_comes_back_item_by_item(name: str) -> None:
     """Ollama's API has one text and no field for state."""
     output = ANSWERS[name]
     states = state_of_answer(DIALECTS[OWNER].decode_response(wire(output)).content, OWNER)
-    exchange = Exchange("ollama", OWNER, model=MODEL)
+    exchange = ExchangeCore("ollama", OWNER, model=MODEL)
     exchange.request(ask("ollama", []))
     message = json.loads(exchange.response(wire(output)))["message"]
     results = [{"role": "tool", "tool_name": "f", "content": "ok"} for _ in message.get("tool_calls", ())]
@@ -179,14 +179,18 @@ def test_reasoning_without_the_item_that_followed_it_is_left_out(name: str, clie
     items, receipt = sent_items(client, history(client, given))
     assert items == bare(expected)
     told = [line.why for each in (exchange.receipt, receipt) for line in each.losses]
-    assert [why for why in told if why == "the block that followed it does not come back, and its API refuses it alone"]
+    assert [
+        why
+        for why in told
+        if why == "the block that followed it was not sent back, and its API refuses it without that block"
+    ]
 
 
 @pytest.mark.parametrize("name", UNFOLLOWED)
 def test_reasoning_without_the_item_that_followed_it_is_not_kept(name: str) -> None:
     output, expected = UNFOLLOWED[name]
     states = state_of_answer(DIALECTS[OWNER].decode_response(wire(output)).content, OWNER)
-    exchange = Exchange("ollama", OWNER, model=MODEL)
+    exchange = ExchangeCore("ollama", OWNER, model=MODEL)
     exchange.request(ask("ollama", []))
     message = json.loads(exchange.response(wire(output)))["message"]
     turn = [message, {"role": "user", "content": "on"}]
@@ -207,7 +211,7 @@ def test_reasoning_is_left_out_with_the_call_that_it_led_to() -> None:
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_phase_that_a_client_cannot_carry_is_lost_unless_it_is_kept(keeps: bool) -> None:
-    exchange = Exchange("ollama", OWNER, model=MODEL, keeps_state=keeps)
+    exchange = ExchangeCore("ollama", OWNER, model=MODEL, keeps_state=keeps)
     exchange.request(ask("ollama", []))
     exchange.response(wire([said("A", FINAL)]))
     lines = [(line.severity, line.where) for line in exchange.receipt if line.what == "reasoning state"]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from toolglot import Exchange
+from toolglot.capabilities import change_capabilities
 from toolglot.dialects.anthropic import VERSIONS, anthropic_capabilities
 from toolglot.ir import Citation, Media, Message, Source, Text, Thinking, replace
 from toolglot.passes import Context, refused
@@ -16,7 +17,9 @@ PDF = Media(kind="document", source=Source("base64", "AAAA", "application/pdf"),
 
 
 def refusing(*names: str, source: str = "elsewhere", aliased: bool = False) -> Context:
-    return to(replace(ANTHROPIC, refuses=frozenset(names)), source=source, target="anthropic", aliased=aliased)
+    return to(
+        change_capabilities(ANTHROPIC, refuses=frozenset(names)), source=source, target="anthropic", aliased=aliased
+    )
 
 
 def test_documents_of_the_assistant_leave_a_marker() -> None:
@@ -57,7 +60,7 @@ def test_a_temperature_or_a_top_p(given: Any, left: Any, told: list[str]) -> Non
 
 @pytest.mark.parametrize("source", ["anthropic", "openai_chat"])
 def test_calls_without_reasoning_get_an_empty_one(source: str) -> None:
-    can = replace(CHAT, refuses=frozenset({"calls_without_reasoning"}))
+    can = change_capabilities(CHAT, refuses=frozenset({"calls_without_reasoning"}))
     context = to(can, source=source, target="openai_chat")
     thought = replace(calls("b"), content=(Thinking(text="Hm"), *calls("b").content))
     request = asked(user(), calls("a"), answered(result("a")), thought, answered(result("b")), said("So"))
@@ -134,4 +137,4 @@ def test_the_first_version_takes_everything_and_is_the_default() -> None:
 def test_a_version_that_nobody_knows_is_the_last_one_before_it() -> None:
     assert list(VERSIONS) == ["2023-06-01", "2026-10-21"]
     assert anthropic_capabilities("2027-01-01", "m") == anthropic_capabilities("2026-10-21", "m")
-    assert "temperature" in anthropic_capabilities("2026-10-20", "m").fields
+    assert "temperature" in anthropic_capabilities("2026-10-20", "m").parameters.fields

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from toolglot import DIALECTS, Exchange
-from toolglot.ir import Request, Tool, replace
+from toolglot.capabilities import change_capabilities
+from toolglot.ir import Request, Tool
 from toolglot.passes import Context, schema
 
 from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, asked, lines, to, tool, user
@@ -54,7 +55,7 @@ def test_an_object_schema_stays_byte_for_byte() -> None:
         ({"type": "object"}, {"type": "object", "properties": {}}, 0),
         ({"properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}, 0),
         ({"type": ["object", "null"], "properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}, 0),
-        (TEXT, {"type": "object", "properties": {"value": TEXT}, "required": ["value"]}, 1),
+        (TEXT, {"type": "object", "properties": {"value": TEXT}, "required": ["value"]}, 0),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"x": TEXT}}}},
             {
@@ -102,7 +103,7 @@ def test_an_object_schema_stays_byte_for_byte() -> None:
                 "required": ["value"],
                 "$defs": {"a": {"type": "object"}},
             },
-            1,
+            0,
         ),
         (
             {"type": "object", "properties": {"a": TEXT}, "not": {"required": ["a"]}},
@@ -202,7 +203,7 @@ def test_only_some_targets_want_every_property_required() -> None:
 
 
 def test_parameters_may_be_absent_though_they_must_be_an_object() -> None:
-    optional = replace(RESPONSES, parameters_optional=True)
+    optional = change_capabilities(RESPONSES, parameters_optional=True)
     request = asked(user(), tools=(Tool(name="look"),))
     assert schema.fit(request, to(optional)) is request
     assert fitted(one({}), to(optional)).parameters == schema.EMPTY
@@ -229,7 +230,7 @@ def test_custom_tools_have_no_schema_to_fit() -> None:
 
 def test_a_target_that_takes_only_openapi_schemas_gets_every_schema_reduced() -> None:
     dialect = DIALECTS["gemini"]
-    exchange = Exchange("openai_chat", dialect, can=replace(dialect.can, schema="openapi"))
+    exchange = Exchange("openai_chat", dialect, can=change_capabilities(dialect.can, schema="openapi"))
     parameters = {"type": "object", "properties": {"mode": {"const": "fast"}, "n": {"type": ["integer", "null"]}}}
     sent = json.loads(
         exchange.request(
@@ -244,3 +245,63 @@ def test_a_target_that_takes_only_openapi_schemas_gets_every_schema_reduced() ->
     assert "parametersJsonSchema" not in declaration
     assert declaration["parameters"]["properties"]["mode"]["enum"] == ["fast"]
     assert declaration["parameters"]["properties"]["n"]["nullable"] is True
+
+
+def _exchange(parameters: Any, history: Any, answer: Any) -> tuple[Any, Any, Any, list[str]]:
+    """The schema that Anthropic gets, a call of the history as it gets it, a call of its answer as a Chat client gets
+    it, and the losses."""
+    exchange = Exchange("openai_chat", "anthropic", model="claude-opus-5-5")
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": json.dumps(history)}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "r"},
+    ]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    sent = json.loads(exchange.request({"model": "m", "messages": messages, "tools": tools}))
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": answer}
+    answered = json.loads(
+        exchange.response({"id": "x", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}})
+    )
+    (given,) = [block["input"] for block in sent["messages"][1]["content"] if block["type"] == "tool_use"]
+    arguments = answered["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+    return (
+        sent["tools"][0]["input_schema"],
+        given,
+        json.loads(arguments),
+        [str(line) for line in exchange.receipt.losses],
+    )
+
+
+def test_a_renamed_parameter_never_takes_the_place_of_another_argument() -> None:
+    both = {"$top": 5, "_top": 7}
+    _, given, answered, losses = _exchange({"type": "object", "properties": {"$top": {}}}, both, both)
+    assert (given, answered, losses) == (both, both, [])
+
+
+def test_parameters_are_renamed_only_in_the_arguments_themselves_also_where_their_schema_refers_to_itself() -> None:
+    parameters = {"type": "object", "properties": {"$and": {"type": "array", "items": {"$ref": "#"}}, "field": {}}}
+    call = {"$and": [{"$and": [{"field": 1}]}]}
+    made, given, answered, _ = _exchange(parameters, call, {"_and": [{"$and": [{"field": 1}]}]})
+    assert given == {"_and": [{"$and": [{"field": 1}]}]}
+    assert answered == call
+    (name,) = made["$defs"]
+    inner = {"type": "array", "items": {"$ref": f"#/$defs/{name}"}}
+    assert made["properties"]["_and"] == inner
+    assert made["$defs"][name]["properties"]["$and"] == inner
+
+
+def test_references_follow_parameters_that_are_put_into_an_object() -> None:
+    parameters = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/items/anyOf/0"}, {"$ref": "#"}]}}
+    made, given, answered, _ = _exchange(parameters, ["x"], {"value": ["x"]})
+    _, first, root = made["properties"]["value"]["items"]["anyOf"]
+    assert first == {"$ref": "#/properties/value/items/anyOf/0"}
+    assert root == {"$ref": "#/properties/value"}
+    assert (given, answered) == ({"value": ["x"]}, ["x"])
+
+
+@pytest.mark.parametrize("part", [{"if": {}, "then": {"required": ["b"]}}, {"not": {}}, {"minProperties": 1}])
+def test_keywords_of_a_part_that_have_no_place_in_one_object_are_a_loss(part: Any) -> None:
+    parameters = {"type": "object", "properties": {"a": {}}, "allOf": [part]}
+    losses = _exchange(parameters, {}, {"a": 1})[3]
+    assert any(", ".join(sorted(part)) in line for line in losses)

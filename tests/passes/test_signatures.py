@@ -15,10 +15,10 @@ import pytest
 from tests.exchanges import folded, read_events, through
 from toolglot.dialects import DIALECTS
 from toolglot.passes.answer_state import state_of_answer
-from toolglot.passes.kept import with_states
+from toolglot.passes.kept_state import with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 Part = dict[str, Any]
 
@@ -100,7 +100,7 @@ def ask(client: str, history: list[Any], model: str = "gemini-3-pro") -> bytes:
 
 def answer(client: str, parts: tuple[Part, ...], *, streams: bool) -> tuple[Any, Receipt]:
     """What the client gets for these parts, and what it is told beside it."""
-    exchange = Exchange(client, "gemini")
+    exchange = ExchangeCore(client, "gemini")
     exchange.request(ask(client, []))
     if not streams:
         return json.loads(exchange.response(frame(list(parts), finishReason="STOP"))), exchange.receipt
@@ -129,7 +129,7 @@ def history(client: str, given: Any) -> list[Any]:
 
 def sent_parts(client: str, given: Any) -> tuple[list[Part], Receipt]:
     """What Gemini gets of its answer with the next request."""
-    exchange = Exchange(client, "gemini")
+    exchange = ExchangeCore(client, "gemini")
     body = json.loads(exchange.request(ask(client, history(client, given))))
     return [part for each in body["contents"] if each["role"] == "model" for part in each["parts"]], exchange.receipt
 
@@ -175,7 +175,7 @@ def test_another_model_gets_no_signature_and_no_empty_text(
     place: str, upstream: str, client: str, streams: bool
 ) -> None:
     given, _ = answer(client, PLACES[place], streams=streams)
-    body = Exchange(client, upstream).request(ask(client, history(client, given), MODELS[upstream]))
+    body = ExchangeCore(client, upstream).request(ask(client, history(client, given), MODELS[upstream]))
     assert not any(signature(number).encode() in body for number in (1, 2, 3))
     assert b"dG9vbGdsb3QA" not in body  # the beginning of what a client carries for us
     for message in json.loads(body)["input" if upstream == "openai_responses" else "messages"]:
@@ -205,7 +205,7 @@ def test_a_signature_that_the_gateway_kept_comes_back_on_its_part(place: str) ->
     for each in message.get("tool_calls") or ():
         each.pop("extra_content", None)
     kept = state_of_answer(DIALECTS["gemini"].decode_response(frame(parts)).content, "gemini")
-    exchange = Exchange("openai_chat", "gemini", passes=with_states(REQUEST_PASSES, {0: kept}))
+    exchange = ExchangeCore("openai_chat", "gemini", passes=with_states(REQUEST_PASSES, {0: kept}))
     body = json.loads(exchange.request(ask("openai_chat", history("openai_chat", given))))
     sent = [part for each in body["contents"] if each["role"] == "model" for part in each["parts"]]
     assert sent == [each if "text" in each or "functionCall" in each else {"text": "", **each} for each in parts]

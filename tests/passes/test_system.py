@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from toolglot import Exchange
-from toolglot.ir import Media, Message, Source, Text, replace
+from toolglot.capabilities import change_capabilities
+from toolglot.ir import Media, Message, Source, Text
 from toolglot.passes import system
 
 from .targets import ANTHROPIC, CHAT, GEMINI, again, answered, asked, calls, lines, result, said, texts, to, user
@@ -32,7 +33,7 @@ def test_system_text_stays_anywhere_where_the_target_allows_it() -> None:
     assert system.fit(request, to(CHAT)) is request
 
 
-BEHIND_USER = replace(ANTHROPIC, system="after_user")
+BEHIND_USER = change_capabilities(ANTHROPIC, system="after_user")
 
 
 def test_system_text_stays_behind_a_users_turn_and_is_tagged_elsewhere() -> None:
@@ -98,7 +99,7 @@ def test_media_in_the_system_prompt_leaves_a_marker() -> None:
     context = to(ANTHROPIC)
     image = Media(kind="image", source=Source("base64", "AAAA", "image/png"), name="map.png")
     request = system.fit(asked(Message(role="system", content=(Text(text="See"), image)), user()), context)
-    assert texts(request.messages[0]) == ["See", "[image map.png left out: system messages hold text alone]"]
+    assert texts(request.messages[0]) == ["See", "[image map.png left out: system messages hold only text]"]
     assert lines(context) == ["loss messages[0].content[1]"]
 
 

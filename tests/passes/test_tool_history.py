@@ -84,7 +84,7 @@ def test_what_passes_skip_would_have_changed_nothing(request_: Request, pair: tu
 
 @given(strategies.requests())
 def test_the_survey_finds_the_calls_and_results_that_a_walk_over_all_blocks_finds(request_: Request) -> None:
-    for found in (collect(request_.messages), survey(request_, "openai_chat", DIALECTS["openai_chat"].can)[1]):
+    for found in (collect(request_.messages), survey(request_, "openai_chat", DIALECTS["openai_chat"].can.receipt)[1]):
         every = [(block, place) for block, place in blocks(request_) if place.inner < 0]
         calls = [(block, (place.message, place.block)) for block, place in every if isinstance(block, ToolCall)]
         results = [(block, (place.message, place.block)) for block, place in every if isinstance(block, ToolResult)]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.passes.targets import ANTHROPIC, CHAT, TARGETS, answered, asked, calls, lines, result, said, texts, to, user
 from tests.strategies import requests
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.ir import Message, Request, Text, Thinking, ToolCall, ToolResult
 from toolglot.passes import Context, RequestPass, history
-from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled, settle, with_policy
+from toolglot.passes.history_policy import HistoryPolicy, Layer, MergedPolicy, merge_layers, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.trim import trim as trimming_to
 
@@ -19,9 +19,9 @@ SYSTEM = Message(role="system", content=(Text(text="Be brief."),))
 limits = st.integers(0, 6)
 
 
-def limited(messages: int, kept: int) -> Settled:
+def limited(messages: int, kept: int) -> MergedPolicy:
     """At most so many messages and results, cut to the brim."""
-    return settle((Layer(HistoryPolicy(max_messages=messages, max_tool_results=kept), exact=True),))
+    return merge_layers((Layer(HistoryPolicy(max_messages=messages, max_tool_results=kept), exact=True),))
 
 
 def trim(messages: int, kept: int) -> RequestPass:

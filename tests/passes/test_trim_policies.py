@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import asdict
 
 from tests.passes.targets import ANTHROPIC, CHAT, GEMINI, answered, asked, calls, lines, result, said, texts, to, user
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.ir import Block, Cache, Media, Message, Request, Source, Text, Thinking, Tool, ToolCall, ToolResult
 from toolglot.passes import Context
-from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
+from toolglot.passes.history_policy import HistoryPolicy, Layer, merge_layers, with_policy
 from toolglot.passes.history_size import NO_IMAGE
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.tokens import estimate
@@ -23,7 +23,7 @@ IMAGE = Media(kind="image", source=Source("base64", "aGVsbG8=" * 100, "image/png
 
 def kept_to(request: Request, context: Context, **said: Any) -> Request:
     """The request after the passes that keep to this policy."""
-    own = with_policy(REQUEST_PASSES, settle((Layer(HistoryPolicy(**said)),)))
+    own = with_policy(REQUEST_PASSES, merge_layers((Layer(HistoryPolicy(**said)),)))
     for request_pass in own:
         if request_pass not in REQUEST_PASSES:
             request = request_pass(request, context)
@@ -164,7 +164,7 @@ def test_what_cannot_be_cut_further_is_told() -> None:
     assert kept_to(request, context, max_tokens=500) == request
     (note,) = context.receipt.notes
     assert note.where == "messages"
-    assert "never goes" in note.why
+    assert "never dropped" in note.why
     assert not context.receipt.losses
 
 
@@ -276,7 +276,7 @@ def test_a_dialects_own_history_is_repaired_if_it_is_to_be() -> None:
 
 def test_what_goes_on_from_the_upstreams_own_state_is_not_repaired() -> None:
     request = asked(answered(result("a")))
-    settled = settle((Layer(HistoryPolicy(repair=True)),))
+    settled = merge_layers((Layer(HistoryPolicy(repair=True)),))
     passes = with_policy(REQUEST_PASSES, settled, leans=lambda request: True)
     home = to(CHAT, source="openai_chat")
     assert all(each(request, home) is request for each in passes if each not in REQUEST_PASSES)
@@ -287,9 +287,9 @@ def test_what_goes_on_from_the_upstreams_own_state_is_not_repaired() -> None:
 
 def test_what_is_special_counts_before_what_is_general() -> None:
     general, special = HistoryPolicy(max_messages=50, max_tokens=9, cut_to=0.5), HistoryPolicy(max_messages=0)
-    settled = settle((Layer(general), Layer(special)))
+    settled = merge_layers((Layer(general), Layer(special)))
     assert [tuple(limit) for limit in settled.limits] == [("max_tokens", 9, 0.5)]
-    assert settled.said.max_messages == 0
+    assert settled.merged.max_messages == 0
 
 
 @pytest.mark.parametrize(
@@ -303,13 +303,13 @@ def test_what_is_special_counts_before_what_is_general() -> None:
     ],
 )
 def test_older_limits_are_cut_to_the_brim_unless_a_later_word_is_said(layers: tuple[Layer, ...], share: float) -> None:
-    (limit,) = settle(layers).limits
+    (limit,) = merge_layers(layers).limits
     assert limit.share == share
 
 
 def test_nothing_said_is_nothing_done() -> None:
     assert set(asdict(HistoryPolicy()).values()) == {None}
-    assert with_policy(REQUEST_PASSES, settle((Layer(HistoryPolicy()),))) == REQUEST_PASSES
+    assert with_policy(REQUEST_PASSES, merge_layers((Layer(HistoryPolicy()),))) == REQUEST_PASSES
 
 
 @pytest.mark.parametrize("can", [CHAT, ANTHROPIC])

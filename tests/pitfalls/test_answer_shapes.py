@@ -152,7 +152,9 @@ def test_a_call_beside_end_turn_is_answered_and_the_receipt_says_so() -> None:
 # What a model's own server could not read
 
 
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"])
+@pytest.mark.parametrize(
+    "reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS"]
+)
 @pytest.mark.parametrize("client", [name for name in NAMES if is_json(name) and name != "gemini"])
 def test_a_call_that_gemini_could_not_read_keeps_text_and_usage(client: str, reason: str) -> None:
     usage = {"promptTokenCount": 40, "candidatesTokenCount": 7, "totalTokenCount": 47}

@@ -15,7 +15,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import UpstreamError
 from toolglot.ir import ToolCall
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 CLIENTS = [name for name in NAMES if name not in ("warp", "openai_chat")]
 
@@ -120,7 +120,7 @@ def test_an_answer_without_an_id_gets_one_of_the_clients_form(client: str, place
 
 
 def test_an_answer_for_a_chat_client_gets_an_id_and_the_model_that_was_asked() -> None:
-    exchange = Exchange("openai_chat", "gemini", model="gemini-x")
+    exchange = ExchangeCore("openai_chat", "gemini", model="gemini-x")
     exchange.request({"model": "mine", "messages": [{"role": "user", "content": "Hi"}]})
     answer = {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "finishReason": "STOP"}]}
     written = json.loads(exchange.response(answer))
@@ -217,7 +217,7 @@ def test_a_key_that_stands_twice_in_arguments_is_in_the_receipt(client: str) -> 
 def test_the_number_of_a_call_in_a_whole_answer_is_no_loss(client: str) -> None:
     answer = whole({"content": None, "tool_calls": [function("f", index=0)]}, "tool_calls")
     assert not translate_response(answer, "openai_chat", client, strict=True).receipt.losses
-    kept = json.loads(Exchange("openai_chat", "openai_chat", verbatim=False).response(answer))
+    kept = json.loads(ExchangeCore("openai_chat", "openai_chat", verbatim=False).response(answer))
     assert kept["choices"][0]["message"]["tool_calls"] == json.loads(answer)["choices"][0]["message"]["tool_calls"]
 
 
@@ -234,7 +234,7 @@ def test_a_file_among_annotations_leaves_the_citations_beside_it() -> None:
     annotation = carried.json()["output"][0]["content"][0]["annotations"][0]
     assert annotation["url"] == "https://x"
     assert [(line.severity, line.where) for line in carried.receipt] == [("loss", "choices[0].message.annotations")]
-    kept = json.loads(Exchange("openai_chat", "openai_chat", verbatim=False).response(answer))
+    kept = json.loads(ExchangeCore("openai_chat", "openai_chat", verbatim=False).response(answer))
     assert kept["choices"][0]["message"]["annotations"] == [FILE, CITED]
 
 
@@ -290,7 +290,7 @@ def test_a_video_of_a_chat_request_reaches_gemini() -> None:
         {"mimeType": "video/mp4", "fileUri": "https://x/b.mp4"},
     ]
     assert not gemini.receipt.losses
-    again = Exchange("openai_chat", "openai_chat", verbatim=False).request(body)
+    again = ExchangeCore("openai_chat", "openai_chat", verbatim=False).request(body)
     assert json.loads(again) == body
     left_out = translate_request(body, "openai_chat", "anthropic")
     assert [line.where for line in left_out.receipt.losses] == [f"messages[0].content[{index}]" for index in range(3)]
@@ -333,6 +333,57 @@ def test_a_choice_with_an_index_of_its_own_is_another_answer() -> None:
     translated = translate_response(document, "openai_chat", "anthropic")
     assert [block["type"] for block in translated.json()["content"]] == ["text"]
     assert [line.where for line in translated.receipt.losses] == ["choices[1]"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_client_waits_for_the_result_of_a_call_that_it_does_not_get(client: str) -> None:
+    novel = {"id": "call_1", "type": "novel", "novel": {"name": "f"}}
+    answer = whole({"content": "I look.", "tool_calls": [novel]}, "tool_calls")
+    with pytest.raises(UpstreamError, match="a call of a kind that the client's API does not have"):
+        translate_response(answer, "openai_chat", client)
+
+
+def copilot_stream(finish: str, called: dict[str, Any], *, finish_first: bool) -> bytes:
+    head = {"id": "chatcmpl-1", "created": 1, "model": "m"}
+    begins = {"tool_calls": [{"index": 0, **function("f", "")}], "role": "assistant", **called}
+    goes_on = [{"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in ('{"a"', ":1}")]
+    choices = [
+        {"index": 0, "delta": {"role": "assistant", "content": "I look."}},
+        {"index": 1, "delta": begins},
+        *({"index": 1, "delta": delta} for delta in goes_on),
+        {"index": 1, "delta": {}, "finish_reason": "tool_calls"},
+    ]
+    choices.insert(1 if finish_first else len(choices), {"index": 0, "delta": {}, "finish_reason": finish})
+    return b"".join(data_frame({**head, "choices": [choice]}) for choice in choices) + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("finish_first", [True, False])
+def test_a_stream_in_two_choices_is_one_answer_as_well(finish_first: bool) -> None:
+    data = copilot_stream("tool_calls", {}, finish_first=finish_first)
+    stream = translate_stream(data, "openai_chat", "anthropic")
+    events = frames(b"".join(stream))
+    blocks = [event["content_block"] for event in events if event["type"] == "content_block_start"]
+    assert [block["type"] for block in blocks] == ["text", "tool_use"]
+    pieces = [event["delta"].get("partial_json", "") for event in events if event["type"] == "content_block_delta"]
+    assert "".join(pieces) == '{"a":1}'
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+    assert not stream.receipt.losses
+
+
+@pytest.mark.parametrize(("finish", "called"), [("stop", {}), ("tool_calls", {"content": "Or I call."})])
+def test_another_answer_of_a_stream_is_reported(finish: str, called: dict[str, Any]) -> None:
+    stream = translate_stream(copilot_stream(finish, called, finish_first=True), "openai_chat", "anthropic")
+    events = frames(b"".join(stream))
+    assert [event["content_block"]["type"] for event in events if event["type"] == "content_block_start"] == ["text"]
+    assert [line.where for line in stream.receipt.losses] == ["choices[1]"]
+
+
+@pytest.mark.parametrize("cut", [3, 4])
+def test_a_stream_that_ends_inside_its_second_choice_has_no_whole_answer(cut: int) -> None:
+    data = copilot_stream("tool_calls", {}, finish_first=True).split(b"\n\n")
+    decoder = DIALECTS["openai_chat"].stream_decoder(Receipt())
+    decoder.feed(b"\n\n".join(data[:cut]) + b"\n\n")
+    assert not decoder.settled
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -392,7 +443,7 @@ BOTH = {
 
 @pytest.mark.parametrize("client", [name for name in NAMES if is_json(name)])
 def test_a_call_that_is_written_in_both_forms_is_one_call(client: str) -> None:
-    exchange = Exchange(client, "openai_chat")
+    exchange = ExchangeCore(client, "openai_chat")
     exchange.response(whole(BOTH, "tool_calls"))
     assert exchange.answered is not None
     assert [call.id for call in exchange.answered.content if isinstance(call, ToolCall)] == ["c1"]
@@ -401,7 +452,7 @@ def test_a_call_that_is_written_in_both_forms_is_one_call(client: str) -> None:
         {**calls(call(0, piece, id="c1", name="f")), "function_call": {"name": "f", "arguments": piece}}
         for piece in pieces
     ]
-    streamed = Exchange(client, "openai_chat")
+    streamed = ExchangeCore(client, "openai_chat")
     translation = streamed.stream()
     written = translation.feed(chat(*deltas)) + translation.close()
     assert translation.fault is None
@@ -413,7 +464,7 @@ def test_a_call_that_is_written_in_both_forms_is_one_call(client: str) -> None:
 def test_such_a_call_in_a_history_is_one_call(upstream: str) -> None:
     result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
     body = {"model": "m", "messages": [{"role": "user", "content": "q"}, BOTH, result]}
-    exchange = Exchange("openai_chat", upstream, verbatim=False)
+    exchange = ExchangeCore("openai_chat", upstream, verbatim=False)
     sent = exchange.request(body)
     assert not exchange.receipt.losses
     if upstream == "openai_chat":

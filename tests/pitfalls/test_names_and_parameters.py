@@ -16,7 +16,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, Text, Tool, ToolCall
 from toolglot.ir import Response as IrResponse
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 def function(name: str, parameters: Any = None, **more: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_an_id_that_the_provider_uses_again_becomes_another() -> None:
     document = with_call("call_0")
     document["messages"] += with_call("call_0")["messages"][1:]
     assert len(ids_in(ask("openai_chat", "anthropic", document))) == 2
-    exchange = Exchange("anthropic", "openai_chat")
+    exchange = ExchangeCore("anthropic", "openai_chat")
     history = {
         "model": "m",
         "max_tokens": 9,
@@ -153,7 +153,7 @@ def test_a_name_with_other_letters_is_cleaned_and_restored(name: str) -> None:
         tools=(Tool(name=name, parameters={"type": "object", "properties": {}}),),
         messages=(Message(role="user", content=(Text(text="Hi"),)),),
     )
-    exchange = Exchange("gemini", "anthropic")
+    exchange = ExchangeCore("gemini", "anthropic")
     tool = exchange.rewrite(request).tools[0]
     assert isinstance(tool, Tool)
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,128}", tool.name)
@@ -227,7 +227,7 @@ def test_strict_is_always_said_to_responses(source: str) -> None:
         max_output_tokens=100,
     )
     raw = DIALECTS[source].encode_request(request, Receipt())
-    encoded = json.loads(Exchange(source, "openai_responses").request(raw, model="gpt-5"))
+    encoded = json.loads(ExchangeCore(source, "openai_responses").request(raw, model="gpt-5"))
     assert encoded["tools"][0]["strict"] is False
 
 
@@ -359,7 +359,7 @@ def test_the_bytes_of_a_prefix_do_not_move_when_a_turn_is_added() -> None:
     short, longer = with_call("functions.f:0"), with_call("functions.f:0")
     longer["messages"] += [{"role": "assistant", "content": "So."}, {"role": "user", "content": "And?"}]
     for target in NAMES:
-        exchanges = [(Exchange("openai_chat", target), document) for document in (short, longer)]
+        exchanges = [(ExchangeCore("openai_chat", target), document) for document in (short, longer)]
         first, second = (history_of(target, exchange.request(document)) for exchange, document in exchanges)
         assert len(second.items) == len(first.items) + 2
         assert second.items[: len(first.items)] == first.items

@@ -13,7 +13,7 @@ from toolglot.api import translate_request
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, Response, Stop, Text, Thinking, Tool, ToolCall, ToolResult, replace
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 SIGNATURE = "RXJBQ2tnSU1BYmx1ZQ=="
 STATE = {
@@ -47,7 +47,7 @@ def signed(owner: str) -> Request:
 
 def sent(client: str, upstream: str, request: Request) -> bytes:
     raw = DIALECTS[client].encode_request(request, Receipt())
-    return Exchange(client, upstream).request(raw, model="some-model")
+    return ExchangeCore(client, upstream).request(raw, model="some-model")
 
 
 @pytest.mark.parametrize("owner", STATE)
@@ -112,7 +112,7 @@ def test_a_thought_signature_travels_outside_of_the_id(client: str) -> None:
         ),
         stop=Stop("tool_calls"),
     )
-    exchange = Exchange(client, "gemini")
+    exchange = ExchangeCore(client, "gemini")
     raw = exchange.response(DIALECTS["gemini"].encode_response(answer, None, Receipt()))
     call = next(block for block in DIALECTS[client].decode_response(raw).content if isinstance(block, ToolCall))
     assert SAFE_ID.fullmatch(call.id)
@@ -123,7 +123,7 @@ def test_state_that_a_client_carries_comes_back_to_its_owner(client: str, owner:
     """agentgateway #3342: a conversation Gemini -> client -> Gemini works, and so for every owner of state."""
     spoken = signed(owner).messages[1].content
     answer = Response(id="r", model="m", content=spoken, stop=Stop("tool_calls"))
-    raw = Exchange(client, owner).response(DIALECTS[owner].encode_response(answer, None, Receipt()))
+    raw = ExchangeCore(client, owner).response(DIALECTS[owner].encode_response(answer, None, Receipt()))
     heard = DIALECTS[client].decode_response(raw)
     calls = [block for block in heard.content if isinstance(block, ToolCall)]
     results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="18"),)) for call in calls)
@@ -134,7 +134,7 @@ def test_state_that_a_client_carries_comes_back_to_its_owner(client: str, owner:
         messages=(ASK, Message(role="assistant", content=heard.content), Message(role="user", content=results)),
     )
     back = DIALECTS[client].encode_request(again, Receipt())
-    assert SIGNATURE.encode() in Exchange(client, owner).request(back, model="some-model")
+    assert SIGNATURE.encode() in ExchangeCore(client, owner).request(back, model="some-model")
 
 
 def test_a_chat_client_without_a_slot_still_has_a_working_conversation() -> None:
@@ -174,7 +174,7 @@ def test_only_the_first_of_parallel_calls_is_signed_and_all_stay_together() -> N
 
 def test_thinking_comes_back_as_reasoning_content() -> None:
     """CCR #1378, new-api #4806: DeepSeek and Kimi want `reasoning_content` again with their tool turns."""
-    exchange = Exchange("anthropic", "openai_chat")
+    exchange = ExchangeCore("anthropic", "openai_chat")
     choice = {
         "index": 0,
         "message": {

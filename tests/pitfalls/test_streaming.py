@@ -21,7 +21,7 @@ from tests.pitfalls.wires import (
     responses,
     to,
 )
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 PARIS, ROME = '{"city":"Paris"}', '{"city":"Rome"}'
 BOTH = [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"})]
@@ -243,7 +243,7 @@ def test_a_second_message_start_is_no_second_beginning(client: str) -> None:
 
 def test_an_argument_delta_is_passed_on_as_soon_as_it_comes() -> None:
     """litellm #38926: with `include_usage`, streamed arguments came in one burst at the end."""
-    translation = Exchange("anthropic", "openai_chat").stream()
+    translation = ExchangeCore("anthropic", "openai_chat").stream()
     stream = chat(calls(whole(0, "a", "")), calls(call(0, '{"city":')), calls(call(0, '"Paris"}')))
     seen = [translation.feed(frame + b"\n\n") for frame in stream.split(b"\n\n")]
     assert b'{\\"city\\":' in seen[1]

@@ -30,7 +30,7 @@ from toolglot.errors import UpstreamError
 from toolglot.events import Fault, Finish
 from toolglot.ir import Response, Usage
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 ONE_CALL = calls(call(0, '{"city":"Paris"}', id="a", type="function", name="get_weather"))
 RATE_LIMITED = {"error": {"message": "Slow down", "type": "requests", "code": "rate_limit_exceeded"}}
@@ -151,7 +151,7 @@ def test_broken_arguments_are_never_written_as_a_valid_object() -> None:
     assert "half of" in json.dumps(parts)
 
 
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])
 @pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic"])
 def test_a_malformed_call_of_gemini_is_not_an_empty_success(client: str, reason: str) -> None:
     """litellm #40477: an empty 200 made agents retry for ever without a reason."""
@@ -167,7 +167,7 @@ def test_a_malformed_call_of_gemini_is_not_an_empty_success(client: str, reason:
 @pytest.mark.parametrize("client", NAMES)
 def test_a_prompt_that_gemini_blocks_is_told(client: str) -> None:
     """sub2api #7081: no candidates at all, only `promptFeedback`."""
-    exchange = Exchange(client, "gemini")
+    exchange = ExchangeCore(client, "gemini")
     written = through(exchange, [data_frame({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})])
     events = read_events(client, [written])
     check(events)
@@ -222,7 +222,7 @@ def test_the_wish_to_retry_later_reaches_the_client(
     client: str, upstream: str, headers: dict[str, str], body: dict[str, object]
 ) -> None:
     """litellm #21553, PR #37767: `retry-after` was dropped, and clients stormed the upstream."""
-    error = Exchange(client, upstream).error(429, headers, json.dumps(body).encode())
+    error = ExchangeCore(client, upstream).error(429, headers, json.dumps(body).encode())
     assert error.status == 429
     told = {name.lower(): value for name, value in error.headers.items()}
     assert told.get("retry-after") == "7" or b'"retryDelay":"7s"' in error.body
@@ -231,10 +231,10 @@ def test_the_wish_to_retry_later_reaches_the_client(
 def test_rate_limit_headers_are_in_the_clients_own_words() -> None:
     """api7/aisix #144: they were dropped or prefixed, so that no SDK found them."""
     limits = {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"}
-    error = Exchange("anthropic", "openai_chat").error(429, limits, json.dumps(RATE_LIMITED).encode())
+    error = ExchangeCore("anthropic", "openai_chat").error(429, limits, json.dumps(RATE_LIMITED).encode())
     assert error.headers["anthropic-ratelimit-requests-limit"] == "60"
     assert error.headers["anthropic-ratelimit-requests-remaining"] == "0"
-    back = Exchange("openai_chat", "anthropic").error(429, dict(error.headers), error.body)
+    back = ExchangeCore("openai_chat", "anthropic").error(429, dict(error.headers), error.body)
     assert back.headers["x-ratelimit-limit-requests"] == "60"
 
 
@@ -312,7 +312,7 @@ USAGE = Usage(input_tokens=100, cached_tokens=75, cache_write_tokens=5, output_t
 def test_token_counts_have_the_same_sums_in_every_direction(client: str, upstream: str) -> None:
     """ogx PR #6415, copilot-api #210: cached tokens are inside the input on some wires and beside it on others."""
     raw = DIALECTS[upstream].encode_response(Response(id="r", model="m", usage=USAGE), None, Receipt())
-    heard = DIALECTS[client].decode_response(Exchange(client, upstream).response(raw)).usage
+    heard = DIALECTS[client].decode_response(ExchangeCore(client, upstream).response(raw)).usage
     assert heard is not None
     assert (heard.input_tokens, heard.output_tokens) == (100, 40)
     is_told = all("cached_tokens" in DIALECTS[name].answer.counts for name in (client, upstream))
@@ -322,7 +322,7 @@ def test_token_counts_have_the_same_sums_in_every_direction(client: str, upstrea
 def test_cached_tokens_are_beside_the_input_of_anthropic() -> None:
     """llm-rosetta reported input 100 and cache_read 75, which is 175."""
     raw = DIALECTS["openai_chat"].encode_response(Response(id="r", model="m", usage=USAGE), None, Receipt())
-    usage = json.loads(Exchange("anthropic", "openai_chat").response(raw))["usage"]
+    usage = json.loads(ExchangeCore("anthropic", "openai_chat").response(raw))["usage"]
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (20, 75)
     assert usage["cache_creation_input_tokens"] == 5
 
@@ -330,5 +330,5 @@ def test_cached_tokens_are_beside_the_input_of_anthropic() -> None:
 def test_thoughts_are_beside_the_candidates_of_gemini() -> None:
     """Gemini counts thoughts apart from candidates; everybody else has them inside."""
     raw = DIALECTS["openai_chat"].encode_response(Response(id="r", model="m", usage=USAGE), None, Receipt())
-    usage = json.loads(Exchange("gemini", "openai_chat").response(raw))["usageMetadata"]
+    usage = json.loads(ExchangeCore("gemini", "openai_chat").response(raw))["usageMetadata"]
     assert (usage["candidatesTokenCount"], usage["thoughtsTokenCount"], usage["totalTokenCount"]) == (30, 10, 140)

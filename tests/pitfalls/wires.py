@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.exchanges import relay
 from tests.forms import form
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 Json = Any
 
@@ -167,11 +167,11 @@ def ask(client: str, upstream: str, document: Mapping[str, Json], **more: Json) 
     return asked(client, upstream, document, **more)[0]
 
 
-def asked(client: str, upstream: str, document: Mapping[str, Json], **more: Json) -> tuple[Json, Exchange]:
-    exchange = Exchange(client, upstream, **more)
+def asked(client: str, upstream: str, document: Mapping[str, Json], **more: Json) -> tuple[Json, ExchangeCore]:
+    exchange = ExchangeCore(client, upstream, **more)
     return form(upstream, "request").read(exchange.request(json.dumps(document).encode())), exchange
 
 
 def answer(client: str, upstream: str, document: Mapping[str, Json]) -> Json:
     """The client's response for this one of the upstream."""
-    return form(client, "response").read(Exchange(client, upstream).response(json.dumps(document).encode()))
+    return form(client, "response").read(ExchangeCore(client, upstream).response(json.dumps(document).encode()))

@@ -24,7 +24,7 @@ from toolglot.recordings.format import (
     encoder,
 )
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 Line = TypeVar("Line", RecordedClientRequest, UpstreamRequest, UpstreamData, ClientData)
@@ -61,7 +61,7 @@ def exchange(
     """One exchange as the gateway writes it down. An answer in pieces is a stream; one that is not is a document."""
     body = request if isinstance(request, bytes) else json.encode(request)
     streams = not isinstance(answer, bytes)
-    made = Exchange(client, upstream, model=model, created=CREATED, answer_id=identity.replace("req_", "resp_"))
+    made = ExchangeCore(client, upstream, model=model, created=CREATED, answer_id=identity.replace("req_", "resp_"))
     asked = made.client.decode_request(body)
     sent = made.request(body, model=asked.model or "gemini-3-pro", stream=streams)
     assert made.sent is not None
@@ -88,7 +88,7 @@ def exchange(
     return [*lines, ReceiptLines(at=at, lines=receipt), RecordingEnd(at=at, stop="end", usage={"input_tokens": 3})]
 
 
-def _streamed(made: Exchange, answer: Iterable[bytes]) -> list[AnyLine]:
+def _streamed(made: ExchangeCore, answer: Iterable[bytes]) -> list[AnyLine]:
     translation = made.stream()
     lines: list[AnyLine] = []
     at = 2 * STEP
@@ -104,7 +104,7 @@ def _streamed(made: Exchange, answer: Iterable[bytes]) -> list[AnyLine]:
     return lines
 
 
-def _whole(made: Exchange, answer: bytes) -> list[AnyLine]:
+def _whole(made: ExchangeCore, answer: bytes) -> list[AnyLine]:
     written = made.response(answer)
     return [
         _with(UpstreamData(at=3 * STEP), answer),

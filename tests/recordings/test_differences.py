@@ -112,7 +112,7 @@ def test_streams_are_compared_event_by_event(then: list[bytes], now: list[bytes]
 
 def test_other_bytes_for_the_same_values_are_told_too() -> None:
     (difference,) = compare_streams(frame('{"a": 1}'), frame('{"a":1}'))
-    assert difference.why == "the same values, written otherwise"
+    assert difference.why == "the same values, written differently"
 
 
 def test_of_a_stream_that_was_cut_only_the_beginning_is_compared() -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.export.test_html import ALLOWED, Page
+from tests.export.test_html import EXPLAINED, Page
 from tests.recordings.made import as_recording, exchange
 from toolglot.columns import width_of
 from toolglot.recordings.frame_cells import Cell, frame_cell
 from toolglot.recordings.timeline import Timeline, make_timeline
 from toolglot.recordings.timeline_html import render_html
 from toolglot.recordings.timeline_text import TextStyle, fit_cell, render_lines
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -73,7 +73,7 @@ def explained(client: str = "anthropic", **fields: Any) -> Timeline:
     """An exchange in which results are told, and another call comes of them."""
     body: dict[str, Any] | bytes = asking(**fields)
     if client != "anthropic":
-        body = Exchange("anthropic", client).request(json.dumps(body).encode(), model="m", stream=True)
+        body = ExchangeCore("anthropic", client).request(json.dumps(body).encode(), model="m", stream=True)
     return make_timeline(as_recording(exchange(client, "openai_chat", body, called(fields.get("name", "get_weather")))))
 
 
@@ -107,8 +107,8 @@ def test_what_a_frame_says_is_seen_at_any_width(width: int) -> None:
     lines = shown(explained(), width)
     table = [line.split(" │ ") for line in lines if " │ " in line]
     assert max(map(width_of, lines)) <= width
-    client = "\n".join(columns[0] for columns in table)
-    upstream = "\n".join(columns[-1] for columns in table)
+    client = "\n".join(columns[-1] for columns in table)
+    upstream = "\n".join(columns[0] for columns in table)
     assert '"Let me' in client
     assert "tool_use" in client
     assert "city" in client
@@ -149,7 +149,7 @@ def test_names_of_tools_and_results_cannot_act_on_a_page_or_a_terminal(name: str
     timeline = explained(name=name, results=results)
     page = Page()
     page.feed("".join(render_html(timeline)))
-    assert {tag for tag, _ in page.tags} <= {*ALLOWED, "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert {tag for tag, _ in page.tags} <= EXPLAINED
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
     for full in (False, True):
         assert all(line.isprintable() for line in shown(timeline, 100, full))

@@ -48,7 +48,7 @@ REFUSED = {
     r"(a)\1": "reference to a group",
     r"(?<=x)a": "looking ahead or behind",
     r"a(?!b)": "looking ahead or behind",
-    r"(?>a)b": "cannot be searched for",
+    r"(?>a)b": "cannot be matched",
     r"a*": "empty text",
     r"\b": "empty text",
     r"a{5000}": "too large",

@@ -98,7 +98,7 @@ def test_whose_it_was_is_not_recorded(linked: dict[str, Recording]) -> None:
 
 def test_explaining_says_why_the_request_is_another(linked: dict[str, Recording]) -> None:
     timeline = make_timeline(linked["stream"])
-    assert "not made again: it goes on from what was stored" in timeline.requests[1].lines
+    assert "not made again: it continues a stored conversation" in timeline.requests[1].lines
 
 
 @pytest.mark.parametrize("stores", [True, False])
@@ -127,10 +127,10 @@ def test_explaining_agrees_with_running_again(linked: dict[str, Recording]) -> N
         said = [*(line for asked in timeline.requests for line in asked.lines), *timeline.totals]
         assert not any("today's code" in line or "not made again" in line for line in said), said
     told = make_timeline(linked["stream"], replayed=again(linked["stream"])).requests[1].lines
-    assert "with what was kept: it goes on from what was stored" in told
+    assert "with what was kept: it continues a stored conversation" in told
     other = changed(linked["stream"].lines, StoreRead, "Paris", "Berlin")
     lines = make_timeline(other, replayed=again(other)).requests[1].lines
-    assert "today's code makes another request of it: `toolglot replay` tells the differences" in lines
+    assert "today's code makes another request of it: `toolglot replay` shows the differences" in lines
 
 
 def test_explaining_names_no_differences_where_nothing_can_be_run_again(linked: dict[str, Recording]) -> None:
@@ -140,7 +140,7 @@ def test_explaining_names_no_differences_where_nothing_can_be_run_again(linked: 
     timeline = make_timeline(earlier, replayed=str(refusal.value))
     assert f"not made again: {refusal.value}" in timeline.requests[1].lines
     assert timeline.totals[-1] == f"`toolglot replay` does not run it again: {refusal.value}"
-    assert not any("tells the differences" in line for line in (*timeline.requests[1].lines, *timeline.totals))
+    assert not any("shows the differences" in line for line in (*timeline.requests[1].lines, *timeline.totals))
 
 
 def test_what_an_upstream_had_said_of_the_conversation_is_told_to_it_again(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_what_an_upstream_had_said_of_the_conversation_is_told_to_it_again(tmp_p
     comparison = again(second)
     assert not comparison.differs, comparison
     earlier = as_recording(line for line in second.lines if not isinstance(line, StoreRead))
-    with pytest.raises(NotRerunError, match="told what it had said itself, which is not in the recording"):
+    with pytest.raises(NotRerunError, match="own earlier answers were sent to it, which is not in the recording"):
         again(earlier)
 
 

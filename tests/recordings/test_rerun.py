@@ -265,13 +265,13 @@ def test_state_that_was_kept_is_put_back_again(tmp_path: Path) -> None:
     other = again(changed(second.lines, StoreRead, "c2lnbmF0dXJl", "b3RoZXI="))
     assert "b3RoZXI=" in str(other.requests[0][0])
     timeline = make_timeline(second)
-    assert "not made again: state that was kept was put back" in timeline.requests[1].lines
+    assert "not made again: stored state was restored" in timeline.requests[1].lines
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     earlier = as_recording(line for line in second.lines if not isinstance(line, StoreRead))
-    with pytest.raises(NotRerunError, match="state that was kept was put back, which is not in the recording"):
+    with pytest.raises(NotRerunError, match="stored state was restored, which is not in the recording"):
         again(earlier)
     earlier.attempts[0].request = replace(earlier.attempts[0].request, settings=None)
-    with pytest.raises(NotRerunError, match="state that was kept was put back"):
+    with pytest.raises(NotRerunError, match="stored state was restored"):
         again(earlier)
 
 
@@ -361,7 +361,7 @@ def test_of_a_model_that_no_upstream_had_there_is_nothing_to_run_again(tmp_path:
     with gateway(upstreams, record=RecordConfig(directory=str(tmp_path))) as running:
         assert running.ask("openai_chat", model="three").status == 404
     (recording,) = read_all(tmp_path)
-    with pytest.raises(NothingToRerunError, match="refused before any upstream was asked: nothing to replay"):
+    with pytest.raises(NothingToRerunError, match="refused before any upstream was contacted: nothing to replay"):
         again(recording)
 
 

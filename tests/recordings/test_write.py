@@ -204,7 +204,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert len(files(tmp_path)) == 2
 
 
-def test_a_disk_that_is_full_is_told_once_and_recording_goes_on_when_there_is_room(
+def test_a_full_disk_is_in_the_log_for_each_exchange_and_recording_goes_on_when_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = Counts()
@@ -227,22 +227,40 @@ def test_a_disk_that_is_full_is_told_once_and_recording_goes_on_when_there_is_ro
         full.clear()
         exchange(recorder, "req_3")
     assert [record.getMessage() for record in caplog.records] == [
-        f"recordings cannot be written to {tmp_path}: No space left on device"
+        f"request req_{number}: its recording in {tmp_path} was not written: No space left on device"
+        for number in range(3)
     ]
     assert counts.told == {"dropped": 3, "written": 1}
     assert read(tmp_path).head.id == "req_3"
 
 
-def test_a_folder_that_cannot_be_made_is_told_and_nothing_else_happens(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_disk_that_becomes_full_in_the_middle_leaves_a_part_and_a_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_text("in the way")
     counts = Counts()
-    with recording(tmp_path / "file" / "folder", counts) as recorder:
-        exchange(recorder)
-        exchange(recorder)
-    assert counts.told == {"dropped": 2}
-    assert len(caplog.records) == 1
+    with recording(tmp_path, counts) as recorder:
+        writing = begin(recorder, "req_1")
+        done = threading.Event()
+        recorder.enqueue_always(0, recorder._write_all)
+        recorder.enqueue_always(0, done.set)
+        assert done.wait(FAILSAFE)
+
+        def full(file: int, data: memoryview) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "write", full)
+        writing.piece(0, 0.5, b"hello\n")
+        writing.end(RecordingEnd(at=1.0))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"request req_1: its recording in {tmp_path} is incomplete: No space left on device"
+    ]
+    assert counts.told == {"cut": 1}
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(NotADirectoryError), recording(tmp_path / "file" / "folder"):
+        pass
 
 
 def test_a_folder_that_somebody_took_away_is_made_again(tmp_path: Path) -> None:
@@ -290,14 +308,10 @@ def test_many_recordings_at_once_take_few_handles(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 200
 
 
-def test_a_folder_that_may_not_be_written_to_is_told_at_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    with recording(tmp_path):
-        assert [record.getMessage() for record in caplog.records] == [
-            f"recordings cannot be written to {tmp_path}: Permission denied"
-        ]
+    with pytest.raises(PermissionError), recording(tmp_path):
+        pass
 
 
 def test_a_recording_that_takes_a_pattern_too_much_work_is_cut_and_says_so(
@@ -336,7 +350,7 @@ def test_what_cannot_be_written_before_the_end_of_the_process_is_told(
     go_on.set()
     recorder.close()
     assert [record.getMessage() for record in caplog.records] == [
-        "2 recordings were not finished in 0.01 seconds: what is missing of them is lost"
+        "2 recordings were not finished in 0.01 seconds: the missing parts are lost"
     ]
 
 
@@ -348,7 +362,7 @@ with recording(Path({str(tmp_path)!r})) as recorder:
     while not files(recorder.folder.path): pass
     print(flush=True)
     input()
-    writing.end(End(at=1.0))
+    writing.end(RecordingEnd(at=1.0))
 """
     root = Path(__file__).parents[2]
     with subprocess.Popen(
@@ -399,7 +413,7 @@ def test_a_recording_that_failed_is_told_to_be_cut_and_logged_once(
         writing.end(RecordingEnd(at=0.6, stop="end"))
     told = read(tmp_path)
     assert told.end is not None
-    assert told.end.cut == "a fault in toolglot itself, which the log tells"
+    assert told.end.cut == "an internal error of toolglot (see the log)"
     assert (told.request.data, told.attempts, told.body) == (b'{"a":"[redacted]"}', [], b"")
     assert counts.told == {"cut": 1}
     (said,) = caplog.records
@@ -430,4 +444,4 @@ def test_a_fault_at_the_end_leaves_what_was_there_and_is_told(tmp_path: Path) ->
         writing = begin(recorder)
         writing.end(RecordingEnd(at=0.6, message="a secret at the end"))
     assert counts.told == {"cut": 1}
-    assert read(tmp_path).end == RecordingEnd(at=0.6, cut="a fault in toolglot itself, which the log tells")
+    assert read(tmp_path).end == RecordingEnd(at=0.6, cut="an internal error of toolglot (see the log)")

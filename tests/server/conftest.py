@@ -1,4 +1,4 @@
-"""Both drivers of the gateway: what holds on one holds on the other."""
+"""Both clients of a driver: what holds on a connection holds for the ASGI app."""
 
 from __future__ import annotations
 
@@ -6,43 +6,32 @@ import pytest
 
 from tests.server import gateway
 
-BOTH_DRIVERS = frozenset(
+BOTH_CLIENTS = frozenset(
     {
         "test_backpressure",
         "test_body_budget",
         "test_broken_streams",
         "test_cancellation",
-        "test_fallbacks",
-        "test_faults",
-        "test_full_pool",
-        "test_gateway",
-        "test_gotchas",
-        "test_gotchas_of_answers",
         "test_half_close",
         "test_keepalive",
-        "test_large_events",
         "test_limits",
-        "test_metrics",
-        "test_owners",
-        "test_cache_marks",
-        "test_prefix_reuse",
-        "test_retried_answers",
+        "test_mcp_loop",
+        "test_pipelining",
+        "test_responses_chain",
         "test_shutdown",
-        "test_states",
-        "test_told",
         "test_wire_fidelity",
     }
 )
-"""The tests of what a client, an upstream or whoever looks on can see."""
+"""The tests of how an answer is written: its head and framing, its end, silence, and a client that does not read."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__.rpartition(".")[2] in BOTH_DRIVERS:
-        metafunc.fixturenames.append("driver")
-        metafunc.parametrize("driver", ["awaiting", "callback"], indirect=True)
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH_CLIENTS:
+        metafunc.fixturenames.append("answered_by")
+        metafunc.parametrize("answered_by", ["app", "connection"], indirect=True)
 
 
 @pytest.fixture
-def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(gateway, "DRIVER", request.param)
+def answered_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(gateway, "ANSWERED_BY", request.param)
     return str(request.param)

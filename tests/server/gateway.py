@@ -273,8 +273,8 @@ class Asking:
             talk.leave()
 
 
-DRIVER: Literal["awaiting", "callback"] = "callback"
-"""Which driver answers: the one that awaits for all requests, or the callback driver where it takes them."""
+ANSWERED_BY: Literal["app", "connection"] = "connection"
+"""What writes the answers: the ASGI app for all requests, or their connections where they can."""
 
 
 class Running(Asking):
@@ -339,7 +339,7 @@ class _Server(GatewayServer):
 
     def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
         super().__init__(service, on_ready)
-        if DRIVER == "awaiting":
+        if ANSWERED_BY == "app":
             self.config.http.admission = None  # type: ignore[union-attr]
         self.leaving = asyncio.Event()
         self.loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, BinaryIO
 
 import uvicorn
 
@@ -115,6 +115,28 @@ def until_response(connection: socket.socket) -> bytes:
         assert piece, f"closed after {data!r}"
         body += piece
     return head + b"\r\n\r\n" + body
+
+
+def next_response(stream: BinaryIO) -> bytes:
+    """The next of several responses, with its body without chunks; empty at the end. `stream`: of `makefile`."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        line = stream.readline()
+        if not line:
+            assert not head, f"closed after {head!r}"
+            return b""
+        head += line
+    headers = headers_of(head)
+    if status_of(head) == 100:
+        return next_response(stream)
+    if headers.get("transfer-encoding") != "chunked":
+        return head + stream.read(int(headers["content-length"]))
+    body = b""
+    while size := int(stream.readline(), 16):
+        body += stream.read(size)
+        assert stream.readline() == b"\r\n"
+    assert stream.readline() == b"\r\n"
+    return head + body
 
 
 def status_of(response: bytes) -> int:

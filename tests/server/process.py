@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from tests.server.gateway import Asking
 from tests.waiting import FAILSAFE
 
+READY = re.compile(r"ready at http://[^ \"]*?:([0-9]+)")
+
 
 class Process(Asking):
     """The gateway's process. `log` is what it has written on standard error so far."""
@@ -24,7 +27,7 @@ class Process(Asking):
         self._lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        super().__init__(int(self.until_logged("ready at http").rpartition(":")[2]))
+        super().__init__(int(READY.findall(self.until_logged("ready at http"))[-1]))
 
     @property
     def log(self) -> str:

@@ -6,7 +6,8 @@
     stage.refused                           # what any of them would not have answered
 
 A client either sends back everything that it was given (`keeps`), or what its API documents as the conversation and
-nothing else: no reasoning, no signatures.
+nothing else: no reasoning, no signatures. A client of Chat Completions that `splits` sends each call of a batch in a
+message of its own, with its result behind it. One that `repeats` repeats text and reasoning in each of them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tests.warp_server.state import added_up
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialects import DIALECTS
-from toolglot.gateway.commands import BeginStream, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.awaited_answer import AwaitedAnswer
+from toolglot.gateway.commands import BeginStream, StreamEnd, WholeAnswer
 from toolglot.gateway.context import new_context
-from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
 from toolglot.gateway.flow import answer as answer_flow
@@ -76,11 +77,11 @@ class Reply:
 
 
 class Stage:
-    """A model of each vendor behind one gateway. A `transport.Transport`."""
+    """A model of each vendor, and others, behind one gateway. A `transport.Transport`."""
 
-    def __init__(self, store: Store | None = None, seed: object = 0) -> None:
+    def __init__(self, store: Store | None = None, seed: object = 0, **others: Vendor) -> None:
         self.store = store
-        self.vendors = {vendor.__name__.lower(): vendor(seed) for vendor in VENDORS}
+        self.vendors = {**{vendor.__name__.lower(): vendor(seed) for vendor in VENDORS}, **others}
         self.turn = Turn("")
         self.returned: set[int] = set()
         """The answers of the last vendor whose state has come back to it."""
@@ -127,9 +128,19 @@ class Talk:
     """One client's side of a conversation, in its own wire form."""
 
     def __init__(
-        self, stage: Stage, dialect: str, *, keeps: bool = True, streams: bool | None = None, about: str = ""
+        self,
+        stage: Stage,
+        dialect: str,
+        *,
+        keeps: bool = True,
+        streams: bool | None = None,
+        about: str = "",
+        splits: bool = False,
+        repeats: bool = False,
     ) -> None:
         """`about`: what tells this conversation from others by its words."""
+        self.splits = splits
+        self.repeats = repeats
         self.stage = stage
         self.dialect = dialect
         self.keeps = keeps
@@ -146,7 +157,15 @@ class Talk:
 
     def fork(self) -> Talk:
         """The same conversation, to go on with in another way."""
-        other = Talk(self.stage, self.dialect, keeps=self.keeps, streams=self.streams, about=self.about)
+        other = Talk(
+            self.stage,
+            self.dialect,
+            keeps=self.keeps,
+            streams=self.streams,
+            about=self.about,
+            splits=self.splits,
+            repeats=self.repeats,
+        )
         other.history, other.answers, other.number = list(self.history), list(self.answers), self.number
         other._calls = self._calls
         return other
@@ -172,7 +191,8 @@ class Talk:
 
     async def _ask(self, by: str, stream: bool) -> Any:
         client = DIALECTS[self.dialect]
-        written = _WIRE[self.dialect].body(by, self.history, stream)
+        history = split_batches(self.history, repeats=self.repeats) if self.splits else self.history
+        written = _WIRE[self.dialect].body(by, history, stream)
         body = written if isinstance(written, bytes) else json.dumps(written).encode()
         request = client.decode_request(body)
         if client.request.model_in_path:
@@ -184,24 +204,41 @@ class Talk:
         states = ReasoningState(store, "me")
         targets = RequestTargets.of(gateway, received, ToolModes(store=store), ConversationReplay(store, "me"), states)
         flow = with_reasoning_state(answer_flow(context, targets.build(gateway.router.resolve(by))), context, states)
-        driver, data = FlowDriver(flow, context), b""
+        running, data = AwaitedAnswer(flow, context), b""
         try:
-            while (command := await driver.next_command()) is not None:
+            while (command := await running.next_command()) is not None:
                 if not isinstance(command, BeginStream):
-                    data += command.data if isinstance(command, Write) else command
+                    data += command
         finally:
-            driver.close()
+            await running.aclose()
             targets.close()
             if context.exchange is not None:
                 self.receipt = context.exchange.receipt
-        if isinstance(driver.result, WholeAnswer):
-            return json.loads(driver.result.body)
-        assert isinstance(driver.result, StreamEnd), driver.result
-        data += driver.result.data
+        result = running.result()
+        if isinstance(result, WholeAnswer):
+            return json.loads(result.body)
+        assert isinstance(result, StreamEnd), result
+        data += result.data
         if self.dialect == "warp":
             return data
         response = folded(read_events(self.dialect, [data]))
         return json.loads(client.encode_response(response, request, Receipt()))
+
+
+def split_batches(history: list[Any], *, repeats: bool) -> list[Any]:
+    """The messages of Chat Completions with one call in each, followed by its result."""
+    results = {message["tool_call_id"]: message for message in history if message["role"] == "tool"}
+    done: list[Any] = []
+    for message in history:
+        first, *others = message.get("tool_calls") or [None]
+        if first is not None:
+            done += [{**message, "tool_calls": [first]}, results[first["id"]]]
+            for call in others:
+                others_say = message if repeats else {"role": "assistant", "content": None}
+                done += [{**others_say, "tool_calls": [call]}, results[call["id"]]]
+        elif message["role"] != "tool":
+            done.append(message)
+    return done
 
 
 class _Chat:

@@ -1,4 +1,4 @@
-"""Which requests the callback driver answers, and which are left to the app: by path, query, headers and body."""
+"""Which requests are answered on their connection, and which by the app: by path, query, headers and body."""
 
 from __future__ import annotations
 
@@ -24,14 +24,6 @@ TAKEN: dict[str, tuple[str, dict[str, Any]]] = {
     "Responses that are stored by default": ("/v1/responses", {"model": "m", "input": "Hello"}),
     "Responses that are to be stored": ("/v1/responses", {"model": "m", "input": "Hello", "store": True}),
     "a stream of Responses": ("/v1/responses", {"model": "m", "input": "Hello", "stream": True}),
-    "Gemini": (f"{GEMINI}:generateContent", CONTENTS),
-    "Gemini with a key in the query": (f"{GEMINI}:generateContent?key=k", CONTENTS),
-    "Gemini with an escaped name": ("/v1beta/models/a%2Fb:generateContent", CONTENTS),
-    "a stream of Gemini": (f"{GEMINI}:streamGenerateContent?alt=sse", CONTENTS),
-    "Ollama's chat": ("/api/chat", {"model": "m", "messages": TURNS}),
-    "Ollama's completion": ("/api/generate", {"model": "m", "prompt": "Hello"}),
-}
-LEFT: dict[str, tuple[str, dict[str, Any]]] = {
     "a response that goes on from another": (
         "/v1/responses",
         {"model": "m", "input": "Hello", "previous_response_id": "resp_1"},
@@ -41,6 +33,14 @@ LEFT: dict[str, tuple[str, dict[str, Any]]] = {
         "/v1/responses",
         {"model": "m", "input": [{"type": "item_reference", "id": "msg_1"}]},
     ),
+    "Gemini": (f"{GEMINI}:generateContent", CONTENTS),
+    "Gemini with a key in the query": (f"{GEMINI}:generateContent?key=k", CONTENTS),
+    "Gemini with an escaped name": ("/v1beta/models/a%2Fb:generateContent", CONTENTS),
+    "a stream of Gemini": (f"{GEMINI}:streamGenerateContent?alt=sse", CONTENTS),
+    "Ollama's chat": ("/api/chat", {"model": "m", "messages": TURNS}),
+    "Ollama's completion": ("/api/generate", {"model": "m", "prompt": "Hello"}),
+}
+LEFT: dict[str, tuple[str, dict[str, Any]]] = {
     "a response in the background": ("/v1/responses", {"model": "m", "input": "Hello", "background": True}),
     "a stream of Gemini as an array": (f"{GEMINI}:streamGenerateContent", CONTENTS),
     "a count of tokens": ("/v1/messages/count_tokens", {"model": "m", "messages": TURNS}),
@@ -74,7 +74,7 @@ def is_taken(path: str, body: bytes, store: Path, headers: dict[str, str] | None
 
 
 @pytest.mark.parametrize("what", TAKEN)
-def test_the_callback_driver_answers(what: str, tmp_path: Path) -> None:
+def test_the_connection_answers(what: str, tmp_path: Path) -> None:
     path, body = TAKEN[what]
     assert is_taken(path, json.dumps(body).encode(), tmp_path / "store")
 

@@ -39,12 +39,14 @@ KB = 1024
 ANSWER = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 TEXT = "x" * (200 * KB)
-"""Of a request that the callback driver may take."""
+"""Of a request that may be answered on its connection."""
 CHAT = {"messages": [{"role": "user", "content": TEXT}]}
 JSON = {"content-type": "application/json"}
 BODIES: dict[str, dict[str, Any]] = {client: written(client, TEXT) for client in CLIENTS}
 ONE = replace(LIMITS, bodies=1200 * KB, body_wait=0.2)
 """Room for one such request."""
+CROWD = 20
+"""Clients that come at once."""
 PATIENT = replace(ONE, body_wait=FAILSAFE)
 
 
@@ -97,7 +99,7 @@ def test_a_body_that_waits_is_answered_when_another_is_done(client: str) -> None
 
 @pytest.mark.parametrize("size", [200 * KB, 2000 * KB])
 def test_no_more_bodies_are_held_than_there_is_room_for_however_many_come(size: int) -> None:
-    """Sixty clients at once."""
+    """There is room for five of them."""
     most = [0]
     limits = replace(LIMITS, bodies=5 * ASCII * size, body_wait=FAILSAFE)
     body = {"messages": [{"role": "user", "content": "x" * size}]}
@@ -116,14 +118,14 @@ def test_no_more_bodies_are_held_than_there_is_room_for_however_many_come(size: 
         answers: list[Answer] = []
         threads = [
             threading.Thread(target=lambda: answers.append(running.ask("anthropic", body={"max_tokens": 9, **body})))
-            for _ in range(60)
+            for _ in range(CROWD)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(FAILSAFE * 2)
-        assert [answer.status for answer in answers] == [200] * 60
-        for _ in range(60):
+        assert [answer.status for answer in answers] == [200] * CROWD
+        for _ in range(CROWD):
             running.record()
         assert budget.used == 0
     assert 0 < most[0] <= limits.bodies + (ASCII + 1) * size  # one upload may go on where all wait for each other

@@ -138,7 +138,7 @@ def test_state_comes_back_to_its_owner_without_a_store(
 TOLD = {
     "claude": "thinking: this turn has tool calls without the target's own reasoning; it is off until the turn ends",
     "gpt": "of calls: no reasoning of the target is known for some of them",
-    "deepseek": "no reasoning: the target wants the field, if only empty",
+    "deepseek": "no reasoning: the target requires the field, even if empty",
     "gemini": "no thought signature: marked as another model's call, as nothing shows whose it is",
 }
 # Within one dialect a history goes through as it is. Chat clients return Gemini's signatures with their calls.

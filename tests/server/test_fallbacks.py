@@ -120,6 +120,17 @@ def test_28_a_short_wait_is_waited_and_no_less() -> None:
         assert server.connections == 2
 
 
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic"])
+def test_a_local_server_that_is_not_running_is_reported_with_its_cause_and_not_retried_by_clients(client: str) -> None:
+    breaker = BreakerConfig(failures=1, rest=60.0)
+    with gateway(at("gemini", "http://127.0.0.1:9", retries=AT_ONCE, breaker=breaker)) as running:
+        answers = [running.ask(client, stream=False) for _ in range(2)]
+    assert [answer.status for answer in answers] == [502, 503]
+    for answer in answers:
+        assert answer.headers["x-should-retry"] == "false"
+        assert "127.0.0.1:9 cannot be reached: Connection refused" in answer.json()["error"]["message"]
+
+
 def test_28_a_breaker_leaves_a_failing_upstream_alone_and_lets_it_come_back() -> None:
     breaker = BreakerConfig(failures=2, rest=2.0)
     with (
@@ -262,6 +273,65 @@ def test_28_a_second_refusal_goes_to_the_client() -> None:
         answer = running.ask(client, stream=True, body=body)
         assert (answer.status, error_told(client, answer).message) == (400, "Unsupported parameter: 'messages'")
         assert server.connections == 2
+
+
+def test_28_a_server_that_refuses_one_field_after_the_other_is_asked_until_it_answers() -> None:
+    refused = ("temperature", "top_p", "seed")
+    body = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0.5, "top_p": 0.5, "seed": 1}
+    scripts = [refusal(400, f"Unsupported parameter: '{name}'") for name in refused]
+    with (
+        BadServer(*scripts, GOOD) as server,
+        gateway(at("openai_chat", server.url)) as running,
+    ):
+        good_end("openai_chat", running.ask("openai_chat", stream=True, body=body))
+        left = [sorted(body.keys() & request.json().keys()) for request in server.requests]
+        assert left[-1] == ["messages"]
+        assert (len(left), running.record().mended) == (4, 3)
+
+
+TEMPLATE_REFUSAL = [expect(), reply({"error": "system message must be at the beginning"}, 500)]
+OLLAMA_ANSWER = [expect(), stream(SOUND["ollama"])]
+WITH_LATER_SYSTEM = {
+    "max_tokens": 100,
+    "messages": [{"role": "user", "content": "Hi"}, {"role": "system", "content": "Be brief."}],
+}
+
+
+def test_28_a_template_that_refuses_with_500_is_remedied_and_remembered() -> None:
+    with (
+        BadServer(TEMPLATE_REFUSAL, OLLAMA_ANSWER, OLLAMA_ANSWER) as server,
+        gateway(at("ollama", server.url, retries=AT_ONCE)) as running,
+    ):
+        for attempts in (2, 1):
+            answer = running.ask("anthropic", stream=True, body=WITH_LATER_SYSTEM)
+            good_end("anthropic", answer)
+            assert running.record().attempts == attempts
+        roles = [[message["role"] for message in request.json()["messages"]] for request in server.requests]
+        assert roles == [["user", "system"], ["user"], ["user"]]
+        told = running.receipt(answer)["lines"]
+        assert told[-1]["what"] == "changed before it was sent"
+
+
+def test_28_a_template_that_still_refuses_is_neither_retried_nor_unwell() -> None:
+    with (
+        BadServer(TEMPLATE_REFUSAL) as server,
+        gateway(at("ollama", server.url, retries=AT_ONCE, breaker=BreakerConfig(failures=1, rest=60))) as running,
+    ):
+        for calls in (2, 4):
+            answer = running.ask("anthropic", stream=True, body=WITH_LATER_SYSTEM)
+            assert (answer.status, type_of("anthropic", "bad_request")) == (400, error_told("anthropic", answer).type)
+            assert server.connections == calls
+
+
+def test_28_a_remedy_with_a_loss_is_not_applied_in_advance() -> None:
+    message, client, body, field = MENDS["unsupported parameter"]
+    with (
+        BadServer(refusal(400, message), GOOD, GOOD) as server,
+        gateway(at("openai_chat", server.url)) as running,
+    ):
+        for _ in range(2):
+            good_end(client, running.ask(client, stream=True, body=body))
+        assert [field in request.json() for request in server.requests] == [True, False, True]
 
 
 def test_28_thinking_that_is_no_longer_valid_is_left_out_the_second_time() -> None:

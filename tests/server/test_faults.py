@@ -170,6 +170,19 @@ def test_29_a_page_where_an_answer_should_be_is_shown_with_advice() -> None:
             assert "Welcome to nginx!" in told.message
 
 
+@EVERY_CLIENT
+@pytest.mark.parametrize("status", [403, 404, 502])
+def test_29_an_error_with_a_page_names_its_upstream_in_place_of_the_page(client: str, status: int) -> None:
+    page = b"<!DOCTYPE html>\n<html><head><title>nginx</title></head></html>"
+    script = [expect(), reply(page, status, headers={"content-type": "text/html"})]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        told = error_told(client, running.ask(client))
+    said = f"answered with status {status} and a web page ('nginx'); is its base URL right?"
+    assert told.message.startswith("The upstream 'up' ")
+    assert said in told.message
+    assert "<" not in told.message
+
+
 BOOM = ApiError(kind="server", message="boom")
 ERRORS_IN_200 = {
     **{name: json.loads(DIALECTS[name].encode_error(BOOM).body) for name in JSON_NAMES},

@@ -25,14 +25,14 @@ from toolglot.server.service import RecentReceipts, Service
 from toolglot.server.startup import build_gateway
 from toolglot.store.sqlite import SqliteStore
 from toolglot.store.worker import StoreWorker
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.transport import UpstreamCall
 
 FIFTH = 1.2
 REQUEST_CALLS = 708
 STORED_CALLS = 1003
 
-TRANSLATION = {function.__code__ for function in (decode_request, Exchange.request_of, Exchange.response)}
+TRANSLATION = {function.__code__ for function in (decode_request, ExchangeCore.request_of, ExchangeCore.response)}
 HEADERS = {"host": "localhost", "content-type": "application/json", "authorization": "Bearer k"}
 ASKED = {
     "model": "m",

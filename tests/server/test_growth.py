@@ -21,7 +21,7 @@ from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long
 from toolglot.config.schema import Limits
 from toolglot.dialects import find
 from toolglot.gateway.prefix_reuse import hash_messages
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream import offload as aside_module
 from toolglot.upstream.offload import LARGE, offload, release
 from toolglot.wire.json import MAX_DOCUMENT_BYTES
@@ -33,12 +33,12 @@ CLIENTS = (CLIENT, UPSTREAM, "openai_responses", "gemini", "ollama")
 
 
 def translated(body: bytes, client: str = CLIENT) -> bytes:
-    return Exchange(client, UPSTREAM, model="model").request(body)
+    return ExchangeCore(client, UPSTREAM, model="model").request(body)
 
 
 def of_client(client: str, body: bytes) -> bytes:
     """The same request in a client's own words."""
-    return body if client == CLIENT else Exchange(CLIENT, client, model="model").request(body)
+    return body if client == CLIENT else ExchangeCore(CLIENT, client, model="model").request(body)
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -101,7 +101,7 @@ def test_a_stream_of_twice_the_chunks_takes_twice_the_calls(
     answer: Callable[[int], Iterator[str]], client: str
 ) -> None:
     def stream(chunks: int) -> int:
-        exchange = Exchange(client, UPSTREAM, model="model")
+        exchange = ExchangeCore(client, UPSTREAM, model="model")
         exchange.request(of_client(client, asked(said("Go on."), stream=True, tools=[tool(0)])), stream=True)
         pieces = [piece.encode() for piece in answer(chunks)]
 
@@ -120,7 +120,7 @@ def test_a_stream_of_twice_the_chunks_takes_twice_the_calls(
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_whole_answer_with_twice_the_arguments_takes_no_more_calls(client: str) -> None:
     def whole(kilobytes: int) -> int:
-        exchange = Exchange(client, UPSTREAM, model="model")
+        exchange = ExchangeCore(client, UPSTREAM, model="model")
         exchange.request(of_client(client, asked(said("Go on."), tools=[tool(0)])))
         given = json.dumps({"path": "/src/file.py", "content": WORDS * (kilobytes * 1024 // len(WORDS))})
         call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": given}}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
 
-from tests.server.loopback import HEAD, Served, headers_of, json_of, responses_in, serve, status_of
+from tests.server.loopback import HEAD, Served, headers_of, json_of, next_response, responses_in, serve, status_of
 from tests.server.loopback import LARGE as LARGE_ANSWER
 from tests.server.loopback import until_close as rest
 from tests.server.loopback import until_response as response
 from tests.waiting import FAILSAFE
 from toolglot.dialects import DIALECTS
+from toolglot.server.chunk_scanner import ChunkScanner
 from toolglot.server.request_head import ConnectionLimits
 
 GET = b"GET /echo HTTP/1.1\r\n"
@@ -225,22 +227,48 @@ def test_a_chunk_extension_without_end_is_refused(served: Served) -> None:
 
 
 BEHIND = {
-    "another request": GET + HEAD + b"\r\n",
-    "a smuggled one without a Host": b"GET /smuggled HTTP/1.1\r\n\r\n",
-    "noise": b"\x00\x01\x02",
+    "another request": (GET + HEAD + b"Connection: close\r\n\r\n", 200),
+    "one without a Host": (b"GET /smuggled HTTP/1.1\r\n\r\n", 400),
+    "noise": (b"\x00\x01\x02", 400),
 }
 
 
-@pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND.keys())
-def test_what_stands_behind_a_request_is_not_answered(served: Served, behind: bytes) -> None:
+@pytest.mark.parametrize(("behind", "status"), BEHIND.values(), ids=BEHIND.keys())
+@pytest.mark.parametrize(
+    "framing",
+    [b"Content-Length: 3\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"],
+    ids=["with a length", "chunked"],
+)
+def test_what_stands_behind_a_request_is_read_as_the_next_one(
+    served: Served, framing: bytes, behind: bytes, status: int
+) -> None:
+    with served.connect() as connection:
+        connection.sendall(POST + HEAD + framing + behind)
+        with connection.makefile("rb") as stream:
+            first, second, end = (next_response(stream) for _ in range(3))
+    assert (status_of(first), json_of(first)["body"]) == (200, "abc")
+    assert (status_of(second), headers_of(second)["connection"], end) == (status, "close", b"")
+
+
+def test_the_end_of_a_chunked_body_is_found_wherever_it_is_cut() -> None:
+    body = b"3\r\n\r\n\r\r\n0a;x=y\r\n0\r\n\r\nabcde\r\n000\r\nX: trailer\r\n\r\n"
+    data = body + GET
+    for cut in range(len(data)):
+        scanner = ChunkScanner()
+        first = scanner.find_end(data[:cut], 0)
+        end = first if cut >= len(body) else first + scanner.find_end(data[first:], 0)
+        assert end == len(body)
+
+
+def test_what_stands_behind_a_request_that_ends_the_connection_is_not_answered(served: Served) -> None:
     before = len(served.app.heads)
-    answer = served.exchange(POST + HEAD + b"Content-Length: 3\r\n\r\nabc" + behind)
+    answer = served.exchange(POST + HEAD + b"Connection: close\r\nContent-Length: 3\r\n\r\nabc" + SMUGGLED)
     assert (status_of(answer), responses_in(answer)) == (200, 1)
-    assert json_of(answer)["body"] == "abc"
+    assert headers_of(answer)["connection"] == "close"
     assert len(served.app.heads) == before + 1
 
 
-def test_a_request_sent_while_another_is_answered_is_not_served(served: Served) -> None:
+def test_a_client_that_leaves_is_noticed_though_it_has_sent_more_than_is_read(served: Served) -> None:
     served.app.streaming.clear()
     served.app.disconnected.clear()
     before = len(served.app.heads)
@@ -252,6 +280,47 @@ def test_a_request_sent_while_another_is_answered_is_not_served(served: Served) 
     assert responses_in(answer) == 1
     assert served.app.disconnected.wait(FAILSAFE)
     assert len(served.app.heads) == before + 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 17, 60, 100_000])
+def test_pipelined_requests_are_answered_in_order_however_they_are_cut(served: Served, size: int) -> None:
+    bodies = [b"one", b"", b"a\r\n\r\nb", b"last"]
+    chunked = POST + HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    data = b"".join(
+        POST + HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        + chunked + (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\nX: trailer\r\n\r\n"
+        for body in bodies
+    )  # fmt: skip
+    with served.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(data), size):
+            connection.sendall(data[at : at + size])
+        with connection.makefile("rb") as stream:
+            answers = [json_of(next_response(stream))["body"].encode() for _ in range(2 * len(bodies))]
+    assert answers == [body for body in bodies for _ in range(2)]
+
+
+def test_pipelined_requests_of_a_client_that_half_closes_are_all_answered(served: Served) -> None:
+    with served.connect() as connection:
+        for body in (b"one", b"two"):
+            connection.sendall(POST + HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        connection.sendall(POST + HEAD + b"Content-Length: 9\r\n\r\nhalf")
+        connection.shutdown(socket.SHUT_WR)
+        with connection.makefile("rb") as stream:
+            first, second, end = (next_response(stream) for _ in range(3))
+    assert (json_of(first)["body"], json_of(second)["body"], end) == ("one", "two", b"")
+
+
+def test_pipelined_requests_beyond_what_is_kept_are_answered_too(served: Served) -> None:
+    body = b"x" * 150_000
+    request = POST + HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    with served.connect() as connection:
+        sender = threading.Thread(target=connection.sendall, args=(request * 6,))
+        sender.start()
+        with connection.makefile("rb") as stream:
+            for _ in range(6):
+                assert json_of(next_response(stream))["size"] == len(body)
+        sender.join(FAILSAFE)
 
 
 @pytest.mark.parametrize(

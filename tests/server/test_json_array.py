@@ -52,4 +52,4 @@ def test_blank_lines_keep_a_connection_alive_between_elements() -> None:
 def test_an_array_is_wanted_where_events_are_not_asked_for(path: str, query: dict[str, str], answer: bool) -> None:
     match = find("POST", path)
     assert isinstance(match, Match)
-    assert wants_json_array(match, query) is answer
+    assert wants_json_array(match.route, query) is answer

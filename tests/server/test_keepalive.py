@@ -119,6 +119,36 @@ def test_32_an_upstream_that_never_begins_ends_in_an_error_inside_the_stream_tha
         assert b'"created_at":0' not in answer.body
 
 
+WAITS = {
+    "seconds": ({"retry-after-ms": "1898", "retry-after": "2"}, "Slow down.", "Slow down. Please try again in 1.898s."),
+    "a date": (
+        {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"},
+        "Slow down.",
+        "Slow down. Please try again after Wed, 21 Oct 2026 07:28:00 GMT.",
+    ),
+    "words": ({"retry-after": "9"}, "Slow down. Please wait 9 seconds.", "Slow down. Please wait 9 seconds."),
+    "nothing": ({}, "Slow down.", "Slow down."),
+}
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("wait", WAITS)
+def test_32_a_wait_that_comes_after_keepalives_is_named_in_the_error(client: str, wait: str) -> None:
+    """The head of the reply is written already, and with it every header. Codex reads the words."""
+    headers, message, expected = WAITS[wait]
+    seen = Gate()
+    script = [expect(), pause(seen), reply({"error": {"message": message, "code": "rate"}}, 429, headers)]
+    once = Retries(attempts=1)
+    with BadServer(script) as server, gateway(at("openai_chat", server.url, retries=once), limits=SHORT) as running:
+        talk = running.begin(client, stream=True)
+        talk.until(KEEPALIVES[client])
+        seen.open()
+        told = fault_told(client, talk.rest())
+        assert told.message.removeprefix("The upstream 'up' says: ") == expected
+        if client == "openai_responses":
+            assert told.code == "rate_limit_exceeded"
+
+
 @EVERY_CLIENT
 def test_32_an_error_of_the_upstream_after_a_keepalive_is_told_in_the_stream(client: str) -> None:
     seen = Gate()

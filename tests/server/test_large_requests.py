@@ -18,9 +18,11 @@ from tests.upstream.bad_server import BadServer, expect, reply, stream
 from tests.waiting import FAILSAFE
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
+from toolglot.gateway import client_answer
+from toolglot.gateway.received import decode_request
 from toolglot.server import count_tokens, generate
 from toolglot.store.sqlite import MEMORY, SqliteStore
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.offload import LARGE, offload
 
@@ -88,7 +90,7 @@ def test_a_large_request_is_read_while_others_are_served(
 def test_a_large_request_is_translated_while_others_are_served(
     scene: Stage, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Exchange, "request_of", hold.around(Exchange.request_of))
+    monkeypatch.setattr(ExchangeCore, "request_of", hold.around(ExchangeCore.request_of))
     scene.play("anthropic", Turn("Hi"))
     body = {"messages": [{"role": "user", "content": TEXT}]}
     asked = scene.running.begin("openai_chat", model=model_of("anthropic"), body=body)
@@ -100,7 +102,7 @@ def test_a_large_history_is_read_while_others_are_served(
 ) -> None:
     scene.play("anthropic", Turn("Hi"))
     first = scene.ask("openai_responses", "anthropic", body={"input": TEXT}).json()
-    monkeypatch.setattr(generate, "find", lambda name: holding(find(name), hold))
+    monkeypatch.setattr(client_answer, "decode_request", hold.around(decode_request))
     body = {"input": "And?", "previous_response_id": first["id"]}
     asked = scene.running.begin("openai_responses", model=model_of("anthropic"), body=body)
     assert others_are_served(scene, hold, asked) == 200

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolglot.config.schema import LogConfig
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Usage
+from toolglot.receipt import Loss
 from toolglot.server import logs, request_log
 from toolglot.server.request_log import MAX_PENDING, RequestLog
 
@@ -40,6 +41,7 @@ def record(**changes: object) -> RequestRecord:
         "calls": {"local": 2},
         "usage": Usage(input_tokens=12, output_tokens=3, cached_tokens=4),
         "losses": 1,
+        "receipt": (10.0, (Loss("top_k", "top_k 5", "unknown"),), 1),
         "first_byte": 10.25,
         "ended": 11.5,
     }
@@ -94,8 +96,23 @@ def test_a_terminal_gets_a_line_for_people() -> None:
         "12+3 tokens",
         "1.50s",
         "2 attempts",
-        "1 lost (GET /debug/receipts/req_1)",
+        "lost: top_k",
     ]
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        (["top_k", "top_k", "messages[0].content[1]"], "lost: top_k, messages[0].content[1]"),
+        ([f"f{number}" for number in range(8)], "lost: f0, f1, f2, f3, f4 and 3 more"),
+        (["a\x1b[2J\n"], "lost: a?[2J?"),
+        ([], "lost: 1"),
+    ],
+)
+def test_a_terminal_is_told_what_was_lost(losses: list[str], told: str) -> None:
+    lines = (*(Loss(where, "", "") for where in losses), Loss("seed", "", "", "note"))
+    entry = record(receipt=(0.0, lines, len(lines)))
+    assert logged(LogConfig(format="text"), entry, io.StringIO()).endswith(f"  {told}\n")
 
 
 def test_the_form_can_be_chosen() -> None:

@@ -77,7 +77,9 @@ def test_the_models_as_googles_clients_want_them(running: Running, path: str, he
 
 
 def test_lists_are_paged_as_the_asker_pages(running: Running) -> None:
-    page = running.call("GET", "/anthropic/v1/models?limit=1&after_id=fast").json()
+    answer = running.call("GET", "/anthropic/v1/models?limit=1&after_id=fast")
+    assert answer.headers["request-id"] == answer.headers["x-request-id"]
+    page = answer.json()
     assert ([model["id"] for model in page["data"]], page["has_more"]) == (["seeing"], True)
     page = running.call("GET", "/v1beta/models?pageSize=3").json()
     assert len(page["models"]) == 3

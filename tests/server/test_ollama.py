@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests.e2e.loopback import Asked, Loopback, Reply, whole
 from tests.exchanges import FOREIGN_PAIRS, calls_of, read_events
 from tests.recordings.demos import ASKED as WISHES
 from tests.server.gateway import Running, at, gateway, request
-from toolglot.config.schema import ModelConfig
+from toolglot.config.schema import ModelConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
 from toolglot.events import Event, fold, unfold
 from toolglot.ir import Text
@@ -97,8 +99,8 @@ def test_a_stream_is_what_a_request_gets_that_does_not_say(running: Running) -> 
 @pytest.mark.parametrize("name", ["seeing", "seeing:latest"])
 def test_models_are_listed_and_shown_as_open_webui_and_vs_code_want_them(running: Running, name: str) -> None:
     listed = running.call("GET", "/api/tags").json()["models"]
-    assert {"seeing", "demo"} <= {entry["model"] for entry in listed}
-    assert all(entry["name"] == entry["model"] for entry in listed)
+    assert {"seeing", "demo"} <= {entry["name"] for entry in listed}
+    assert all(entry["model"] == f"{entry['name']}:toolglot" for entry in listed)
     assert len({entry["digest"][:12] for entry in listed}) == len(listed)  # `ollama list` shows that much
     shown = running.call("POST", "/api/show", json.dumps({"model": name}).encode()).json()
     assert "tools" in shown["capabilities"]
@@ -152,3 +154,83 @@ def test_loading_a_model_goes_to_a_server_of_ollama(running: Running) -> None:
 
 def test_loading_a_model_that_is_not_there_is_an_error(running: Running) -> None:
     assert running.call("POST", "/api/generate", b'{"model": "unheard-of"}').status == 404
+
+
+# A server of Ollama, found or configured by its vendor's name
+
+
+def whole_answer(**members: Any) -> Reply:
+    message = {"role": "assistant", "content": "Hello", **members}
+    document = {"model": "qwen3:8b", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": True}
+    return whole(json.dumps({**document, "done_reason": "stop"}).encode())
+
+
+def refuse_tools(asked: Asked) -> Reply:
+    """An Ollama server whose model has no tools."""
+    if "tools" in json.loads(asked.body):
+        message = "registry.ollama.ai/library/qwen3:8b does not support tools"
+        return Reply(400, json.dumps({"error": message}).encode())
+    return whole_answer(content='<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>')
+
+
+@contextmanager
+def ollama_server(answer: Callable[[Asked], Reply], **settings: Any) -> Iterator[tuple[Running, list[Asked]]]:
+    """A gateway with this server as its only upstream, by its vendor's name alone."""
+    server = Loopback()
+    try:
+        with server.serving(answer) as served:
+            upstream = UpstreamConfig(vendor="ollama", base_url=served.base_url, models=("qwen3:8b",), **settings)
+            with gateway({"ollama": upstream}) as running:
+                yield running, served.asked
+    finally:
+        server.close()
+
+
+def test_the_context_size_of_a_client_reaches_the_server() -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "options": {"num_ctx": 32768}, "stream": False}
+    with ollama_server(lambda asked: whole_answer()) as (running, asked):
+        assert running.ask("ollama", model="qwen3:8b", body=body).json()["message"]["content"] == "Hello"
+    assert asked[0].path.endswith("/api/chat")
+    assert json.loads(asked[0].body)["options"] == {"num_ctx": 32768}
+
+
+def test_thinking_images_and_tools_of_another_client_reach_the_server() -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    body = {
+        "max_tokens": 2000,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image", "source": source}]}],
+        "tools": [{"name": "get_weather", "input_schema": TOOL["function"]["parameters"]}],  # type: ignore[index]
+    }
+    with ollama_server(lambda asked: whole_answer(thinking="Well.")) as (running, asked):
+        content = running.ask("anthropic", model="qwen3:8b", body=body).json()["content"]
+    assert [(block["type"], block.get("thinking")) for block in content] == [("thinking", "Well."), ("text", None)]
+    sent = json.loads(asked[0].body)
+    assert sent["think"] is True
+    assert sent["messages"][0]["images"] == ["iVBORw0KGgo="]
+    assert sent["tools"][0]["function"]["name"] == "get_weather"
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "ollama"])
+def test_a_model_without_tools_gets_them_as_text(client: str) -> None:
+    bodies: dict[str, Any] = {
+        "anthropic": {
+            "max_tokens": 99,
+            "messages": ASKED["messages"],
+            "tools": [{"name": "get_weather", "input_schema": TOOL["function"]["parameters"]}],  # type: ignore[index]
+        },
+        "openai_chat": ASKED,
+        "ollama": ASKED,
+    }
+    with ollama_server(refuse_tools) as (running, asked):
+        answer = running.ask(client, model="qwen3:8b", body=bodies[client])
+    calls = calls_of(DIALECTS[client].decode_response(answer.body).content)
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("get_weather", {"city": "Paris"})]
+    assert ["tools" in json.loads(each.body) for each in asked] == [True, False]
+
+
+def test_the_openai_endpoint_is_used_if_the_configuration_says_so() -> None:
+    answer = {"id": "c", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}}]}
+    with ollama_server(lambda asked: whole(json.dumps(answer).encode()), dialect="openai_chat") as (running, asked):
+        assert running.ask("openai_chat", model="qwen3:8b", body={"messages": ASKED["messages"]}).status == 200
+    assert asked[0].path.endswith("/v1/chat/completions")

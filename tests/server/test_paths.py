@@ -379,6 +379,13 @@ def test_every_route_is_found_by_its_own_path() -> None:
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
 def test_no_route_that_reads_answers_with_a_fault_of_ours(scene: Stage, route: Any) -> None:
-    answer = scene.running.call("GET", route.path.format(model="demo", id="none", item="none"))
+    answer = scene.running.call("GET", route.path.format(model="demo", id="none", item="none") + "?name=demo")
     # There is no store here, and there are no receipts yet.
     assert answer.status in (200, 404, 503), answer.body
+
+
+def test_a_model_is_checked_by_its_name(scene: Stage) -> None:
+    answer = scene.running.call("GET", "/debug/model?name=demo")
+    assert answer.json()["upstream_model"] == "demo"
+    assert answer.json()["findings"] == []
+    assert scene.running.call("GET", "/debug/model").status == 400

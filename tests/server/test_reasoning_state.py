@@ -86,7 +86,7 @@ def test_a_store_that_is_broken_or_slow_fails_no_request(
     first, *_ = staged(work, Broken(hangs=hangs))
     assert "loss reasoning state: it could not be stored for the next turn" in first
     assert not [line for line in first if "kept here" in line]
-    assert "note reasoning state: it travels in reasoning_details of the client's message" in first
+    assert "note reasoning state: it is carried in reasoning_details of the client's message" in first
 
 
 class Spoilt(SqliteStore):

@@ -288,7 +288,7 @@ def test_what_is_too_long_for_that_loses_many_at_once_and_says_so(monkeypatch: p
     monkeypatch.setattr(lookup_limit, "MAX_LOOKUPS", 20)
     monkeypatch.setattr(lookup_limit, "SKIP_STEP", 10)
     assert [looked_up(answers)[0] for answers in (20, 21, 30, 31)] == [20, 11, 20, 11]
-    assert looked_up(21)[1] == ["it is not looked up any more for the first 10 answers of so long a conversation"]
+    assert looked_up(21)[1] == ["it is not looked up any more for the first 10 answers of such a long conversation"]
 
 
 TARGET = Target(asked="m", rule="r", upstream="u", model="m")

@@ -21,7 +21,7 @@ from tests.server.process import Process, serving
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, send, stream
 from tests.waiting import FAILSAFE
 
-LOADED = "the configuration was loaded again"
+LOADED = "the configuration was reloaded"
 KEPT = "the last good one stays in use"
 
 

@@ -17,7 +17,7 @@ from toolglot.gateway.request_record import RequestRecord
 from toolglot.receipt import Receipt
 from toolglot.server.headers import MAX_HOPS
 from toolglot.server.service import KEPT_CHARACTERS, KEPT_LINES, RecentReceipts
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 FALL_BACK = {"m": ModelConfig(upstream="first", fallbacks=("second/n",))}
 
@@ -95,7 +95,7 @@ HELLO = {"role": "user", "content": "Hello"}
 
 
 def test_kept_receipts_are_bounded_however_much_a_client_sends() -> None:
-    exchange = Exchange("anthropic", "openai_chat")
+    exchange = ExchangeCore("anthropic", "openai_chat")
     exchange.receipt = Receipt()
     for number in range(KEPT_LINES + 50):
         exchange.receipt.loss(f"messages[{number}]", "x" * 10_000, "y")
@@ -182,13 +182,29 @@ def test_interim_heads_without_end_are_an_error() -> None:
 
 
 def test_what_an_upstream_says_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    forged = "no\n12:00:00  200  POST /v1/messages\x1b[2J"
     with (
-        BadServer(refusal(400, "no\n12:00:00  200  POST /v1/messages\x1b[2J")) as server,
+        BadServer(refusal(429, forged)) as server,
+        gateway(
+            {"local": at("openai_chat", server.url), "demo": at("openai_chat", "demo:")},
+            models={"m": ModelConfig(upstream="local", fallbacks=("demo/demo",))},
+        ) as running,
+    ):
+        assert running.ask("openai_chat").status == 200
+    (line,) = [record.getMessage() for record in caplog.records if "local (rate_limit)" in record.getMessage()]
+    assert line.isprintable()
+
+
+def test_an_upstream_error_that_the_client_gets_is_told_by_the_line_of_its_request_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        BadServer(refusal(400, "not like this")) as server,
         gateway({"local": at("openai_chat", server.url)}) as running,
     ):
         running.ask("openai_chat")
-    (line,) = [record.getMessage() for record in caplog.records if "local (bad_request)" in record.getMessage()]
-    assert line.isprintable()
+        assert running.record().message == "not like this"
+    assert "not like this" not in caplog.text
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.server.responses_turns import message, response
 from toolglot.gateway.features.responses_history import ExpandedRequest, StreamRewriter
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 def frames(stream: bytes) -> list[dict[str, Any]]:
@@ -18,7 +18,7 @@ def frames(stream: bytes) -> list[dict[str, Any]]:
 
 
 def streamed(*output: dict[str, Any]) -> bytes:
-    stream = Exchange("openai_responses", "openai_responses").stream()
+    stream = ExchangeCore("openai_responses", "openai_responses").stream()
     return stream.feed(response(*output)) + stream.close()
 
 

@@ -566,4 +566,4 @@ def test_a_history_that_is_damaged_in_the_store_is_the_stores_failure(tmp_path: 
         connection.close()
         answer = client.raw(input="B.", previous_response_id=first["id"])
         assert answer.status == 503
-        assert "out of reach: what it holds is damaged" in answer.json()["error"]["message"]
+        assert "not available: its content is damaged" in answer.json()["error"]["message"]

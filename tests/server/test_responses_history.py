@@ -24,7 +24,7 @@ from toolglot.gateway.features.responses_history import (
 )
 from toolglot.store import StoredConversation, StoredItem, StoreError
 from toolglot.store.sqlite import SqliteStore
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 def test_a_request_without_state_keeps_its_bytes() -> None:
@@ -90,7 +90,7 @@ def test_two_turns_may_go_on_from_the_same_response() -> None:
 def test_an_unknown_response_is_refused_as_the_api_does() -> None:
     async def work(store: SqliteStore) -> None:
         error = await refused(body(previous_response_id="resp_x", input="hi"), store)
-        told = Exchange("openai_responses", "openai_chat").refusal(error)
+        told = ExchangeCore("openai_responses", "openai_chat").refusal(error)
         assert told.status == 400
         assert json.loads(told.body) == {
             "error": {

@@ -13,7 +13,7 @@ from toolglot.errors import DecodeError, RefusedError, api_error
 from toolglot.server import routes
 from toolglot.server.responses_routes import HANDLERS, ResponsesReply, ResponsesRequest, handle_request
 from toolglot.store.sqlite import SqliteStore
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}", "status": "completed"}
 RESULT = {"type": "function_call_output", "call_id": "c", "output": "42"}
@@ -46,7 +46,7 @@ async def error_of(store: SqliteStore, method: str, path: str, *arguments: Any, 
     """Status and error as the client gets them."""
     with pytest.raises((RefusedError, DecodeError)) as raised:
         await ask(store, method, path, *arguments, **named)
-    told = Exchange("openai_responses", "openai_chat").refusal(api_error(raised.value))
+    told = ExchangeCore("openai_responses", "openai_chat").refusal(api_error(raised.value))
     return told.status, json.loads(told.body)["error"]
 
 
@@ -163,6 +163,36 @@ def test_input_items_come_page_by_page_the_newest_first() -> None:
             query = {"after": page["last_id"]}
         assert seen == [f"{number}" for number in reversed(range(25))]
         assert len((await said(store, "GET", "/v1/responses/{id}/input_items", {"id": name}, limit="3"))["data"]) == 3
+
+    in_memory(work)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_items_with_the_same_id_are_all_listed_page_by_page(order: str) -> None:
+    """Ids of items derive from the upstream's id of the response, and some servers repeat that in every turn."""
+
+    async def work(store: SqliteStore) -> None:
+        name: str | None = None
+        for turn in range(4):
+            previous = {} if name is None else {"previous_response_id": name}
+            asked = {**HELLO, "id": "msg_mine", "content": f"question {turn}"}
+            answer = {**message(f"answer {turn}"), "id": "msg_same_0"}
+            _, name = await take_turn(store, body(input=[asked], **previous), response(answer))
+        assert name is not None
+        seen: list[str] = []
+        ids: list[str] = []
+        query = {"limit": "1", "order": order}
+        for _ in range(20):
+            page = await said(store, "GET", "/v1/responses/{id}/input_items", {"id": name}, **query)
+            seen += [item["content"][0]["text"] for item in page["data"]]
+            ids += [item["id"] for item in page["data"]]
+            if not page["has_more"]:
+                break
+            query["after"] = page["last_id"]
+        wanted = [f"{kind} {turn}" for turn in range(4) for kind in ("question", "answer")][:-1]
+        assert seen == (wanted if order == "asc" else wanted[::-1])
+        assert len(set(ids)) == 7
+        assert {"msg_mine", "msg_same_0"} < set(ids)
 
     in_memory(work)
 

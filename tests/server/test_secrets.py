@@ -185,14 +185,14 @@ def test_the_callers_own_key_as_a_name_is_in_no_answer_header_receipt_or_log(tmp
     assert CLIENT_KEY not in running.log
 
 
-@pytest.mark.parametrize("driver", ["awaiting", "callback"])
+@pytest.mark.parametrize("answered_by", ["app", "connection"])
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_error_of_an_upstream_that_quotes_the_callers_key_does_not_bring_it_back(
-    client: str, streams: bool, driver: str, monkeypatch: pytest.MonkeyPatch
+    client: str, streams: bool, answered_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name of a tool, say. In a stream it comes after the answer has begun."""
-    monkeypatch.setattr(serving_gateway, "DRIVER", driver)
+    monkeypatch.setattr(serving_gateway, "ANSWERED_BY", answered_by)
     error = {"error": {"message": f"tools: {CLIENT_KEY} is no name", "type": "server_error", "code": CLIENT_KEY}}
     begun = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
     begun += b'{"role":"assistant","content":"Hi"},"finish_reason":null}]}\n\n'

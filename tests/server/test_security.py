@@ -47,7 +47,7 @@ def test_any_other_host_needs_a_key_and_the_refusal_says_what_to_do(host: str) -
     assert not is_loopback(host)
     with pytest.raises(UnsafeServerError) as raised:
         check_bind(ServerConfig(host=host))
-    for advice in ("server.keys", "127.0.0.1", "insecure = true", "everyone on the network"):
+    for advice in ("server.keys", "--key-env NAME", "127.0.0.1", "insecure = true", "everyone on the network"):
         assert advice in str(raised.value)
     with pytest.raises(UnsafeServerError):
         Guard(ServerConfig(host=host))

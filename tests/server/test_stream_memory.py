@@ -21,7 +21,7 @@ def test_a_stream_that_has_begun_holds_neither_its_request_nor_a_parser() -> Non
         client.data_received(asked(stream=True))
         driver = client.cycle
         assert isinstance(driver, CallbackDriver)
-        assert isinstance(driver._request, ClientRequest)
+        assert isinstance(driver._client, ClientRequest)
         upstream.data_received(BEGIN)
         translation = driver._context.translation
         assert translation is not None

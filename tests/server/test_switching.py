@@ -156,7 +156,7 @@ def test_each_steps_receipt_says_what_became_of_the_state() -> None:
 
     _, to_claude, to_deepseek, back = staged(work)
     assert "loss messages[1] reasoning: reasoning of another model cannot be given back" in to_claude
-    assert "note messages[1] reasoning state: signatures go back to the model that made them alone" in to_deepseek
+    assert "note messages[1] reasoning state: signatures go back only to the model that made them" in to_deepseek
     assert "note messages[1].content[0] reasoning state: the client carried it for openai_responses" in back
     assert not [line for line in back if "was kept here" in line]  # it has carried the phase, too
 
@@ -166,7 +166,7 @@ def test_each_steps_receipt_says_what_became_of_the_state() -> None:
     [
         (
             "openai_chat",
-            "it travels in reasoning_details of the client's message",
+            "it is carried in reasoning_details of the client's message",
             "; it is kept here for gemini as well",
             "note",
         ),
@@ -200,6 +200,32 @@ def test_what_nobody_kept_is_made_up_for_and_told() -> None:
     assert f"note messages[2].content[0] no thought signature: {marked}" in told["gemini"]
     off = "this turn has tool calls without the target's own reasoning; it is off until the turn ends"
     assert f"loss reasoning thinking: {off}" in told["claude"]
-    assert "note messages[1] no reasoning: the target wants the field, if only empty" in told["deepseek"]
-    freed = "note messages[2] item id: the target has not made it, or has lost its reasoning"
+    assert "note messages[1] no reasoning: the target requires the field, even if empty" in told["deepseek"]
+    freed = "note messages[2] item id: the target did not create it, or its reasoning was lost"
     assert freed in told["gpt"]
+
+
+@pytest.mark.parametrize("repeats", [False, True], ids=["says_it_once", "repeats"])
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    ("by", "keeps"),
+    [(by, keeps) for by in ("claude", "gpt", "gemini") for keeps in (True, False)] + [("deepseek", False)],
+)
+def test_state_comes_back_from_a_client_that_splits_batches_of_calls(
+    by: str, keeps: bool, streams: bool, repeats: bool
+) -> None:
+    """Each call of a batch is in a message of its own, with its result behind it. Some clients repeat text and
+    reasoning in each of them."""
+
+    async def work(stage: Stage) -> list[set[int]]:
+        talk = Talk(stage, "openai_chat", keeps=keeps, streams=streams, splits=True, repeats=repeats)
+        lost = []
+        for _ in range(TURNS):
+            lost.append(await talk.turn(by))
+            assert talk.receipt.losses == ()
+        assert stage.refused == []
+        return lost
+
+    assert staged(work) == [set()] * TURNS
+    if keeps:
+        assert staged(work, None) == [set()] * TURNS

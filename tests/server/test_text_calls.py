@@ -136,7 +136,7 @@ def test_the_demo_without_tools_completes_a_loop_for_every_client(client: str, s
         assert [name for name, _ in calls_of(response)] == ["f", "g"]
         record = running.record()
         assert (record.error, record.stop) == (None, "tool_calls")
-        assert "told as text, in the format hermes_json" in notes_of(running, answer)
+        assert "written as text, in the format hermes_json" in notes_of(running, answer)
 
 
 def test_a_native_model_is_sent_what_it_was_always_sent() -> None:
@@ -205,7 +205,7 @@ def test_a_request_that_is_refused_for_its_tools_is_sent_again_as_text(
         assert calls_of(read(client, answer, streams=streams)) == [("f", {"a": 1})]
         record = running.record()
         assert (record.mended, record.attempts, record.error) == (1, 2, None)
-        assert f"the upstream does not take them: {message}" in notes_of(running, answer)
+        assert f"the upstream does not accept them: {message}" in notes_of(running, answer)
         running.record()  # of the question for the receipt
         # The next one goes as text at once.
         assert calls_of(read(client, running.ask(client, stream=streams), streams=streams)) == [("f", {"a": 1})]
@@ -311,7 +311,7 @@ def test_the_model_is_asked_once_more_and_the_client_sees_the_second_try(client:
         assert (record.usage.input_tokens, record.usage.output_tokens) == (20, 10)
         if response.usage is not None and (client != "openai_chat" or not streams):
             assert (response.usage.input_tokens, response.usage.output_tokens) == (20, 10)
-        assert "the model was asked once more" in notes_of(running, answer)
+        assert "the model was asked again" in notes_of(running, answer)
         assert b'toolglot_asked_again_total{upstream="up"} 1' in running.call("GET", "/metrics").body
         told = server.requests[1].json()["messages"][-2:]
         assert [message["role"] for message in told] == ["assistant", "user"]
@@ -444,7 +444,7 @@ def test_a_second_question_that_fails_is_told_in_the_stream(client: str) -> None
         assert fault_told(client, answer).message == "busy"
         assert running.record().error == "overloaded"
         # It counts for the breaker, like any failure.
-        assert "left alone" in error_told(client, running.ask(client)).message
+        assert "gets no requests" in error_told(client, running.ask(client)).message
         assert len(server.requests) == 2
 
 

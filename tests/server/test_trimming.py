@@ -93,7 +93,7 @@ def test_a_model_may_have_another_policy_than_its_upstream_and_that_another_than
     def settled(model: str) -> tuple[list[tuple[object, ...]], str | None]:
         (target,) = built.router.resolve(model)
         policy = history_policy(built.upstreams[target.upstream], target)
-        return [tuple(limit) for limit in policy.limits], policy.said.calls
+        return [tuple(limit) for limit in policy.limits], policy.merged.calls
 
     assert settled("m") == ([("max_messages", 4, 0.5), ("max_tool_results", 2, 0.5)], "auto")
     assert settled("written") == ([("max_messages", 40, 1.0), ("max_tool_results", 2, 1.0)], "cline_xml")

@@ -32,7 +32,7 @@ from toolglot.server.startup import build_gateway
 from toolglot.upstream.demo.transport import DemoTransport
 
 HISTORIES: tuple[History, ...] = ("replay", "native", "text")
-UNKNOWN = "note messages: nothing is kept of this conversation: it is told anew"
+UNKNOWN = "note messages: this conversation is not stored: it is sent in full"
 AGAIN = Retries(attempts=2, first_wait=0)
 
 

@@ -24,7 +24,7 @@ from toolglot.ir import Message, ResponseFormat, Text, ToolCall, ToolChoice, Too
 from toolglot.store import StoredReplay
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
-UNKNOWN = "note messages: nothing is kept of this conversation: it is told anew"
+UNKNOWN = "note messages: this conversation is not stored: it is sent in full"
 
 
 def answers(calls: Sequence[ToolCall]) -> Message:
@@ -149,7 +149,7 @@ def test_a_line_of_ours_is_no_part_of_the_conversation(name: str, dialect: str, 
     past = [message for task in warp.heard[-1].tasks for message in task["messages"]]
     queries = [message["user_query"].get("query", "") for message in past if "user_query" in message]
     assert [query for query in queries if query] == ["Weather and time?"]
-    has_line = name != "a call" or "required" in DIALECTS[dialect].can.tool_choices
+    has_line = name != "a call" or "required" in DIALECTS[dialect].can.tools.choices
     assert any("system-reminder" in text for text in warp.heard[0].system) == has_line
 
 
@@ -255,7 +255,7 @@ def test_what_is_too_much_to_keep_is_told(streams: bool, monkeypatch: pytest.Mon
         client = Client("openai_chat", running, stream=streams)
         client.say(user("Hi"))
         assert (
-            "note messages: this answer is not kept, and will be told anew: the answer has more than 1000 bytes"
+            "note messages: this answer is not stored and will be sent in full: the answer has more than 1000 bytes"
             in client.receipt()
         )
 

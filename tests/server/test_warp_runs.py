@@ -21,7 +21,7 @@ from toolglot.store.sqlite import SqliteStore
 
 LEGAL, ILLEGAL = "call-{}-{}", "call:{}/{}"
 """How Warp's ids look. No other API allows the second, so that its clients are given others."""
-TOLD_ANEW = "note messages: nothing is kept of this conversation: it is told anew"
+TOLD_ANEW = "note messages: this conversation is not stored: it is sent in full"
 
 
 class Careful(Agent):

@@ -223,6 +223,33 @@ def test_other_headers_of_a_dialect_come_back_as_they_are(scene: Stage, dialect:
     assert {name: answer.headers[name] for name in own} == own
 
 
+REQUEST_IDS = {
+    "openai_chat": "x-request-id",
+    "openai_responses": "x-request-id",
+    "anthropic": "request-id",
+    "gemini": "x-request-id",
+    "ollama": "x-request-id",
+}
+"""The header in which each vendor's SDK reads the id of a request."""
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_every_answer_has_the_requests_id_where_its_sdk_reads_it(
+    scene: Stage, client: str, upstream: str, streams: bool
+) -> None:
+    name, refused = REQUEST_IDS[client], reply(b'{"error":{"message":"No"}}', 400)
+    scene.steps(streamed=stream(*frames_of(upstream, events_of(upstream, OK))), whole=reply(whole_of(upstream, OK)))
+    good = scene.ask(client, upstream, stream=streams)
+    scene.steps(streamed=refused, whole=refused)
+    bad = scene.ask(client, upstream, stream=streams)
+    assert (good.status, bad.status) == (200, 400)
+    for answer in (good, bad):
+        assert answer.headers[name] == answer.headers["x-request-id"]
+        assert answer.headers[name].startswith("req_")
+    assert good.headers[name] != bad.headers[name]
+
+
 OWN_HEADERS = {
     "openai_chat": {"openai-processing-ms": "17", "x-ratelimit-remaining-project-tokens": "0"},
     "openai_responses": {"openai-organization": "org", "x-ratelimit-reset-project-requests": "1s"},

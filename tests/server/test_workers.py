@@ -39,7 +39,7 @@ from toolglot.cli.serve import serve
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
-LOADED = "the configuration was loaded again"
+LOADED = "the configuration was reloaded"
 
 
 def upstream(url: str, drain: float = 0, retire: float = 0) -> str:
@@ -241,7 +241,7 @@ def test_a_worker_that_dies_is_started_again_and_what_it_had_counted_counts(tmp_
         assert running.counted(other) == 2
         running.kill(first)
         running.running.until_logged("worker 1 is process", times=2)
-        assert f"(process {first}) was killed by SIGKILL, and is started again" in running.running.log
+        assert f"(process {first}) was killed by SIGKILL, and is restarted" in running.running.log
         third = running.workers[0]
         assert third not in (first, second)
         again = running.connected(third)

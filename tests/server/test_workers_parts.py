@@ -264,13 +264,13 @@ def test_a_parent_gives_up_workers_that_die_at_once_again_and_again() -> None:
     told, log = supervised("os.kill(os.getpid(), signal.SIGKILL)")
     assert told.startswith("gave up: worker ")
     assert "was killed by SIGKILL, 4 times in a row soon after its start" in told
-    assert "and is started again" in log
+    assert "and is restarted" in log
 
 
 def test_a_worker_that_could_never_serve_is_not_tried_again() -> None:
     told, log = supervised("return supervisor.WRONG_STATUS")
     assert "ended with status 2" in told
-    assert "started again" not in log
+    assert "restarted" not in log
 
 
 def test_a_new_worker_that_dies_leaves_the_old_ones_in_place() -> None:
@@ -305,7 +305,7 @@ def test_a_system_that_cannot_start_any_more_processes_is_asked_again() -> None:
         """,
     )
     assert told == "ready\n"
-    assert "worker 1 cannot be started: no room, and is started again" in log
+    assert "worker 1 cannot be started: no room, and is restarted" in log
 
 
 def test_workers_are_not_blamed_when_the_parent_itself_was_stopped() -> None:

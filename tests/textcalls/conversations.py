@@ -10,7 +10,7 @@ from toolglot.events import Close, Delta, Event, Finish, Open, Start
 from toolglot.ir import Message, Request, Response, Stop, StopReason, Text, Tool, ToolCall, ToolResult, Usage
 from toolglot.receipt import Receipt
 from toolglot.textcalls.settings import BadCalls, TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 MODEL = "some-model"
 WEATHER = Tool(
@@ -49,11 +49,11 @@ def asking(*messages: Message, tools: Sequence[Tool] = TOOLS, stream: bool = Tru
     return Request(model=MODEL, messages=messages, tools=tuple(tools), stream=stream, max_output_tokens=500)
 
 
-def exchange_of(client: str, upstream: str, format_name: str, *, bad_calls: BadCalls = "pass") -> Exchange:
-    return Exchange(client, upstream, text_calls=TextCalls(format=format_name, bad_calls=bad_calls))
+def exchange_of(client: str, upstream: str, format_name: str, *, bad_calls: BadCalls = "pass") -> ExchangeCore:
+    return ExchangeCore(client, upstream, text_calls=TextCalls(format=format_name, bad_calls=bad_calls))
 
 
-def ask(exchange: Exchange, request: Request) -> bytes:
+def ask(exchange: ExchangeCore, request: Request) -> bytes:
     """The upstream's request for what a client of the exchange's dialect writes."""
     written = exchange.client.encode_request(request, Receipt())
     return exchange.request(written, model=request.model, stream=request.stream)
@@ -75,12 +75,12 @@ def document_of(upstream: str, text: str, reason: StopReason = "end") -> bytes:
     return DIALECTS[upstream].encode_response(whole, None, Receipt())
 
 
-def heard(exchange: Exchange, chunks: Iterable[bytes]) -> list[Event]:
+def heard(exchange: ExchangeCore, chunks: Iterable[bytes]) -> list[Event]:
     """The events that a client reads out of its own bytes."""
     events = read_events(exchange.client.name, [through(exchange, chunks)])
     check(events)
     return events
 
 
-def answered(exchange: Exchange, chunks: Iterable[bytes]) -> Response:
+def answered(exchange: ExchangeCore, chunks: Iterable[bytes]) -> Response:
     return folded(heard(exchange, chunks))

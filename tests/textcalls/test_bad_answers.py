@@ -37,20 +37,20 @@ from toolglot.textcalls.bad_call import MAX_RAW_CHARS
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
 from toolglot.textcalls.settings import BadCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 BROKEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris and}}\n</tool_call>'
 
 
 def asked(
     client: str, format_name: str = "hermes_json", *, bad_calls: BadCalls = "pass", stream: bool = True
-) -> Exchange:
+) -> ExchangeCore:
     exchange = exchange_of(client, "openai_chat", format_name, bad_calls=bad_calls)
     ask(exchange, asking(user("Hello"), stream=stream))
     return exchange
 
 
-def whole(exchange: Exchange, text: str) -> Response:
+def whole(exchange: ExchangeCore, text: str) -> Response:
     return exchange.client.decode_response(exchange.response(document_of("openai_chat", text)))
 
 

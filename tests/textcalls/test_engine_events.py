@@ -196,7 +196,7 @@ def test_what_may_be_a_part_of_the_arguments_is_never_left_out(body: str) -> Non
 def test_what_no_tool_of_the_schema_can_want_is_left_out_and_told() -> None:
     body = '{"name": "weather", "arguments": {"city": "Rome"}, "confidence": {"x": [1, "}"]}}'
     reading = read_every_way("hermes_json", TOOLS, tagged(body))
-    assert (reading.calls, reading.repaired) == ([ROME], ["without what stands beside the arguments: confidence"])
+    assert (reading.calls, reading.repaired) == ([ROME], ["without the keys next to the arguments: confidence"])
 
 
 @pytest.mark.parametrize("body", ['{"name": "now", "version": 3}', '{"weather": {"city": "Rome"}}'])

@@ -33,7 +33,7 @@ from toolglot.errors import RefusedError
 from toolglot.ir import Message, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolglot.receipt import Receipt
 from toolglot.textcalls.prompts.render import calls_text
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 FIRST = (
     ToolCall(id="abc123DEF", name="get_weather", arguments='{"city":"Paris","days":2}'),
@@ -163,7 +163,7 @@ def test_a_request_without_tools_and_calls_is_forwarded_as_it_is(dialect: str) -
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_strict_mode_has_nothing_against_tools_as_text(client: str, upstream: str, strict: bool) -> None:
-    native = Exchange(client, upstream, strict=strict)
+    native = ExchangeCore(client, upstream, strict=strict)
     ask(native, asking(user("Hello")))
     exchange = exchange_of(client, upstream, "anthropic_xml")
     exchange.strict = strict
@@ -193,7 +193,7 @@ def test_any_cutting_of_the_bytes_gives_the_same_answer(upstream: str, format_na
     assert said_and_called(response)[1] == wanted(FIRST)
 
 
-def asked(client: str, upstream: str, format_name: str) -> Exchange:
+def asked(client: str, upstream: str, format_name: str) -> ExchangeCore:
     exchange = exchange_of(client, upstream, format_name)
     ask(exchange, asking(user("Hello")))
     return exchange

@@ -222,7 +222,7 @@ def test_no_argument_of_a_past_call_reads_as_another_call(format_name: str, data
     starts = [event[2] for event in (*engine.feed(written), *engine.finish()) if event[0] == "start"]
     assert starts in (["search"], []), written
     if not starts:
-        assert "told in words" in str([*receipt.notes, *receipt.losses])
+        assert "described in words" in str([*receipt.notes, *receipt.losses])
 
 
 UNWRITABLE = {

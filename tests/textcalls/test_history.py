@@ -37,7 +37,7 @@ from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
 from toolglot.textcalls.render_turns import TurnRenderer
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 PARIS = call("a1b2c3d4e", "get_weather", '{"city":"Paris","days":2}')
 NOW = call("a1b2c3d4f", "get_time")
@@ -451,7 +451,7 @@ def test_no_history_makes_a_request_fail_but_with_an_error_of_ours(
     format_name: str, history: tuple[Message, ...], pair: tuple[str, str], text_format: str | None
 ) -> None:
     text_calls = TextCalls(format=text_format) if text_format else None
-    exchange = Exchange(*pair, history_format=format_name, text_calls=text_calls)
+    exchange = ExchangeCore(*pair, history_format=format_name, text_calls=text_calls)
     with suppress(ToolglotError):
         ask(exchange, asking(*history))
 
@@ -474,7 +474,9 @@ def test_an_exchange_reads_a_history_in_any_format(role: Literal["user", "tool"]
     if role == "tool":
         answer["tool_call_id"] = "x"
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}, said, answer], "max_tokens": 9}
-    sent = json.loads(Exchange("openai_chat", "anthropic", history_format="auto").request(json.dumps(body).encode()))
+    sent = json.loads(
+        ExchangeCore("openai_chat", "anthropic", history_format="auto").request(json.dumps(body).encode())
+    )
     call, answered = (message["content"] for message in sent["messages"][1:3])
     assert call[0]["name"] == "get_time"
     assert answered[0]["tool_use_id"] == call[0]["id"]
@@ -487,7 +489,7 @@ def test_a_native_upstream_gets_native_calls_for_a_history_in_text(client: str, 
         "<function_results>\n<result>\n<tool_name>get_weather</tool_name>\n<stdout>sun</stdout>\n</result>\n"
         "<result>\n<tool_name>get_time</tool_name>\n<error>no clock</error>\n</result>\n</function_results>"
     )
-    exchange = Exchange(client, upstream, history_format="anthropic_xml")
+    exchange = ExchangeCore(client, upstream, history_format="anthropic_xml")
     ask(exchange, asking(user("Hello"), turn, answer))
     assert exchange.sent is not None
     calls = [block for message in exchange.sent.messages for block in message.content if isinstance(block, ToolCall)]
@@ -501,7 +503,7 @@ def test_a_native_upstream_gets_native_calls_for_a_history_in_text(client: str, 
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_history_without_calls_in_text_is_forwarded(dialect: str) -> None:
-    exchange = Exchange(dialect, dialect, history_format="anthropic_xml")
+    exchange = ExchangeCore(dialect, dialect, history_format="anthropic_xml")
     request = asking(user("Hello"), assistant(Text(text="Hi")), user("Well?"))
     written = exchange.client.encode_request(request, Receipt())
     assert exchange.request(written, model=request.model, stream=True) == written
@@ -510,7 +512,7 @@ def test_a_history_without_calls_in_text_is_forwarded(dialect: str) -> None:
 def test_a_history_in_one_format_is_told_in_another() -> None:
     turn = assistant(Text(text=calls_text("anthropic_xml", (NOW,))))
     answer = user("<function_results>\n<result>\n<stdout>noon</stdout>\n</result>\n</function_results>")
-    exchange = Exchange(
+    exchange = ExchangeCore(
         "openai_chat", "openai_chat", history_format="anthropic_xml", text_calls=TextCalls(format="hermes_json")
     )
     request: Request = replace(asking(user("Hello"), turn, answer))

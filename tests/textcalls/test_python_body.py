@@ -208,8 +208,8 @@ CUT = {
     "[f(a=1,": "ends",
     "[f(a=('x'": "ends",
     "[f(*": "ends",
-    "[f(*a)]": "no literal",
-    "[f(**a)]": "no literal",
+    "[f(*a)]": "not a literal",
+    "[f(**a)]": "not a literal",
     "[f(1)]": "positional argument 1",
     "[search('x', 1, 2)]": "positional argument 3",
     "[search(limit=1, 'x')]": "positional argument follows",
@@ -217,7 +217,7 @@ CUT = {
     "[f(a=1, a=2)]": "twice",
     "[f(a=1, **{'a': 2})]": "twice",
     "[f(a=1 b=2)]": "comma",
-    "[f(a==1)]": "no literal",
+    "[f(a==1)]": "not a literal",
     "[f(a: 1)]": "positional",
 }
 

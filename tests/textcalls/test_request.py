@@ -27,6 +27,7 @@ from tests.textcalls.conversations import (
     stream_of,
     user,
 )
+from toolglot.capabilities import change_capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.errors import LossError
 from toolglot.ir import (
@@ -52,13 +53,13 @@ from toolglot.textcalls import Engine, find_format
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 PNG = Media(kind="image", source=Source("base64", "aGk=", "image/png"))
 
 
 def rewritten(request: Request, format_name: str = "hermes_json", client: str = "anthropic") -> tuple[Request, Receipt]:
-    exchange = Exchange(client, "openai_chat", text_calls=TextCalls(format=format_name))
+    exchange = ExchangeCore(client, "openai_chat", text_calls=TextCalls(format=format_name))
     return exchange.rewrite(request), exchange.receipt
 
 
@@ -89,7 +90,7 @@ def test_without_system_text_the_tools_are_the_system_prompt() -> None:
 
 def test_a_cache_breakpoint_of_the_client_stays_before_the_tools_and_one_on_tools_behind_them() -> None:
     system = Message(role="system", content=(Text(text="Be brief.", cache=Cache(300)),))
-    exchange = Exchange("anthropic", "anthropic", text_calls=TextCalls(format="hermes_json"))
+    exchange = ExchangeCore("anthropic", "anthropic", text_calls=TextCalls(format="hermes_json"))
     sent = exchange.rewrite(asking(system, user("Hello"), tools=(TOOLS[0], replace(TOOLS[1], cache=Cache(300)))))
     assert [getattr(block, "cache", None) for block in sent.messages[0].content] == [Cache(300), Cache(300)]
     assert texts(sent.messages[0]).startswith("Be brief.# Tools")
@@ -191,8 +192,8 @@ def test_a_document_of_plain_text_in_a_result_is_its_text() -> None:
 
 
 def test_an_image_that_the_target_takes_nowhere_is_told_lost() -> None:
-    can = replace(DIALECTS["openai_chat"].can, media_in_user=frozenset())
-    exchange = Exchange("anthropic", "openai_chat", can=can, text_calls=TextCalls(format="hermes_json"))
+    can = change_capabilities(DIALECTS["openai_chat"].can, media_in_user=frozenset())
+    exchange = ExchangeCore("anthropic", "openai_chat", can=can, text_calls=TextCalls(format="hermes_json"))
     seen = Message(role="user", content=(ToolResult(call_id="a", name="get_time", content=(PNG,)),))
     sent = exchange.rewrite(asking(user("Hello"), assistant(call("a", "get_time")), seen))
     assert not any(isinstance(block, Media) for block, _ in blocks(sent))
@@ -305,9 +306,9 @@ def test_the_beginning_of_an_answer_may_open_its_reasoning() -> None:
     assert isinstance(called, ToolCall)
 
 
-@pytest.mark.parametrize("client", [name for name in NAMES if "required" in DIALECTS[name].can.tool_choices])
+@pytest.mark.parametrize("client", [name for name in NAMES if "required" in DIALECTS[name].can.tools.choices])
 def test_strict_mode_refuses_what_nobody_enforces(client: str) -> None:
-    exchange = Exchange(client, "openai_chat", strict=True, text_calls=TextCalls(format="hermes_json"))
+    exchange = ExchangeCore(client, "openai_chat", strict=True, text_calls=TextCalls(format="hermes_json"))
     request = replace(asking(user("Hello")), tool_choice=ToolChoice(mode="required"))
     with pytest.raises(LossError, match="a forced call"):
         ask(exchange, request)
@@ -378,7 +379,7 @@ def test_rendering_twice_changes_nothing_more(client: str, upstream: str, reques
 @pytest.mark.parametrize("client", NAMES)
 def test_a_request_without_tools_and_calls_is_left_alone(client: str) -> None:
     request = asking(user("Say </tool_call>."), tools=())
-    plain = Exchange(client, client).rewrite(request)
+    plain = ExchangeCore(client, client).rewrite(request)
     assert exchange_of(client, client, "hermes_json").rewrite(request) == plain
 
 

@@ -137,7 +137,7 @@ def read(name: str, tools: Sequence[Tool], parts: Sequence[str]) -> tuple[list[t
             arguments[event[1]] += event[2]
         elif event[0] == "end":
             ended.append(event[1])
-        else:
+        elif event[0] != "cut":
             said += event[1]
     assert ended == list(range(len(names))), f"a call has no end: {events}"
     return list(zip(names, arguments, strict=True)), said

@@ -121,7 +121,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an argument too many": ({"colour": 1}, "unknown field `colour`"),
     "a dialect that is none": ({"from": "openai"}, "from: there is no dialect 'openai'; there are openai_chat, "),
     "another that is none": ({"to": "x"}, "to: there is no dialect 'x'"),
-    "mcp without tools": ({"to": "mcp"}, "mcp has tool definitions alone"),
+    "mcp without tools": ({"to": "mcp"}, "mcp has only tool definitions"),
     "an empty document": ({"document": " "}, "document: it is empty"),
     "broken JSON": ({"document": '{"model": '}, "document: $.model: Input data was truncated (byte 10)"),
     "a document of another kind": ({"document": {"model": "m"}}, "document: $.messages: "),
@@ -142,7 +142,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a loss": ({"strict": True}, "strict: refused, because it would lose: logprobs"),
     "a format that is none": ({"text_format": "morse"}, "text_format: "),
     "a format for reading": ({"text_format": "auto"}, "text_format: "),
-    "a format of an answer": ({"kind": "response", "text_format": "react"}, "text_format: it has a meaning for"),
+    "a format of an answer": ({"kind": "response", "text_format": "react"}, "text_format: it applies only to"),
     "a name without end": ({"model": "m" * 600}, "Expected `str` of length <= 512 - at `$.model`"),
     "a number without end": ({"document": {**REQUEST, "seed": 10**5000}}, "document: "),
     "a document without end": ({"document": "x" * (MAX_DOCUMENT + 1)}, "more than the limit of 8388608"),
@@ -181,7 +181,7 @@ def test_a_stream_that_grows_too_long_is_cut_off_behind_an_event() -> None:
     told = translated(delta * 70_000 + SOUND["gemini"].decode(), "stream", "gemini", "openai_responses")
     assert len(told.structured["document"]) <= MAX_DOCUMENT
     assert told.structured["document"].endswith("\n\n")
-    assert "of which the first" in told.structured["cut_off"]
+    assert "bytes; the first" in told.structured["cut_off"]
     assert told.texts[-1].startswith("Cut off: ")
 
 
@@ -192,7 +192,7 @@ def test_a_long_receipt_is_cut_off_with_a_word() -> None:
     ] * (MAX_LINES + 10)
     told = translated({"model": "m", "max_tokens": 1, "messages": messages}, "request", "anthropic", "openai_chat")
     assert len(told.structured["receipt"]) == MAX_LINES
-    assert "lines, of which 1000 are here" in told.structured["cut_off"]
+    assert "lines; 1000 are here" in told.structured["cut_off"]
 
 
 # ── the others ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +219,7 @@ def test_a_breach_has_a_place_a_rule_and_an_excerpt() -> None:
 def test_breaches_without_end_are_cut_off_with_a_word() -> None:
     told = call("lint_stream", dialect="openai_chat", recording="data: {}\n\n" + "data: x\n\n" * 1000)
     assert len(told.structured["breaches"]) == MAX_BREACHES
-    assert "of which the first 200 are here" in told.structured["cut_off"]
+    assert "breaches; the first 200 are here" in told.structured["cut_off"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, Text, Tool
 from toolglot.receipt import Receipt
 from toolglot.tools.declared import CACHE_BYTES, DECLARED, DeclaredTools, Tools, schema_json
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 SCHEMA = {
     "type": "object",
@@ -46,7 +46,7 @@ def test_no_translation_changes_what_is_remembered(client: str, upstream: str) -
     raw = DIALECTS[client].encode_request(REQUEST, Receipt())
     tools = DIALECTS[client].decode_request(raw).tools
     before = copy.deepcopy(tools)
-    exchanges = [Exchange(client, upstream) for _ in range(3)]
+    exchanges = [ExchangeCore(client, upstream) for _ in range(3)]
     first, *others = [exchange.request(raw, model="model") for exchange in exchanges]
     assert others == [first, first]
     assert len({str(exchange.receipt) for exchange in exchanges}) == 1

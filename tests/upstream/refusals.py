@@ -200,6 +200,64 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
         openai("Unknown parameter: 'stream_options'.", "stream_options", "unknown_parameter"),
         {"stream": True, "stream_options": None},
     ),
+    (
+        "openai_chat",
+        {"reasoning_effort": "high", "parallel_tool_calls": True, "tools": [FUNCTION], "seed": 1},
+        openai(
+            "litellm.UnsupportedParamsError: ollama does not support parameters: ['reasoning_effort',"
+            " 'parallel_tool_calls'], for model=phi4-mini:3.8b. To drop these, set litellm.drop_params=True"
+        ),
+        {"reasoning_effort": None, "parallel_tool_calls": None},
+    ),
+    (
+        "openai_chat",
+        {"reasoning_effort": "high"},
+        openai("litellm.UnsupportedParamsError: x does not support parameters: ['reasoning_effort'], for model=y"),
+        {"reasoning_effort": None},
+    ),
+    (
+        "openai_responses",
+        {"max_output_tokens": 100},
+        {"detail": "Unsupported parameter: max_output_tokens"},
+        {"max_output_tokens": None},
+    ),
+    (
+        "openai_chat",
+        {"max_tokens": 32000},
+        openai(
+            "Invalid 'max_tokens': integer above maximum value. Expected a value <= 16384, but got 32000 instead.",
+            "max_tokens",
+            "integer_above_max_value",
+        ),
+        {"max_tokens": 16384},
+    ),
+    (
+        "openai_chat",
+        {"max_completion_tokens": 32000},
+        openai("integer above maximum value. Expected a value <= 16384", "max_completion_tokens"),
+        {"max_completion_tokens": 16384},
+    ),
+    (
+        "openai_chat",
+        {"max_completion_tokens": 32000},
+        openai(
+            "`max_completion_tokens` must be less than or equal to `16384`, the maximum value for"
+            " `max_completion_tokens` is less than the `context_window` for this model"
+        ),
+        {"max_completion_tokens": 16384},
+    ),
+    (
+        "openai_chat",
+        {"max_tokens": 32000},
+        openai("max_tokens must be less than or equal to 16384"),
+        {"max_tokens": 16384},
+    ),
+    (
+        "openai_chat",
+        {"max_tokens": 32000},
+        openai("The maximum tokens you requested exceeds the model limit of 16384."),
+        {"max_tokens": 16384},
+    ),
     ("openai_chat", {"logprobs": True}, openai("Unknown parameter: 'logprobs'."), {"logprobs": None}),
     (
         "openai_chat",

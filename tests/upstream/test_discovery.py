@@ -67,7 +67,7 @@ def test_a_token_for_anthropic_is_a_bearer() -> None:
         ),
         (
             {"AZURE_OPENAI_API_KEY": KEY},
-            ["AZURE_OPENAI_API_KEY: not used: AZURE_OPENAI_ENDPOINT must tell the address"],
+            ["AZURE_OPENAI_API_KEY: not used: AZURE_OPENAI_ENDPOINT must hold the address"],
         ),
         (
             {"ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_BASE_URL": "http://localhost:4141"},
@@ -126,15 +126,15 @@ def test_vendors_that_are_configured_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("host", "url"),
     [
-        ("box", "http://box:11434/v1"),
-        ("box:1", "http://box:1/v1"),
-        (":1", "http://127.0.0.1:1/v1"),
-        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
-        ("0.0.0.0:5", "http://127.0.0.1:5/v1"),
-        ("https://box", "https://box:443/v1"),
-        ("http://box:7/", "http://box:7/v1"),
-        ("[::1]", "http://[::1]:11434/v1"),
-        ("[::1]:9", "http://[::1]:9/v1"),
+        ("box", "http://box:11434"),
+        ("box:1", "http://box:1"),
+        (":1", "http://127.0.0.1:1"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:5", "http://127.0.0.1:5"),
+        ("https://box", "https://box:443"),
+        ("http://box:7/", "http://box:7"),
+        ("[::1]", "http://[::1]:11434"),
+        ("[::1]:9", "http://[::1]:9"),
     ],
 )
 def test_the_host_of_ollama_may_be_written_in_many_ways(host: str, url: str) -> None:
@@ -163,19 +163,26 @@ class Told:
         """Nothing is open."""
 
 
+VERSION_ANSWER = FetchedAnswer(200, {}, b'{"version": "0.13.0"}')
+
+
 class Ports:
     """The ports of this machine: these answer, and no other address may be asked."""
 
     def __init__(self, answers: Mapping[int, FetchedAnswer], environ: Mapping[str, str]) -> None:
         self._answers = answers
         self._allowed = {f"http://127.0.0.1:{server.port}/v1/models" for server in LOCAL_SERVERS}
-        self._allowed |= {f"{local_url(VENDORS['ollama'], environ)}/models"}
+        ollama = local_url(VENDORS["ollama"], environ)
+        self._allowed |= {f"{ollama}/v1/models", f"{ollama}/api/version"}
 
     async def send(self, call: UpstreamCall) -> Told:
         assert call.method == "GET"
         assert call.url in self._allowed
         assert call.timeouts.connect == 0.2
-        answer = self._answers.get(int(call.url.split(":")[2].split("/")[0]))
+        port = int(call.url.split(":")[2].split("/")[0])
+        answer = self._answers.get(port)
+        if call.url.endswith("/api/version"):
+            answer = VERSION_ANSWER if answer is not None and b'"library"' in answer.body else None
         if answer is None:
             raise TransportError("connect", "nobody is there")
         return Told(answer)
@@ -199,18 +206,19 @@ def test_local_servers_are_known_by_what_they_say() -> None:
         }
     )
     assert {name: (upstream.base_url, upstream.models) for name, upstream in found.upstreams.items()} == {
-        "ollama": ("http://127.0.0.1:11434/v1", ("qwen3:8b", "me/own")),
+        "ollama": ("http://127.0.0.1:11434", ("qwen3:8b", "me/own")),
         "vllm": ("http://127.0.0.1:8000/v1", ("qwen",)),
         "llamacpp": ("http://127.0.0.1:8080/v1", ("m.gguf",)),
         "sglang": ("http://127.0.0.1:30000/v1", ("s",)),
     }
     assert found.upstreams["ollama"].default_model is None
+    assert [upstream.dialect for upstream in found.upstreams.values()] == ["ollama", *["openai_chat"] * 3]
     assert found.upstreams["vllm"].default_model == "qwen"
     assert found.models == {
         "qwen": ModelConfig(upstream="vllm", context_window=32768),
         "m.gguf": ModelConfig(upstream="llamacpp", context_window=4096),
     }
-    assert found.found[0] == "Ollama at http://127.0.0.1:11434/v1: upstream ollama (qwen3:8b, me/own)"
+    assert found.found[0] == "Ollama at http://127.0.0.1:11434: upstream ollama (qwen3:8b, me/own)"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +244,7 @@ def test_two_servers_of_one_kind_have_two_names() -> None:
     ("answer", "line"),
     [
         (listed(), "not used: it has no models"),
-        (listed(status=401), "not used: it wants a key; configure it as an upstream"),
+        (listed(status=401), "not used: it requires a key; configure it as an upstream"),
         (FetchedAnswer(200, {"x-toolglot-receipt": "0"}, b"{}"), "not used: another toolglot"),
         (listed({"id": "m"}, status=500), None),
         (FetchedAnswer(200, {}, b"<html>"), None),
@@ -256,7 +264,9 @@ def test_the_gateways_own_port_is_not_asked() -> None:
 
 
 def test_a_host_that_was_named_and_does_not_answer_is_told() -> None:
-    assert probed({}, {"OLLAMA_HOST": "box"}).found == ("OLLAMA_HOST: not used: nobody answers at http://box:11434/v1",)
+    assert probed({}, {"OLLAMA_HOST": "box"}).found == (
+        "OLLAMA_HOST: not used: no server answers at http://box:11434; start it: `ollama serve`",
+    )
 
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -355,3 +365,8 @@ def test_a_proxy_is_not_asked_for_what_is_near(monkeypatch: pytest.MonkeyPatch) 
 def test_reading_a_configuration_loads_no_http_client() -> None:
     code = "import sys, toolglot.config.load, toolglot.config.assemble; print('httptools' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"False"
+
+
+def test_another_server_at_the_port_of_ollama_is_asked_at_its_openai_endpoint() -> None:
+    upstream = probed({11434: listed({"id": "m", "owned_by": "somebody"})}).upstreams["ollama"]
+    assert (upstream.dialect, upstream.base_url) == ("openai_chat", "http://127.0.0.1:11434/v1")

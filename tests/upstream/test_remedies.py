@@ -26,8 +26,9 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
 from toolglot.ir import replace
 from toolglot.passes.reasoning import UNSIGNED
+from toolglot.passes.refused import BRIDGE
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.remedies import GENERAL, VALIDATORS, RemediedRequest, apply_remedies, remedies_of
 from toolglot.wire import json
 
@@ -277,8 +278,154 @@ def test_system_messages_in_mid_conversation_become_tagged_text() -> None:
     spoken = {"role": "assistant", "content": "hello"}
     body = {**MESSAGES, "messages": [USER, spoken, USER, {"role": "system", "content": "be brief"}]}
     wire = again("anthropic", body, anthropic("role 'system' is not supported on this model"))
-    assert [message["role"] for message in wire["messages"]] == ["user", "assistant", "user", "user"]
-    assert "<system-reminder>" in str(wire["messages"][3])
+    assert [message["role"] for message in wire["messages"]] == ["user", "assistant", "user"]
+    assert [part["text"] for part in wire["messages"][2]["content"]] == [
+        "hi",
+        "<system-reminder>\nbe brief\n</system-reminder>",
+    ]
+
+
+ROLES_AT_FAULT: list[tuple[str, int, Json]] = [
+    ("openai_chat", 400, openai("System message must be at the beginning.")),
+    (  # llama.cpp
+        "openai_chat",
+        500,
+        {
+            "error": {
+                "code": 500,
+                "message": "Jinja Exception: System message must be at the beginning. at row 189, column 164",
+                "type": "server_error",
+            }
+        },
+    ),
+    ("ollama", 500, {"error": "system message must be at the beginning"}),
+]
+
+
+@pytest.mark.parametrize(("dialect", "status", "error"), ROLES_AT_FAULT)
+def test_a_template_that_wants_one_system_message_gets_one_whatever_its_status(
+    dialect: str, status: int, error: Json
+) -> None:
+    messages = [
+        {"role": "system", "content": "A"},
+        {"role": "system", "content": "B"},
+        USER,
+        {"role": "system", "content": "C"},
+        {"role": "assistant", "content": "ok"},
+        USER,
+    ]
+    wire = again(dialect, {"model": "m", "messages": messages}, error, status)
+    assert [message["role"] for message in wire["messages"]] == ["system", "user", "assistant", "user"]
+    assert [word in str(wire["messages"][0]) for word in "AB"] == [True, True]
+    assert "<system-reminder>\\nC\\n</system-reminder>" in str(wire["messages"][1])
+    again_refused = DIALECTS[dialect].decode_error(status, {}, json.encode(error))
+    assert (again_refused.kind, again_refused.retryable, again_refused.status) == ("bad_request", False, 400)
+
+
+CALLED: Json = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+}
+SEEN: Json = {"role": "tool", "tool_call_id": "call_1", "content": "seen"}
+BRIDGED: Json = {"role": "assistant", "content": BRIDGE}
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_user_who_speaks_after_tool_results_is_bridged(status: int) -> None:
+    error = {
+        "object": "error",
+        "message": "Unexpected role 'user' after role 'tool'",
+        "type": "invalid_request_message_order",
+        "param": None,
+        "code": "3230",
+    }
+    wire = again("openai_chat", {**CHAT, "messages": [USER, CALLED, SEEN, USER]}, error, status)
+    assert wire["messages"] == [USER, CALLED, SEEN, BRIDGED, USER]
+
+
+@pytest.mark.parametrize("member", ["parametersJsonSchema", "parameters_json_schema"])
+def test_an_older_gemini_gets_openapi_schemas(member: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tools = [{"functionDeclarations": [{"name": "look", "parametersJsonSchema": schema}]}]
+    error = google(f"Invalid JSON payload received. Unknown name \"{member}\" at 'tools[0]': Cannot find field.")
+    (declaration,) = again("gemini", {**GEMINI, "tools": tools}, error)["tools"][0]["functionDeclarations"]
+    assert declaration == {
+        "name": "look",
+        "parameters": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
+    }
+
+
+def test_a_gemini_that_knows_no_call_ids_gets_none() -> None:
+    contents = [
+        {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"id": "c1", "name": "look", "response": {"output": "R"}}}]},
+    ]
+    message = (
+        "Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field."
+    )
+    sent = again("gemini", {"contents": contents}, google(message))["contents"]
+    assert sent[1]["parts"] == [{"functionCall": {"name": "look", "args": {}}}]
+    assert sent[2]["parts"] == [{"functionResponse": {"name": "look", "response": {"output": "R"}}}]
+
+
+def test_a_limit_of_another_number_is_not_one_of_the_output() -> None:
+    body = {**CHAT, "max_tokens": 32000, "top_logprobs": 50, "logprobs": True}
+    message = "Invalid 'top_logprobs': integer above maximum value. Expected a value <= 20, but got 50 instead."
+    assert refused("openai_chat", body, openai(message, "top_logprobs", "integer_above_max_value")) is None
+
+
+def test_a_user_who_speaks_beside_tool_results_is_bridged_in_the_messages_api_too() -> None:
+    both = {"role": "user", "content": [*RESULT["content"], {"type": "text", "text": "hi"}]}
+    asked = {"role": "assistant", "content": ASKED["content"][1:]}
+    error = anthropic("Unexpected role 'user' after role 'tool'")
+    wire = again("anthropic", {**MESSAGES, "messages": [USER, asked, both]}, error)
+    assert wire["messages"][2:] == [RESULT, BRIDGED, USER]
+
+
+def test_calls_of_other_models_are_marked_for_a_gemini_of_any_name() -> None:
+    message = "Function call is missing a thought_signature in functionCall parts. This is required for tools to work."
+    error = [{"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}]
+    spoken = DIALECTS["openai_chat"]
+    request = spoken.decode_request(json.encode({**CHAT, "messages": [USER, CALLED, SEEN]}))
+    mended = apply_remedies(request, "openai_chat", spoken.decode_error(400, {}, json.encode(error)))
+    assert mended is not None
+    wire = json.decode(spoken.encode_request(mended.request, Receipt()))
+    placeholder = {"google": {"thought_signature": UNSIGNED}}
+    assert wire["messages"][1]["tool_calls"] == [{**CALLED["tool_calls"][0], "extra_content": placeholder}]
+
+
+def test_signatures_that_gemini_refuses_are_replaced() -> None:
+    call = {**CALLED["tool_calls"][0], "extra_content": {"google": {"thought_signature": "forged"}}}
+    body = {**CHAT, "messages": [USER, {**CALLED, "tool_calls": [call]}, SEEN]}
+    wire = again("openai_chat", body, google("Thought signature is not valid"))
+    assert wire["messages"][1]["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": UNSIGNED}}
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+        (
+            500,
+            "After the optional system message, conversation roles must alternate user and assistant roles except for"
+            " tool calls and results. at row 189, column 164:",
+        ),
+    ],
+)
+def test_turns_alternate_for_a_template_that_wants_it(status: int, message: str) -> None:
+    messages = [{"role": "system", "content": "A"}, USER, USER, CALLED, SEEN, USER]
+    wire = again("openai_chat", {**CHAT, "messages": messages}, openai(message), status)
+    assert [message["role"] for message in wire["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert [part["text"] for part in wire["messages"][1]["content"]] == ["hi", "hi"]
 
 
 def test_an_answer_that_cannot_be_gone_on_with_is_followed_by_a_word() -> None:
@@ -298,7 +445,7 @@ def test_the_receipt_tells_what_was_left_out_and_that_it_was_sent_again() -> Non
 
 
 def test_a_request_from_another_dialect_keeps_what_is_written_for_it() -> None:
-    exchange = Exchange("anthropic", "openai_chat", model="m")
+    exchange = ExchangeCore("anthropic", "openai_chat", model="m")
     exchange.request({**MESSAGES, "stream": True})
     assert exchange.sent is not None
     error = DIALECTS["openai_chat"].decode_error(400, {}, json.encode(FIELDS[0][2]))
@@ -311,7 +458,7 @@ def test_a_request_from_another_dialect_keeps_what_is_written_for_it() -> None:
 
 
 def test_usage_that_cannot_be_asked_for_is_not() -> None:
-    exchange = Exchange("anthropic", "openai_chat", model="m")
+    exchange = ExchangeCore("anthropic", "openai_chat", model="m")
     exchange.request({**MESSAGES, "stream": True})
     assert exchange.sent is not None
     error = ApiError(kind="bad_request", message="Unknown parameter: 'stream_options'.", status=400)
@@ -345,7 +492,21 @@ def test_what_has_no_clear_remedy_is_for_the_client(message: str) -> None:
     assert refused("openai_chat", body, openai(message)) is None
 
 
-@pytest.mark.parametrize("kind", ["authentication", "rate_limit", "server", "not_found"])
+@pytest.mark.parametrize("kind", ["bad_request", "not_found", "server", "overloaded"])
+def test_a_refusal_is_mended_whatever_its_status(kind: Any) -> None:
+    request = DIALECTS["openai_chat"].decode_request(json.encode({**CHAT, "seed": 1}))
+    mended = apply_remedies(request, "openai_chat", ApiError(kind=kind, message="Unknown parameter: 'seed'."))
+    assert mended is not None
+    assert mended.request.seed is None
+
+
+def test_an_error_that_toolglot_found_itself_is_no_refusal() -> None:
+    request = DIALECTS["openai_chat"].decode_request(json.encode({**CHAT, "seed": 1}))
+    error = ApiError(kind="server", code="upstream_unreadable", message="Unknown parameter: 'seed'.")
+    assert apply_remedies(request, "openai_chat", error) is None
+
+
+@pytest.mark.parametrize("kind", ["authentication", "rate_limit", "permission", "timeout"])
 def test_only_refusals_of_the_request_itself_are_mended(kind: Any) -> None:
     request = DIALECTS["openai_chat"].decode_request(json.encode({**CHAT, "seed": 1}))
     assert apply_remedies(request, "openai_chat", ApiError(kind=kind, message="Unknown parameter: 'seed'.")) is None
@@ -403,3 +564,61 @@ def test_every_optional_field_can_be_done_without(dialect: str, fields: Json) ->
     (name,) = fields
     body = {**BASES[dialect], "tools": [FUNCTION], **fields}
     assert name not in again(dialect, body, forbidden("body", name))
+
+
+# Schemas and media that the upstream refuses from a client of its own dialect
+
+JPEG = "/9j/4AAQSkZJRgABAQAAAQABAAA="
+
+
+def image(media_type: str) -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": JPEG}}
+
+
+MISSING_ITEMS = "Invalid schema for function 'look': In context=('properties', 'a'), array schema missing items."
+DRAFT = "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://x.test)."
+
+
+def with_schema(dialect: str, schema: Json) -> Json:
+    parameters = {"type": "object", "properties": {"a": schema}}
+    if dialect == "anthropic":
+        return {"tools": [{"name": "look", "input_schema": parameters}]}
+    if dialect == "openai_responses":
+        return {"tools": [{"type": "function", "name": "look", "parameters": parameters}]}
+    return {"tools": [{"type": "function", "function": {"name": "look", "parameters": parameters}}]}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "error", "given", "sent"),
+    [
+        ("openai_chat", openai(MISSING_ITEMS), {"type": "array"}, {"type": "array", "items": {}}),
+        ("openai_responses", openai(MISSING_ITEMS), {"type": "array"}, {"type": "array", "items": {}}),
+        ("anthropic", anthropic(DRAFT), {"minimum": 0, "exclusiveMinimum": True}, {"exclusiveMinimum": 0}),
+        ("openai_chat", openai(DRAFT), {"items": [{"type": "string"}]}, {"prefixItems": [{"type": "string"}]}),
+    ],
+)
+def test_a_refused_schema_is_written_in_the_form_that_the_upstream_wants(
+    dialect: str, error: Json, given: Json, sent: Json
+) -> None:
+    assert (
+        again(dialect, {**BASES[dialect], **with_schema(dialect, given)}, error)["tools"]
+        == (with_schema(dialect, sent)["tools"])
+    )
+    assert refused(dialect, {**BASES[dialect], **with_schema(dialect, {"type": "string"})}, error) is None
+
+
+@pytest.mark.parametrize(
+    ("media_type", "message"),
+    [
+        (
+            "image/png",
+            "messages.0.content.0.image.source.base64: The image was specified using the image/png media type, but the"
+            " image appears to be a image/jpeg image",
+        ),
+        ("image/png", "messages.0.content.0.image.source.base64.data: Image does not match the provided media type"),
+        ("image/jpg", "messages.0.content.0.image.source.base64.media_type: Input should be 'image/jpeg', 'image/png'"),
+    ],
+)
+def test_a_refused_image_is_sent_under_the_type_of_its_data(media_type: str, message: str) -> None:
+    body = {**MESSAGES, "messages": [{"role": "user", "content": [image(media_type)]}]}
+    assert again("anthropic", body, anthropic(message))["messages"][0]["content"] == [image("image/jpeg")]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 import pytest
 
+from toolglot.capabilities import PLACES
 from toolglot.config.addresses import address_problem, is_loopback, leads_to
-from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.routing import Pattern
 from toolglot.upstream.upstream import join_url
@@ -24,7 +23,7 @@ def test_a_row_can_be_used_as_it_stands(vendor: Vendor) -> None:
     assert vendor.elsewhere is None or vendor.elsewhere in DIALECTS
     assert vendor.base_url is None or address_problem(vendor.base_url) is None
     assert vendor.base_url is not None or vendor.base_url_variables
-    assert vendor.quirks.keys() <= {field.name for field in msgspec.structs.fields(Capabilities)}
+    assert vendor.quirks.keys() <= PLACES.keys()
     if vendor.is_local:
         assert leads_to(vendor.base_url or "", vendor.port)
     elif vendor.name != "demo":
@@ -70,7 +69,7 @@ def test_a_known_name_belongs_to_its_vendor_first(model: str, owner: str) -> Non
         ("openrouter", "/v1/chat/completions", "https://openrouter.ai/api/v1/chat/completions"),
         ("openai", "/v1/responses", "https://api.openai.com/v1/responses"),
         ("anthropic", "/v1/messages", "https://api.anthropic.com/v1/messages"),
-        ("ollama", "/v1/chat/completions", "http://127.0.0.1:11434/v1/chat/completions"),
+        ("ollama", "/api/chat", "http://127.0.0.1:11434/api/chat"),
     ],
 )
 def test_a_path_below_a_vendors_address_has_one_version(vendor: str, path: str, url: str) -> None:

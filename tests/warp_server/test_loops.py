@@ -20,7 +20,7 @@ from toolglot.ir import Message, Request, Response, Text, Tool, ToolResult, repl
 from toolglot.passes import Context
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 CLIENTS = [name for name in DIALECTS if name != "warp"]
 HISTORIES: tuple[History, ...] = ("native", "replay", "text")
@@ -50,7 +50,7 @@ class Loop:
     def say(self, *messages: Message) -> Response:
         self.messages += messages
         request = Request(model="auto", tools=TOOLS, messages=tuple(self.messages), max_output_tokens=100, stream=True)
-        exchange = Exchange(self.client, "warp", passes=(*REQUEST_PASSES, self._tell))
+        exchange = ExchangeCore(self.client, "warp", passes=(*REQUEST_PASSES, self._tell))
         written = DIALECTS[self.client].encode_request(request, Receipt())
         sent = exchange.request(written, model="auto", stream=True)
         body = frames.stream(self.agent.answer(HEADERS, sent))

@@ -17,7 +17,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Fault
 from toolglot.ir import Response
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 WARP = DIALECTS["warp"]
 FAILED = {name: script for name, script in SCRIPTS.items() if script.error is not None}
@@ -38,7 +38,7 @@ def says(response: Response, script: Script) -> None:
 @pytest.mark.parametrize("name", SOUND)
 def test_a_script_reaches_every_client_as_it_is_meant(name: str, client: str) -> None:
     script = SOUND[name]
-    response = DIALECTS[client].decode_response(Exchange(client, "warp").response(script.body))
+    response = DIALECTS[client].decode_response(ExchangeCore(client, "warp").response(script.body))
     says(response, script)
     assert response.stop.reason == script.end or client in ("openai_responses", "gemini")
 
@@ -49,7 +49,7 @@ def test_a_streamed_script_reaches_every_client_as_it_is_meant(name: str, client
     script = SOUND[name]
     for size in (1, 7, len(script.body)):
         chunks = [script.body[at : at + size] for at in range(0, len(script.body), size)]
-        events = read_events(client, [through(Exchange(client, "warp"), chunks)])
+        events = read_events(client, [through(ExchangeCore(client, "warp"), chunks)])
         check(events)
         says(folded(events), script)
 
@@ -98,7 +98,7 @@ def test_a_refusal_has_its_own_kind(name: str) -> None:
 
 def test_fields_of_a_message_that_nobody_knows_come_back_as_they_were() -> None:
     events = [*story.opening(), story.add(story.said(3, "Hi", **ODD_FIELDS)), story.finished()]
-    again = through(Exchange("warp", "warp"), [frames.stream(events)])
+    again = through(ExchangeCore("warp", "warp"), [frames.stream(events)])
     (message,) = [
         message for message in added_up(frames.events_of(again)).root["messages"] if "agent_output" in message
     ]
@@ -118,7 +118,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused(target: str, depth: int) 
     raw += wire.bytes_field(6, wire.bytes_field(2, tool))
     assert innermost in raw
     try:
-        Exchange("warp", target, model="m").request(raw)
+        ExchangeCore("warp", target, model="m").request(raw)
     except DecodeError as error:
         assert depth > 20
         assert error.where.startswith("$")

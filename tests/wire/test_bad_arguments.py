@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 
 CUT = "its arguments are cut off"
 NOT_JSON = "its arguments are not valid JSON"
 NOT_FINITE = "its arguments hold NaN or Infinity, which JSON does not have"
 NO_OBJECT = "its arguments are JSON, but not an object"
+TOO_DEEP = "its arguments are nested too deeply"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ NO_OBJECT = "its arguments are JSON, but not an object"
         ("[1]", NO_OBJECT),
         ('"text"', NO_OBJECT),
         ("NaN", NO_OBJECT),
-        ("[" * 100_000, NOT_JSON),
+        ("[" * 100_000, TOO_DEEP),
     ],
 )
 def test_each_problem_has_its_own_words(arguments: str, why: str) -> None:
@@ -51,7 +52,7 @@ def test_a_reader_sees_why_the_arguments_are_bad() -> None:
 
 @pytest.mark.parametrize("client", ["gemini", "anthropic"])
 def test_an_answer_with_nan_is_not_reported_as_cut_off(client: str) -> None:
-    exchange = Exchange(client, "openai_chat")
+    exchange = ExchangeCore(client, "openai_chat")
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": NaN}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     answer = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
@@ -70,6 +71,6 @@ def test_a_request_with_nan_says_why_its_arguments_are_wrapped(upstream: str) ->
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "ok"},
     ]
-    exchange = Exchange("openai_chat", upstream)
+    exchange = ExchangeCore("openai_chat", upstream)
     exchange.request({"model": "m", "messages": messages})
     assert any(line.why.startswith(NOT_FINITE) and "`_raw`" in line.why for line in exchange.receipt.losses)

@@ -34,8 +34,8 @@ def test_a_budget_is_the_first_effort_that_is_not_below_it(budget: int, effort: 
 
 def test_half_of_the_limit_is_reserved_for_the_answer_by_default() -> None:
     assert effort_to_budget("high", 20_001) == 10_001
-    assert effort_to_budget("high", 20_001, kept=1) == 20_000
-    assert effort_to_budget("high", 20_001, kept=0) == 20_001
+    assert effort_to_budget("high", 20_001, reserved=1) == 20_000
+    assert effort_to_budget("high", 20_001, reserved=0) == 20_001
     assert effort_to_budget("low", 10) == 1024
 
 

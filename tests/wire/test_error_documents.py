@@ -68,7 +68,7 @@ def test_an_error_document_in_a_stream_ends_it_with_that_error(
         written = b"".join(stream).decode()
         assert words in written
         assert client != "openai_chat" or written.startswith('data: {"error":{"message":')
-        assert client != "ollama" or json.loads(written)["error"] == message
+        assert client != "ollama" or json.loads(written)["error"].startswith(message)
         assert client != "anthropic" or 'event: error\ndata: {"type":"error","error":{' in written
         assert not stream.receipt.losses
 

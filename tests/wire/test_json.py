@@ -16,7 +16,7 @@ from toolglot.wire.object_scanner import ObjectScanner
 
 # bytes, where, what
 REFUSED: list[tuple[bytes, str, str]] = [
-    (b"", "$", "nothing is there"),
+    (b"", "$", "the input is empty"),
     (b'{"a":{"b":[1,2', "$.a.b[1]", "truncated"),
     (b'{"a":[{"b":NaN}]}', "$.a[0].b", "invalid character"),
     (b'{"a":Infinity}', "$.a", "invalid character"),
@@ -29,8 +29,8 @@ REFUSED: list[tuple[bytes, str, str]] = [
     (b'["\\ud83d\\ud83d\\ude00"]', "$[0]", "lone surrogate at byte 2"),
     (b'["\\\\ud800","\\\\\\ud800"]', "$[1]", "lone surrogate at byte 14"),
     (b'{"a":1e999}', "$", "out of range"),
-    (b'{"a":1,"b":2,"a":3}', "$.a", "twice"),
-    (b'{"m":[{"x":1},{"y":{"k":1,"\\u006b":2}}]}', "$.m[1].y.k", "twice"),
+    (b'{"a":1,"b":2,"a":3}', "$.a", "repeated"),
+    (b'{"m":[{"x":1},{"y":{"k":1,"\\u006b":2}}]}', "$.m[1].y.k", "repeated"),
     (b"[" * 10_000 + b"]" * 10_000, "$", "nested too deeply"),
     (b'{"a":' * 10_000, "$", "nested too deeply"),
     (b'{"a": 1} x', "$", "trailing"),

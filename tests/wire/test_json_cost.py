@@ -20,11 +20,11 @@ QUOTES = 300_000
 # name: bytes, where, what. Each took seconds or minutes where the search for the place was not bounded.
 LARGE: dict[str, tuple[bytes, str, str]] = {
     "a bad end": (b'{"a":[' + b"{},0,0," * MANY + b"!", "$", f"(byte {7 * MANY + 6})"),
-    "a duplicate at the end": (b'{"a": [' + b'{"a":1},' * MANY + b'{"a":1,"a":2}]}', "$", "twice"),
+    "a duplicate at the end": (b'{"a": [' + b'{"a":1},' * MANY + b'{"a":1,"a":2}]}', "$", "repeated"),
     "a colon that is written differently": (
         b'["\\u003a",' + b'{"a":1},' * MANY + b'{"a":1,"a":2}]',
         "$",
-        "twice",
+        "repeated",
     ),
     "bad UTF-8 at the end": (b"[" + b'"","",' * MANY + b'"\xff"]', "$", f"byte {6 * MANY + 2}"),
     "a surrogate at the end": (b"[" + b'"","",' * MANY + b'"\\ud800"]', "$", f"byte {6 * MANY + 2}"),
@@ -65,7 +65,7 @@ def test_an_error_in_a_large_document_is_found_without_much_work(case: str) -> N
         (b'"b":[1,NaN]}', "invalid character"),
         (b'"b":[1,"\xff"]}', "invalid UTF-8"),
         (b'"b":[1,1e999]}', "out of range"),
-        (b'"b":[1,{"c":1,"c":2}]}', "twice"),
+        (b'"b":[1,{"c":1,"c":2}]}', "repeated"),
     ],
 )
 def test_bytes_alone_do_not_hide_a_place(tail: bytes, what: str) -> None:
@@ -131,7 +131,7 @@ def test_a_repeated_key_is_found_in_any_spelling(document: str) -> None:
     try:
         expected = standard.loads(document, object_pairs_hook=_once)
     except _TwiceError:
-        with pytest.raises(DecodeError, match="this key stands twice"):
+        with pytest.raises(DecodeError, match="this key is repeated"):
             json.decode(document)
     else:
         assert json.decode(document) == expected

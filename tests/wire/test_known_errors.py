@@ -120,8 +120,30 @@ def test_a_bill_that_is_not_paid_is_one_in_each_clients_words(upstream: str, sta
     assert (told, fields["details"][0]["reason"]) == (429, "BILLING_DISABLED")
 
 
+TEMPLATES: list[tuple[str, Any]] = [
+    ("ollama", {"error": "system message must be at the beginning"}),
+    ("openai_chat", {"error": {"code": 500, "message": "Jinja Exception: No user query.", "type": "server_error"}}),
+    ("openai_chat", {"error": {"code": 500, "message": "Conversation roles must alternate", "type": "server_error"}}),
+    (
+        "anthropic",
+        {"type": "error", "error": {"type": "api_error", "message": "Unexpected role 'user' after role 'x'"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("upstream", "body"), TEMPLATES)
+def test_a_conversation_that_a_template_refuses_with_500_is_a_bad_request(upstream: str, body: Any) -> None:
+    error = decoded(upstream, 500, body)
+    assert (error.kind, error.retryable) == ("bad_request", False)
+    for client in JSON_NAMES:
+        status, fields = written(client, error)
+        assert status == 400
+        assert fields.get("type") in ("invalid_request_error", None)
+
+
 def test_each_row_of_the_table_is_met_by_a_vendors_words() -> None:
-    messages = [GROQ["error"]["message"], *[json.encode_text(body) for _, _, body in BILLS]]
+    bodies = [body for _, _, body in BILLS] + [body for _, body in TEMPLATES]
+    messages = [GROQ["error"]["message"], *map(json.encode_text, bodies)]
     assert [known for known in KNOWN_ERRORS if not any(known.pattern.search(text) for text in messages)] == []
 
 

@@ -351,7 +351,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
         "$.messages[0].content[0].text",
         "expected a string, got a whole number",
     ),
-    "a key twice": (b'{"messages":[],"limit":1,"limit":2}', "$.limit", "this key stands twice in its object"),
+    "a key twice": (b'{"messages":[],"limit":1,"limit":2}', "$.limit", "this key is repeated in its object"),
     "a number out of range": (b'{"messages":[],"heat":1e400}', "$.heat", "a number that is out of range"),
     "invalid text": (b'{"messages":[],"a":"\xff"}', "$.a", "invalid UTF-8 at byte 20"),
     "no JSON": (b'{"messages":[', "$.messages[0]", "Input data was truncated (byte 13)"),
@@ -534,7 +534,7 @@ def test_of_repeated_keys_of_a_frame_the_last_one_counts() -> None:
     frame = b'{"messages":[],"limit":1,"limit":2}'
     assert READER.read_frame(frame).limit == 2
     assert READER.read_frame(frame[:-1] + b',"new":3}') == Body(messages=[], limit=2, rest=Rest({"new": 3}))
-    with pytest.raises(DecodeError, match="twice"):
+    with pytest.raises(DecodeError, match="repeated"):
         READER.read(frame)
 
 

@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolglot.dialect import Capabilities, Dialect, Listing, RequestShape, StreamShape
+from toolglot.capabilities import CallCapabilities, Capabilities, MediaCapabilities, ToolCapabilities
+from toolglot.dialect import Dialect, Listing, RequestShape, StreamShape
 from toolglot.errors import ApiError, DecodeError, HttpError, error_status, kind_of_status, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed
 from toolglot.ir import Block, Message, Request, Response, Stop, StopReason, Text, Tool, ToolCall, ToolResult, replace
@@ -50,7 +51,7 @@ def decode_blocks(members: dict[str, Any]) -> tuple[Block, ...]:
 
 
 def encode_blocks(content: Sequence[Block], where: str, receipt: Receipt) -> dict[str, Any]:
-    """The members `text` and `calls`. What Parley has no place for is told: nothing is dropped in silence."""
+    """The members `text` and `calls`. Reports what Parley has no place for: nothing is dropped in silence."""
     texts, calls = [], []
     for index, block in enumerate(content):
         if isinstance(block, Text):
@@ -179,7 +180,7 @@ class Decoder:
 class Encoder:
     """Events to a client's bytes. One block is open at a time."""
 
-    text_around = None
+    delta_template = None
 
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -242,12 +243,15 @@ PARLEY = Dialect(
     encode_error=encode_error,
     path=lambda request: "/parley/talk",
     can=Capabilities(
-        fields=frozenset(),
-        tool_choices=frozenset({"auto"}),
-        strict_tools=False,
-        arguments="object",
-        broken_calls="shown",
-        media_in_user=frozenset(),
+        tools=ToolCapabilities(
+            choices=frozenset({"auto"}),
+            strict=False,
+        ),
+        calls=CallCapabilities(
+            arguments="object",
+            broken="shown",
+        ),
+        media=MediaCapabilities(in_user=frozenset()),
     ),
     request=RequestShape(history_key="turns"),
     stream=StreamShape(framing=LINES),

@@ -76,7 +76,7 @@ class McpSession:
         return self._client.protocol_version
 
     async def run(self) -> None:
-        """Follow the list of tools until the session is over."""
+        """Follow the list of tools until the session ends."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listen_for_changes)
@@ -199,7 +199,7 @@ class McpSession:
     def _discard_task(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # it was reported, or nobody waits for it any more
+            task.exception()  # it was reported, or is not awaited any more
 
     async def _send(self, name: str, arguments: dict[str, Any], on_progress: ProgressCallback | None) -> dict[str, Any]:
         try:
@@ -227,10 +227,14 @@ class McpSession:
         """Servers can ask neither a user nor a model here."""
         kind = result.get("resultType", "complete")
         if not isinstance(result.get("content", []), list):
-            raise ToolFailedError(f"MCP server {self._keeper.name}: what it sent is not MCP: content: this is no list")
+            raise ToolFailedError(f"MCP server {self._keeper.name}: it sent invalid MCP:  content: this is not a list")
         if kind == "complete":
             return self._keeper.redact(result)
-        wanted = "asks for input, which nobody here can give" if kind == "input_required" else "gives another result"
+        wanted = (
+            "asks for input, but there is no user to provide it"
+            if kind == "input_required"
+            else "returned another kind of result"
+        )
         raise ToolFailedError(self._keeper.clean(f"the tool of MCP server {self._keeper.name} {wanted} ({kind})"))
 
     def _failure(self, error: BaseException) -> ToolFailedError:

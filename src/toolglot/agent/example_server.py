@@ -1,7 +1,7 @@
 """A small MCP server to try things out with: `python -m toolglot.agent.example_server`, on standard input and output.
 
 Its tools are harmless, and each shows something else: some only read, one changes something (so that somebody is asked
-first), one takes a while and tells how far it is, one always fails. It needs no network and no key.
+first), one takes a while and reports progress, one always fails. It needs no network and no key.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def count_down(
     steps: Annotated[int, Field(ge=1, le=MAX_STEPS, description="How many steps")],
     seconds: Annotated[float, Field(ge=0, le=10, description="How long each takes")] = 1.0,
 ) -> str:
-    """Count down slowly, and tell how far it is."""
+    """Count down slowly and report progress."""
     for step in range(steps):
         await context.report_progress(step, steps, f"{steps - step} to go")
         await anyio.sleep(seconds)

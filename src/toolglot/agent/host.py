@@ -89,7 +89,7 @@ class McpHost:
         """State of the server; one that is not in the configuration, or no longer, is closed."""
         keeper = self._keepers.get(name)
         if keeper is None:
-            return ServerState(name=name, state="closed", why="it is not configured any more")
+            return ServerState(name=name, state="closed", why="it is no longer configured")
         return keeper.state
 
     def states(self) -> list[ServerState]:

@@ -118,7 +118,7 @@ class HttpServerTransport:
         if status < 400:
             self.why = None
         elif status == 404 and in_session:
-            self._forgotten, self.why = True, "it has forgotten the session"
+            self._forgotten, self.why = True, "it no longer knows the session"
             self._lost()
         elif status != 405:  # a server without a stream for unsolicited messages
             self.why = f"it answered with HTTP status {status}"

@@ -4,14 +4,16 @@ such calls. The client sees all of that as one answer.
 Every call ends with a result: a tool that fails, is slow, not allowed or unknown gives the model an error to read.
 Calls to the client's own tools are left to the client: they end the answer, once the served calls beside them have been
 run.
+
+The loop is a generator without I/O (`ToolLoop.steps`). The gateway runs it inside its answer flow; `ToolLoop.run` runs
+it for callers that await.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
-from typing import Protocol, TypeGuard
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from msgspec import Struct
 
@@ -35,7 +37,32 @@ class LoopModel(Protocol):
         ...
 
 
-NOT_APPROVED = "The tool call was not run: its approval answers no open request. It may have been used already."
+class CallModel(Struct, frozen=True, eq=False):
+    """Request an answer. The loop is resumed with its events as they arrive, and with None at its end."""
+
+    request: Request
+
+
+class RunTools(Struct, frozen=True, eq=False):
+    """Run these calls. The loop is resumed with their progress and outcomes, and with None at their end."""
+
+    calls: Sequence[ServedToolCall]
+    deadline: float
+
+
+class IssueApproval(Struct, frozen=True, eq=False):
+    """Make the question of a call known, before the client sees it."""
+
+    call: ServedCall
+    question: Block
+
+
+T = TypeVar("T")
+LoopStep: TypeAlias = CallModel | RunTools | IssueApproval | Sequence[Event]
+"""Events are for the client. There may be none: the loop waits for more of what it asked for."""
+LoopSteps: TypeAlias = Generator[LoopStep, Any, T]
+
+NOT_APPROVED = "The tool call was not run: its approval matches no open request. It may already have been used."
 
 
 class LoopReporting(Struct, frozen=True, kw_only=True):
@@ -91,34 +118,68 @@ class ToolLoop:
         first: Sequence[Block] = (),
         unapproved: Sequence[ServedCall] = (),
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """Yield the whole answer. `approved` are calls without results at the end of the request, which are run before
-        the model is asked; `unapproved` are those whose approval is invalid; `first` are blocks that the answer begins
+        """Yield the whole answer. The arguments are those of `steps`."""
+        steps = self.steps(request, approved, first, unapproved)
+        running: AsyncGenerator[Any, None] | None = None
+        outcome: object = None
+        try:
+            while True:
+                try:
+                    step = steps.send(outcome)
+                except StopIteration:
+                    return
+                outcome = None
+                if isinstance(step, IssueApproval):
+                    await self.issue_approval(step)
+                    continue
+                if isinstance(step, CallModel):
+                    running = self._model.ask(step.request)
+                elif isinstance(step, RunTools):
+                    running = self._runner.run(step.calls, step.deadline)
+                elif step:
+                    yield step
+                if running is not None and (outcome := await anext(running, None)) is None:
+                    await running.aclose()
+                    running = None
+        finally:
+            if running is not None:
+                await running.aclose()
+
+    async def issue_approval(self, step: IssueApproval) -> None:
+        if self._words.on_approval_request is not None:
+            await self._words.on_approval_request(step.call, step.question)
+
+    def steps(
+        self,
+        request: Request,
+        approved: Sequence[ServedCall] = (),
+        first: Sequence[Block] = (),
+        unapproved: Sequence[ServedCall] = (),
+    ) -> LoopSteps[None]:
+        """The whole answer. `approved` are calls without results at the end of the request, which are run before the
+        model is asked; `unapproved` are those whose approval is invalid; `first` are blocks that the answer begins
         with."""
         request = self._with_tools(request)
         self._merge.insert(complete_blocks(first), {})
         self.asks = bool(approved or unapproved)
         if approved or unapproved:
-            request = await self._run_approved(request, approved, unapproved)
+            request = yield from self._run_approved(request, approved, unapproved)
         for number in range(1, self._limits.rounds + 1):
             is_last = number == self._limits.rounds or self._clock() > self._deadline + self._runner.waited
             self._merge.begin()
-            async with aclosing(self._model.ask(_without_choice(request) if is_last else request)) as answer:
-                async for events in answer:
-                    if seen := self._merge.feed(events):
-                        yield seen
+            events = yield CallModel(_without_choice(request) if is_last else request)
+            while events is not None:
+                events = yield self._merge.feed(events)
             finish = self._merge.finish
             if finish is None:
                 return  # an error, which the client has seen
             content = self._merge.content()
             served, waiting, is_over = self._sort_calls(content, finish, is_last)
             self._remember_round(content, served, waiting)
-            entries = await self._plan_report(content, served, waiting, is_over)
-            async with aclosing(self._serve(served, entries)) as told:
-                async for news in told:
-                    yield news
+            entries = yield from self._plan_report(content, served, waiting, is_over)
+            yield from self._serve(served, entries)
             if is_over:
-                if seen := self._merge.release():
-                    yield seen
+                yield self._merge.release()
                 yield self._merge.end(self._finish(finish, content, waiting))
                 return
             request = replace(_without_forced_choice(request), messages=(*request.messages, *self.rounds[-2:]))
@@ -158,45 +219,49 @@ class ToolLoop:
         if said and (served or self.rounds):
             self.rounds.append(Message(role="assistant", content=tuple(said)))
 
-    async def _plan_report(
+    def _plan_report(
         self, content: Sequence[Block], served: Sequence[ServedToolCall], waiting: Sequence[ServedCall], is_over: bool
-    ) -> Sequence[ServedCall | Block | HeldBlock]:
+    ) -> LoopSteps[Sequence[ServedCall | Block | HeldBlock]]:
         """Return what the client gets of a round that has ended, beyond what it has: reports of calls that are run now,
         questions about those that need approval, and held blocks."""
         calls = {each.call.id: each.as_served_call for each in served} if self._words.teller is not None else {}
         reports = _mark_rounds(content, {**calls, **{call.id: call for call in waiting}}, is_over)
         run = [call for call in reports.values() if call.id in calls]
-        questions = await self._approval_requests([call for call in reports.values() if call.id not in calls])
+        questions = yield from self._approval_requests([call for call in reports.values() if call.id not in calls])
         if self._words.move_state is None:
             return [*run, *questions.values()]
         told = {**{call.id: call for call in run}, **questions}
         ordered = order_round(self._merge.held(), self._is_served, told, self._words.move_state)
         return ordered if is_over else words_first(ordered)
 
-    async def _serve(
-        self, served: Sequence[ServedToolCall], entries: Sequence[ServedCall | Block | HeldBlock]
-    ) -> AsyncGenerator[Sequence[Event], None]:
+    def _serve(
+        self,
+        served: Sequence[ServedToolCall],
+        entries: Sequence[ServedCall | Block | HeldBlock],
+        *,
+        has_begun: bool = True,
+    ) -> LoopSteps[None]:
         """Run the calls and report the entries; afterwards the results of the calls are in `rounds`."""
         teller = None if self._words.teller is None or not served else self._words.teller()
         report = RoundReport(self._merge, teller, entries)
-        if seen := report.begin():
+        seen = report.begin()
+        if has_begun:
             yield seen
         if not served:
             return
         results: list[ToolResult] = []
-        async with aclosing(self._runner.run(served, self._deadline)) as heard:
-            async for news in heard:
-                if isinstance(news, CallOutcome):
-                    self.outcomes.append(news)
-                    results.append(news.result)
-                    seen = report.done(news.result)
-                else:
-                    seen = report.progress(news.served.as_served_call, news.message)
-                if seen:
-                    yield seen
+        news = yield RunTools(served, self._deadline)
+        while news is not None:
+            if isinstance(news, CallOutcome):
+                self.outcomes.append(news)
+                results.append(news.result)
+                seen = report.done(news.result)
+            else:
+                seen = report.progress(news.served.as_served_call, news.message)
+            news = yield seen if has_begun else ()
         self.rounds.append(Message(role="tool", content=tuple(results)))
 
-    async def _approval_requests(self, waiting: Sequence[ServedCall]) -> dict[str, Block]:
+    def _approval_requests(self, waiting: Sequence[ServedCall]) -> LoopSteps[dict[str, Block]]:
         """Return the blocks that ask for approval of these calls, by the ids of the calls."""
         questions: dict[str, Block] = {}
         if self._words.approval is None:
@@ -204,13 +269,12 @@ class ToolLoop:
         for call in waiting:
             self.asks = True
             questions[call.id] = self._words.approval(call)
-            if self._words.on_approval_request is not None:
-                await self._words.on_approval_request(call, questions[call.id])
+            yield IssueApproval(call, questions[call.id])
         return questions
 
-    async def _run_approved(
+    def _run_approved(
         self, request: Request, approved: Sequence[ServedCall], unapproved: Sequence[ServedCall]
-    ) -> Request:
+    ) -> LoopSteps[Request]:
         """Return the request with the results of approved calls at its end. The answer begins with their report."""
         known = {block.id: block for message in request.messages for block in message.content if is_call(block)}
         calls = [(known[each.id], each) for each in approved if each.id in known]
@@ -220,12 +284,8 @@ class ToolLoop:
             if (offered := self._toolbox.find(call.name)) is not None
         ]
         entries = [] if self._words.teller is None else [each.as_served_call for each in served]
-        async with aclosing(self._serve(served, entries)) as told:
-            async for _ in told:
-                pass  # the merge keeps it until the answer has begun
-        gone = [
-            failed_result(call, "The tool is not there any more.") for call, _ in calls if not self._is_served(call)
-        ]
+        yield from self._serve(served, entries, has_begun=False)  # the merge keeps it until the answer has begun
+        gone = [failed_result(call, "The tool no longer exists.") for call, _ in calls if not self._is_served(call)]
         gone += [failed_result(known[each.id], NOT_APPROVED) for each in unapproved if each.id in known]
         results, self.rounds = self.rounds, []
         messages = (*request.messages, *results, *([Message(role="tool", content=tuple(gone))] if gone else ()))

@@ -140,7 +140,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return pipe
 
     def _pause_errors(self) -> None:
-        """Pause reading: nobody needs all of a flood, and the loop serves others in between."""
+        """Pause reading: not all of a flood is needed, and the loop serves others in between."""
         pipe = self._pipe(_ERRORS)
         if not pipe.is_closing():
             cast(asyncio.ReadTransport, pipe).pause_reading()
@@ -152,12 +152,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self.output.feed_eof()
 
     async def wait_exit(self, seconds: float) -> None:
-        """Wait until it has ended, up to this time."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.exited.wait()
-        except TimeoutError:
-            return
+        """Wait until it has ended, up to this time. The task may have been canceled: `asyncio.timeout` would cancel it
+        again on Python before 3.11.3."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.exited.wait(), seconds)
 
     async def _wait_group_ended(self, until: float) -> None:
         """Wait until its process group is empty; there is no event for that."""

@@ -11,7 +11,7 @@ from toolglot.ir import Block, ToolCall, ToolResult
 from toolglot.tools.served import CallReporter, ReportPiece, ServedCall
 
 MoveState = Callable[[Block], Block | None]
-"""Return state that stands behind its call in the form that stands before it; None for any other block."""
+"""Convert state after its call to the form before it; None for any other block."""
 
 
 def complete_blocks(blocks: Iterable[Block]) -> list[ReportPiece]:

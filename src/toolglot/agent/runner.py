@@ -139,6 +139,7 @@ class ToolRunner:
         self._left = limits.calls
         self._places = asyncio.Semaphore(limits.parallel)
         self._asking = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
         self.waited = 0.0
         """Seconds that people took to answer: they do not count as the tools' time."""
 
@@ -147,7 +148,7 @@ class ToolRunner:
     ) -> AsyncGenerator[CallProgress | CallOutcome, None]:
         """Yield the calls' progress while they run, and their outcomes in the order of the calls."""
         heard: asyncio.Queue[CallProgress | CallOutcome] = asyncio.Queue()
-        tasks = [
+        self._tasks = tasks = [
             asyncio.create_task(self._run_call(number, call, deadline, heard)) for number, call in enumerate(calls)
         ]
         ended: dict[int, CallOutcome] = {}
@@ -163,10 +164,14 @@ class ToolRunner:
                     yield ended.pop(following)
                     following += 1
         finally:
-            for task in tasks:
-                task.cancel()
+            self.cancel()
             if tasks:
                 await asyncio.wait(tasks)
+
+    def cancel(self) -> None:
+        """Cancel the calls that are running."""
+        for task in self._tasks:
+            task.cancel()
 
     async def _run_call(
         self, position: int, served: ServedToolCall, deadline: float, heard: asyncio.Queue[CallProgress | CallOutcome]
@@ -206,7 +211,7 @@ class ToolRunner:
         if isinstance(error, (CallNotRunError, ToolFailedError)):
             return str(error)
         if isinstance(error, TimeoutError):
-            return f"The {self._limits.seconds:g} seconds for all calls together are over."
+            return f"The time limit of {self._limits.seconds:g} seconds for all calls is reached."
         # In any case the loop must continue, and the model must not wait for a result that never comes.
         log.error("a call to %s of %s failed", served.offered.tool.name, served.offered.tool.server, exc_info=error)
         return "The tool could not be run."
@@ -217,14 +222,14 @@ class ToolRunner:
         if served.offered.policy == "missing":
             raise CallNotRunError(f"There is no tool {call.name}: nothing was run.")
         if not call.complete:
-            raise CallNotRunError("The call was cut off, or its arguments are no JSON: it was not run.")
+            raise CallNotRunError("The call was cut off, or its arguments are not JSON: it was not run.")
         arguments = _parse_arguments(call.arguments)
         self._left -= 1
         if self._left < 0:
             raise CallNotRunError(f"{self._limits.calls} calls may be run for one request: this one was not run.")
         if served.offered.policy == "ask":
             if self._approve is None:
-                raise CallNotRunError("This tool needs somebody's yes, and nobody could be asked: it was not run.")
+                raise CallNotRunError("This tool needs approval, and there was no user to give it: it was not run.")
             async with self._asking:
                 if not await self._ask_approval(self._approve(served)):
                     raise CallNotRunError("The user did not allow this call: it was not run.")
@@ -243,8 +248,7 @@ def _parse_arguments(text: str) -> dict[str, Any]:
     """Parse what a model wrote as arguments; empty text is an empty object. Raises `CallNotRunError`."""
     if not text.strip():
         return {}
-    raw = json.object_of(text)
-    if raw is None:
+    arguments = json.object_value(text)
+    if arguments is None:
         raise CallNotRunError("The arguments are not a JSON object: the call was not run.")
-    arguments: dict[str, Any] = json.decode_frame(bytes(raw))
     return arguments

@@ -36,9 +36,9 @@ def error_text(error: BaseException) -> str:
         case ValidationError() as invalid:
             first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            return f"what it sent is not MCP: {where}: {first['msg']}"
+            return f"it sent invalid MCP:  {where}: {first['msg']}"
         case DecodeError() as wrong:
-            return f"what it sent is not MCP: {wrong}"
+            return f"it sent invalid MCP:  {wrong}"
         case MCPError() as failed:
             return failed.error.message or f"error {failed.error.code}"
         case httpx2.HTTPError() as failed:

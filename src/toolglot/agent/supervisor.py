@@ -139,7 +139,7 @@ class ServerSupervisor:
         named = [tool for tool, listed in zip(shown, definitions, strict=True) if tool["name"] == listed["name"]]
         if len(named) < len(shown) and not self._named_secret:
             self._named_secret = True
-            self.warn("tools are left out whose names hold one of its credentials")
+            self.warn("tools whose names contain one of its credentials are left out")
         self.tools = server_tools(self.name, named, self.generation)
 
     def ready(self, session: McpSession, protocol: str) -> None:
@@ -205,5 +205,5 @@ class ServerSupervisor:
     def _on_death(self, why: str, delay: float) -> None:
         self._state, self._why = "waiting", self.clean(why)
         log = self.tail.text(self._secrets)
-        said = f"; the last it wrote to its standard error:\n{log}" if log else ""
+        said = f"; last output on its standard error:\n{log}" if log else ""
         _log.warning("MCP server %s: %s; trying again in %g s%s", self.name, self._why, delay, said)

@@ -43,7 +43,7 @@ def _repair_definition(tool: Any) -> dict[str, Any]:
     kind = schema.get("type")
     # Arguments are always an object, so other types do not matter.
     means_object = kind is None or kind == "object" or (isinstance(kind, list) and "object" in kind)
-    _require(means_object, "its inputSchema is not one of an object")
+    _require(means_object, "its inputSchema does not describe an object")
     schema = schema if kind == "object" else {**schema, "type": "object"}
     _check_schemas(schema)
     mended = {**tool, "inputSchema": schema}
@@ -68,7 +68,7 @@ def _check_schemas(schema: Any) -> None:
         where, part = left.pop()
         if isinstance(part, bool):
             continue
-        _require(isinstance(part, dict), f"its schema is wrong at {where or 'its top'}: this is no schema")
+        _require(isinstance(part, dict), f"its schema is wrong at {where or 'its top'}: this is not a schema")
         seen += 1
         _require(seen <= MAX_SCHEMAS, f"its schema has more than {MAX_SCHEMAS:,} parts")
         for keyword, check in _KEYWORDS.items():
@@ -88,7 +88,7 @@ def _schema(where: str, value: Any) -> FoundSchemas:
 
 def _schemas(where: str, value: Any) -> FoundSchemas:
     if not isinstance(value, list):
-        raise _invalid(where, "this is no list of schemas")
+        raise _invalid(where, "this is not a list of schemas")
     yield from ((f"{where}/{index}", item) for index, item in enumerate(value))
 
 
@@ -99,13 +99,13 @@ def _items(where: str, value: Any) -> FoundSchemas:
 
 def _named_schemas(where: str, value: Any) -> FoundSchemas:
     if not isinstance(value, dict):
-        raise _invalid(where, "this is no object of schemas")
+        raise _invalid(where, "this is not an object of schemas")
     yield from ((f"{where}/{name}", item) for name, item in value.items())
 
 
 def _words(where: str, value: Any) -> FoundSchemas:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _invalid(where, "this is no list of strings")
+        raise _invalid(where, "this is not a list of strings")
     return iter(())
 
 
@@ -115,13 +115,13 @@ def _type(where: str, value: Any) -> FoundSchemas:
 
 def _list(where: str, value: Any) -> FoundSchemas:
     if not isinstance(value, list):
-        raise _invalid(where, "this is no list")
+        raise _invalid(where, "this is not a list")
     return iter(())
 
 
 def _text(where: str, value: Any) -> FoundSchemas:
     if not isinstance(value, str):
-        raise _invalid(where, "this is no string")
+        raise _invalid(where, "this is not a string")
     return iter(())
 
 

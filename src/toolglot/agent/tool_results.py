@@ -9,6 +9,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Block, Json, Media, Opaque, Text, ToolCall, ToolResult, replace
 from toolglot.tools.mcp import read_result
 from toolglot.wire import json
+from toolglot.wire.media_types import kind_of_media_type, normalize_source
 
 MAX_MEDIA_BYTES = 8_000_000
 """Base64 characters of all images, sounds and files of a result. Models' APIs accept about as much."""
@@ -16,7 +17,7 @@ MAX_BLOCKS = 200
 MAX_NAME = 500
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
-_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,100}(;.{0,100})?")
+_TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,100}(;.{0,100})?")
 
 
 def failed_result(call: ToolCall, why: str) -> ToolResult:
@@ -46,7 +47,7 @@ def make_result(value: Json, call: ToolCall, limit: int) -> ToolResult:
     try:
         result = read_result(value, call.id, call.name)
     except DecodeError as error:
-        return failed_result(call, f"The tool's server answered with something that is no result: {error}")
+        return failed_result(call, f"The tool's server returned an invalid result: {error}")
     content = (*LimitedContent(limit).blocks(result.content), *([_omitted_blocks(left_out)] if left_out else ()))
     return replace(result, content=content, native={})
 
@@ -87,9 +88,10 @@ class LimitedContent:
         data, kind = media.source.data, media.source.media_type
         if len(data) > self._media:
             return Text(text=f"[{media.kind} of {len(data)} characters left out: it is too large]")
-        fits = kind is None or (_TYPE.fullmatch(kind) and (media.kind == "document" or kind.startswith(media.kind)))
+        is_own_kind = media.kind in ("document", kind_of_media_type(kind))
+        fits = kind is None or (_TYPE.fullmatch(kind) and is_own_kind)
         if not fits or (media.source.kind == "base64" and not _BASE64.fullmatch(data)):
-            return Text(text=f"[{media.kind} left out: it is not what it says it is]")
+            return Text(text=f"[{media.kind} left out: its content does not match its type]")
         self._media -= len(data)
         return self._with_short_name(media)
 
@@ -97,7 +99,7 @@ class LimitedContent:
         name = None if media.name is None else media.name[:MAX_NAME]
         kind = media.source.media_type
         source = media.source if kind is None or _TYPE.fullmatch(kind) else replace(media.source, media_type=None)
-        return replace(media, name=name, source=source, native={})
+        return replace(media, name=name, source=normalize_source(source, media.kind), native={})
 
 
 def cut_text(text: str, limit: int, size: int) -> str:

@@ -93,7 +93,7 @@ def make_toolbox(
     for each, tool, policy in chosen:
         name = names[each.label, tool.name]
         if policy == "ask" and not can_ask(each):
-            why = "a call needs somebody's yes and nobody can be asked: a `policy` of `auto` would run it"
+            why = "a call needs approval and there is no user to ask: a `policy` of `auto` would run it"
             receipt.note(f"mcp.{each.label}", f"tool {tool.name} not offered", why)
             continue
         offered.append(OfferedTool(name=name, label=each.label, tool=tool, policy=policy))

@@ -82,7 +82,7 @@ class CommandActions:
     async def _export(self, name: str) -> None:
         conversation = self._session.conversation
         if not conversation.entries:
-            self._wrong("nothing has been said yet")
+            self._wrong("the conversation is empty")
             return
         path = Path(name or f"chat-{self._now():%Y%m%d-%H%M%S}.md").expanduser()
         form = writer_for(path.name)
@@ -95,7 +95,7 @@ class CommandActions:
             with path.open(mode, encoding="utf-8", errors="replace") as file:
                 file.write(form(conversation))
         except FileExistsError:
-            self._wrong(f"{path}: there is such a file already")
+            self._wrong(f"{path}: the file already exists")
             return
         except OSError as error:
             self._wrong(f"{path}: {error.strerror or error}")

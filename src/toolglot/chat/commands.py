@@ -15,14 +15,16 @@ class CommandForm(Struct, frozen=True):
 
 
 COMMANDS: dict[str, CommandForm] = {
-    "model": CommandForm("[NAME]", "talk to another model; what was said goes along. Alone: which ones there are"),
-    "tools": CommandForm("", "the MCP servers, their tools, and which of these ask first"),
-    "system": CommandForm("[TEXT]", "the system text from now on; `-` removes it. Alone: what it is"),
-    "receipt": CommandForm("", "what the last exchange lost or changed on its way"),
-    "export": CommandForm("[FILE]", "write the conversation to a file: .md or .json"),
-    "clear": CommandForm("", "forget what was said"),
-    "help": CommandForm("", "this list"),
-    "quit": CommandForm("", "leave"),
+    "model": CommandForm("[NAME]", "continue with another model; without a name, list the models"),
+    "tools": CommandForm("", "show the MCP servers, their tools, and which tools ask first"),
+    "system": CommandForm("[TEXT]", "set the system text; `-` removes it; without a text, show it"),
+    "receipt": CommandForm("", "show what the last exchange lost or changed in translation"),
+    "export": CommandForm(
+        "[FILE]", "write the conversation to a .md, .html or .jsonl file; default: chat-DATE-TIME.md"
+    ),
+    "clear": CommandForm("", "clear the conversation"),
+    "help": CommandForm("", "show this list"),
+    "quit": CommandForm("", "exit"),
 }
 MEANT_COMMANDS = {
     "exit": "quit",
@@ -60,10 +62,10 @@ def parse_line(line: str) -> Command | str:
     form = COMMANDS.get(name)
     if form is None:
         near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean /{near[0]}?" if near else "/help tells which there are; a text that begins so needs //"
+        hint = f"did you mean /{near[0]}?" if near else "/help lists the commands; // starts a text with a slash"
         raise CommandError(f"there is no command /{first[:40]}: {hint}")
     if argument.strip() and not form.argument:
-        raise CommandError(f"nothing can stand behind /{name}")
+        raise CommandError(f"no argument is allowed after /{name}")
     return Command(name, argument.strip())
 
 
@@ -71,7 +73,7 @@ def help_lines() -> list[str]:
     shown = {name: f"/{name} {form.argument}".rstrip() for name, form in COMMANDS.items()}
     width = max(map(len, shown.values()))
     lines = [f"{shown[name]:<{width}}  {form.help}" for name, form in COMMANDS.items()]
-    return [*lines, "", "A line that ends in \\ goes on. Ctrl-C stops an answer, twice leaves; Ctrl-D leaves."]
+    return [*lines, "", "A line that ends in \\ continues. Ctrl-C stops an answer; Ctrl-C twice or Ctrl-D exits."]
 
 
 def completions(text: str, models: list[str]) -> list[str]:

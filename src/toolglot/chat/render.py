@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolglot.chat.markdown import (
+from toolglot.chat.safe_text import SafeStream
+from toolglot.columns import width_of
+from toolglot.markdown_parser import (
     MAX_UNDECIDED,
     LineOpening,
     Style,
@@ -19,8 +21,6 @@ from toolglot.chat.markdown import (
     split_words,
     table_cells,
 )
-from toolglot.chat.safe_text import SafeStream
-from toolglot.columns import width_of
 
 CODES = {
     "bold": "1",
@@ -140,7 +140,7 @@ class MarkdownRenderer:
         self._begun = False
 
     def _whole(self, found: LineOpening) -> None:
-        """Write a line of which nothing has been written yet."""
+        """Write a line that is not written yet."""
         if found.kind == "row" and self._colour and len(self._rows) < MAX_ROWS and len(self._line) <= MAX_UNDECIDED:
             self._rows.append(self._line)
             return

@@ -12,7 +12,7 @@ from toolglot.agent.server_records import ServerState, ServerTool
 from toolglot.chat.safe_text import make_safe, one_line, reveal_all
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Block, Media, Text, ToolResult, Usage, format_tokens
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.tools.served import ServedCall
 
 MAX_ARGUMENTS = 200
@@ -125,13 +125,13 @@ def server_lines(
             policy = "always" if (tool.server, tool.name) in agreed else call_policy(configs[state.name], tool)
             told = one_line(tool.tool.description or "", 80)
             lines.append(StyledLine(f"  {one_line(tool.name, 40):<{width}}  {policy:<6}  {told}".rstrip()))
-    return lines or [StyledLine("No MCP server is attached: --mcp-config FILE, or --example-tools, brings tools.")]
+    return lines or [StyledLine("No MCP server is attached: use --mcp-config FILE or --example-tools.")]
 
 
-def receipt_lines(lines: Sequence[Loss], exchanges: int) -> list[StyledLine]:
+def receipt_lines(lines: Sequence[ReceiptLine], exchanges: int) -> list[StyledLine]:
     """What the exchanges of one answer lost or changed."""
     if not exchanges:
-        return [StyledLine("Nothing has been asked yet.")]
+        return [StyledLine("No request has been sent yet.")]
     if not lines:
         return [StyledLine("Nothing was lost, and nothing changed.")]
     losses = sum(line.severity == "loss" for line in lines)

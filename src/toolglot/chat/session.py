@@ -260,12 +260,12 @@ class ChatSession:
 
 
 _STOPS = {
-    "length": "The answer was cut off: it reached the limit of its length.",
-    "context_full": "The answer was cut off: the conversation fills the model's window. /clear begins anew.",
+    "length": "The answer was cut off: it reached the output limit.",
+    "context_full": "The answer was cut off: the conversation fills the model's context window. Use /clear.",
     "refusal": "The model declined to answer.",
-    "filtered": "A filter of the upstream cut the answer off.",
-    "malformed_call": "The model tried to call a tool in a way that nobody could read.",
-    "pause": "The model wanted to go on with tools; that is all that is run for one question.",
+    "filtered": "A filter of the upstream cut off the answer.",
+    "malformed_call": "The model tried to call a tool in a way that could not be read.",
+    "pause": "The model wanted to call more tools, but the limit for one question is reached.",
 }
 
 
@@ -275,5 +275,5 @@ def _end_notes(view: AnswerView, loop: ToolLoop) -> list[StyledLine]:
     unknown = [block.name for block in loop.seen if isinstance(block, ToolCall)]
     if unknown:
         names = ", ".join(one_line(name, 60) for name in unknown)
-        lines.append(StyledLine(f"The model called what does not exist: {names}. Nothing was run.", ("error",)))
+        lines.append(StyledLine(f"The model called tools that do not exist: {names}. Nothing was run.", ("error",)))
     return lines

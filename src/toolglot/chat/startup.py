@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolglot.chat.model_choice import join_names
 from toolglot.config.addresses import DEMO_URL
 from toolglot.config.assemble import assemble, complete_upstream
-from toolglot.config.problems import ConfigError, Problem, did_you_mean
+from toolglot.config.problems import ConfigError, Problem, did_you_mean, one_of
 from toolglot.config.schema import Config, McpServerConfig, UpstreamConfig
 from toolglot.errors import MissingExtraError
 from toolglot.gateway.gateway import Gateway
-from toolglot.routing import DEMO, UnknownModelError
+from toolglot.routing import DEMO, UnknownModelError, is_substitute
 from toolglot.server.startup import StartOptions, build_gateway, load_options
 from toolglot.upstream.demo.stream import NO_PAUSES, TYPING_PACE
 from toolglot.upstream.discovery import Discovery, probe_local
@@ -30,6 +32,10 @@ DEMO_MODELS = {
     "demo-gemini": "gemini",
 }
 """The demo in each dialect, if there is nothing but the demo: so that a conversation can switch between them."""
+
+
+ChooseModel: TypeAlias = Callable[[Sequence[str]], Awaitable[str]]
+"""Asks the user for one of several models."""
 
 
 class ChatOptions(Struct, frozen=True, kw_only=True):
@@ -55,21 +61,26 @@ class ChatSetup(Struct, frozen=True, kw_only=True):
     """Notes about missing tools, shown even if only an answer is printed."""
 
 
-async def prepare_chat(options: ChatOptions, environ: Mapping[str, str], transport: Transport) -> ChatSetup:
-    """Raises `ConfigError`, also for an unknown model or server."""
+async def prepare_chat(
+    options: ChatOptions, environ: Mapping[str, str], transport: Transport, choose: ChooseModel | None = None
+) -> ChatSetup:
+    """Raises `ConfigError`, also for an unknown model or server, and if there are several models and nobody to
+    `choose` one."""
     config, file, notes = load_options(options.start_options, environ)
     local = await probe_local(environ, own_port=config.server.port) if config.discover else Discovery()
     assembled = assemble(config, environ, local)
     is_demo = not assembled.config.upstreams.keys() - {DEMO}
     whole = _with_demos(assembled.config, environ) if is_demo else assembled.config
-    told = ("This is the demo: rules, no model. A key in the environment, or a configuration, brings models.",)
+    told = ("This is the demo: rules, no model. To use models, set an API key or write a configuration.",)
     try:
         gateway = build_gateway(
             whole, transport, TYPING_PACE if options.start_options.demo_pace == "human" else NO_PAUSES
         )
     except MissingExtraError as error:
         raise _error(str(error), str(file or "--upstream")) from None
-    model = options.model or _default_model(gateway)
+    model = options.model or await _default_model(gateway, is_demo, choose)
+    if not is_demo:
+        await _require_named(gateway, model)
     servers, missing = _choose_servers(options, gateway, model, str(file or "--config"))
     known = (*notes, *(told if is_demo else assembled.told), *missing)
     return ChatSetup(gateway=gateway, model=model, servers=servers, told=known, missing=missing)
@@ -83,14 +94,30 @@ def _with_demos(config: Config, environ: Mapping[str, str]) -> Config:
     return replace(config, upstreams={**config.upstreams, **demos})
 
 
-def _default_model(gateway: Gateway) -> str:
-    """Return the default model: the first that the configuration names, else the demo."""
+async def _default_model(gateway: Gateway, is_demo: bool, choose: ChooseModel | None) -> str:
+    """Return the model to begin with: the configured default, the only one, the one that the user chooses, or the
+    demo if there is none."""
     config = gateway.config
     default = config.upstreams.get(config.default_upstream or "")
     if default is not None and default.default_model is not None:
         return f"{config.default_upstream}/{default.default_model}"
-    is_real = (name for name in gateway.router.names() if not _is_demo(gateway, name))
-    return next(is_real, DEMO)
+    known = [] if is_demo else [model.name for model in await gateway.catalog.models()]
+    names = [name for name in known if not _is_demo(gateway, name)]
+    if len(names) < 2:
+        return names[0] if names else DEMO
+    if choose is None:
+        raise _error(f"choose one of {len(names)} models: {join_names(names)}", "--model")
+    return await choose(names)
+
+
+async def _require_named(gateway: Gateway, model: str) -> None:
+    """Check that the model itself answers, not another one in its place. Raises `ConfigError`."""
+    if _is_demo(gateway, model):
+        return
+    target = gateway.router.resolve(model)[0]
+    if is_substitute(target, model):
+        names = [known.name for known in await gateway.catalog.models() if known.name != DEMO]
+        raise _error(f"{target.upstream} has no model `{model}`", "--model", one_of(model, names) if names else None)
 
 
 def _is_demo(gateway: Gateway, model: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,12 @@ from toolglot.chat.actions import CommandActions
 from toolglot.chat.background import BackgroundLoop, LeaveError, UserStoppedError
 from toolglot.chat.commands import Command, CommandError, completions, parse_line
 from toolglot.chat.keyboard import Keyboard
+from toolglot.chat.model_choice import NOT_OFFERED, QUESTION, offer_lines, parse_choice
 from toolglot.chat.render_events import StyledLine
 from toolglot.chat.safe_text import one_line
 from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, ChatSession, Consent
-from toolglot.chat.startup import ChatOptions, ChatSetup, prepare_chat
+from toolglot.chat.startup import ChatOptions, ChatSetup, ChooseModel, prepare_chat
 from toolglot.server.startup import load_options
 from toolglot.store.sqlite import default_path
 from toolglot.tools.served import ServedCall
@@ -53,11 +54,19 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
 class ChatRuntime:
     """A session and all that it needs, for as long as the context lasts. Its methods run in the loop."""
 
-    def __init__(self, wanted: ChatRequest, environ: Mapping[str, str], screen: Screen, ask: Ask | None) -> None:
+    def __init__(
+        self,
+        wanted: ChatRequest,
+        environ: Mapping[str, str],
+        screen: Screen,
+        ask: Ask | None,
+        choose: ChooseModel | None = None,
+    ) -> None:
         self._wanted = wanted
         self._environ = environ
         self._screen = screen
         self._ask = ask
+        self._choose = choose
         self._open = AsyncExitStack()
 
     async def open(self) -> tuple[ChatSession, ChatSetup]:
@@ -65,7 +74,7 @@ class ChatRuntime:
         config, _, _ = load_options(self._wanted.options.start_options, self._environ)
         transport = HttpTransport(config.limits.upstream_connections, self._environ)
         self._open.push_async_callback(transport.close)
-        begun = await prepare_chat(self._wanted.options, self._environ, transport)
+        begun = await prepare_chat(self._wanted.options, self._environ, transport, self._choose)
         host = McpHost(begun.servers)
         self._open.push_async_callback(host.close)
         await host.start()
@@ -114,7 +123,7 @@ def run_dialogue(wanted: ChatRequest, environ: Mapping[str, str]) -> int:
     screen = Screen(sys.stdout, sys.stdout, width=_columns if is_terminal else lambda: None, colour=colour)
     with BackgroundLoop() as backstage:
         dialogue = Dialogue(backstage, screen, environ)
-        chat = ChatRuntime(wanted, environ, screen, dialogue.consent)
+        chat = ChatRuntime(wanted, environ, screen, dialogue.consent, dialogue.choose_model)
         try:
             return dialogue.run(chat)
         finally:
@@ -149,7 +158,7 @@ class Dialogue:
             self._screen.print_lines(StyledLine(one_line(line), ("faint",)))
         tools = f" Tools of {', '.join(begun.servers)}." if begun.servers else ""
         self._screen.print_lines(
-            f"{one_line(session.model)} answers ({session.place()}).{tools} /help tells what can be said."
+            f"{one_line(session.model)} answers ({session.place()}).{tools} /help lists the commands."
         )
 
     def _lines(self, session: ChatSession, actions: CommandActions) -> int:
@@ -163,7 +172,7 @@ class Dialogue:
                 return 0
             except KeyboardInterrupt:
                 interrupts += 1
-                self._screen.print_lines("" if interrupts > 1 else "\nCtrl-C once more leaves.")
+                self._screen.print_lines("" if interrupts > 1 else "\nPress Ctrl-C again to exit.")
                 if interrupts > 1:
                     return 0
                 continue
@@ -175,7 +184,7 @@ class Dialogue:
                     return 0
             except UserStoppedError:
                 interrupts = 1
-                self._screen.print_lines(StyledLine("Stopped. Ctrl-C once more leaves.", ("ask",)))
+                self._screen.print_lines(StyledLine("Stopped. Press Ctrl-C again to exit.", ("ask",)))
         return FAILED
 
     def _handle_line(self, line: str, session: ChatSession, actions: CommandActions) -> bool:
@@ -196,6 +205,21 @@ class Dialogue:
         finally:
             self.keyboard.show_input()
         return True
+
+    async def choose_model(self, names: Sequence[str]) -> str:
+        """Ask the user for one of several models."""
+        return await self._backstage.ask(lambda: self._ask_for_model(names))
+
+    def _ask_for_model(self, names: Sequence[str]) -> str:
+        self._screen.print_lines(*offer_lines(names))
+        while True:
+            try:
+                typed = self._backstage.read_keyboard(partial(self.keyboard.ask, QUESTION))
+            except EOFError:
+                raise KeyboardInterrupt from None
+            if (name := parse_choice(typed, names)) is not None:
+                return name
+            self._screen.print_lines(StyledLine(NOT_OFFERED, ("error",)))
 
     async def consent(self, call: ServedCall) -> Consent:
         """Ask the user to approve a call."""

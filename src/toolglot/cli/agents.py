@@ -48,6 +48,10 @@ class Agent(Struct, frozen=True, kw_only=True):
     unset: tuple[str, ...] = ()
     """Variables that would make the agent bypass the gateway."""
     needs_model: bool = False
+    usual_model: str | None = None
+    """A model that the agent requests by itself."""
+    first_request: int | None = None
+    """Tokens that its first request needs, mostly for instructions and tools, with room for an answer."""
     mirror: str | None = None
     """A folder in the user's home that the agent cannot be without, and whose settings would win. A temporary one takes
     its place: links to all that is in the user's, and one file of our own, the user's settings with ours over them."""
@@ -82,7 +86,7 @@ _CLAUDE = {
     "CLAUDE_CODE_USE_BEDROCK": "0",
     "CLAUDE_CODE_USE_VERTEX": "0",
     "CLAUDE_CODE_USE_FOUNDRY": "0",
-    # What it tells its vendor, and nobody else, about a request: for other upstreams it only spoils their caches.
+    # What it tells its vendor alone about a request: for other upstreams it only spoils their caches.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
@@ -93,6 +97,9 @@ _CLAUDE_MODELS = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": "{model}",
 }
+# Auto mode asks its vendor's server whether a command is safe. No other upstream can answer that, and the first command
+# is blocked. `disable` is the only value of this setting.
+_CLAUDE_PERMISSIONS = {"disableAutoMode": "disable"}
 _CLAUDE_WINDOW = {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{window}"}
 
 _OPENCODE = {
@@ -124,12 +131,16 @@ AGENTS = {
             install="npm install -g @anthropic-ai/claude-code",
             # The variables in the user's settings win over the environment, and those of this file over both.
             always=AgentSettings(
-                environment=_CLAUDE, arguments=("--settings", "{settings}"), settings={"env": _CLAUDE}
+                environment=_CLAUDE,
+                arguments=("--settings", "{settings}"),
+                settings={"env": _CLAUDE, "permissions": _CLAUDE_PERMISSIONS},
             ),
             with_model=AgentSettings(
                 environment=_CLAUDE_MODELS, arguments=("--model", "{model}"), settings={"env": _CLAUDE_MODELS}
             ),
             with_window=AgentSettings(environment=_CLAUDE_WINDOW, settings={"env": _CLAUDE_WINDOW}),
+            usual_model="claude-sonnet-4-5",
+            first_request=20_000,
         ),
         Agent(
             name="codex",
@@ -148,6 +159,8 @@ AGENTS = {
             ),
             with_model=AgentSettings(arguments=(Override("model", "{model}"),)),
             with_window=AgentSettings(arguments=(Override("model_context_window", "#{window}"),)),
+            usual_model="gpt-5-codex",
+            first_request=16_000,
         ),
         Agent(
             name="gemini",
@@ -162,11 +175,13 @@ AGENTS = {
                     "GOOGLE_GENAI_USE_GCA": "false",
                     "GEMINI_CLI_HOME": "{home}",
                 },
-                # The way of signing in is told by a file alone: without it a base URL is refused, and with the user's
+                # Only a file can set the way of signing in: without it a base URL is refused, and with the user's
                 # own the base URL may be passed over. System settings would win too, but have to belong to root.
                 settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
             ),
             with_model=AgentSettings(arguments=("-m", "{model}")),
+            usual_model="gemini-2.5-pro",
+            first_request=12_000,
             unset=("GOOGLE_API_KEY",),
             mirror=".gemini",
             mirror_variable="GEMINI_CLI_HOME",
@@ -190,6 +205,7 @@ AGENTS = {
                 arguments=("--auth-type", "openai"),
             ),
             with_model=AgentSettings(environment={"OPENAI_MODEL": "{model}"}, arguments=("--model", "{model}")),
+            usual_model="qwen3-coder-plus",
         ),
         Agent(
             name="aider",

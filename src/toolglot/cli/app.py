@@ -39,6 +39,7 @@ class Commands(Group):
         "check": "config check",
         "init": "config init",
         "import": "export",
+        "models": "doctor",
     }
 
     def invoke(self, ctx: click.Context) -> Any:

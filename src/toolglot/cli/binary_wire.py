@@ -27,7 +27,7 @@ def is_not_json(dialect: str, kind: str) -> bool:
 
 
 def read_binary_request(data: bytes, path: Path, dialect: str) -> bytes:
-    """The request as it stands on the wire, from its bytes, base64 of them or its JSON form.
+    """The request in its wire form, from its bytes, base64 of them or its JSON form.
 
     The program ends where it is none of them.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from toolglot.cli.parameters import decode_chunks, exit_bad_config, read_chunks
+from toolglot.cli.parameters import decode_chunks, exit_bad_config, read_chunks, upstream_key_option
 from toolglot.config.problems import ConfigError
 from toolglot.server.startup import StartOptions
 
@@ -28,15 +28,9 @@ from toolglot.server.startup import StartOptions
     "upstreams",
     multiple=True,
     metavar="DIALECT=URL",
-    help="Send every model without another route to this upstream. Repeatable.",
+    help="Use only this upstream. Repeatable: the first one answers for every model.",
 )
-@click.option(
-    "--upstream-key-env",
-    "key_variables",
-    multiple=True,
-    metavar="NAME",
-    help="Environment variable that holds this upstream's API key.",
-)
+@upstream_key_option
 @click.option(
     "--discover/--no-discover", default=None, help="Look for API keys in the environment and for local model servers."
 )

@@ -64,6 +64,8 @@ def explain(model: str, file: Path | None) -> None:
     routes = make_router(assembled.config)
     for tried, said in routes.explain(model):
         click.echo(f"  {visible(tried)}: {visible(said)}")
+    if assembled.config.discover:
+        click.echo("  local servers: not contacted; `toolglot doctor` lists their models")
     try:
         targets = routes.resolve(model)
     except UnknownModelError as error:

@@ -10,11 +10,11 @@ from typing import TypeAlias
 import click
 import msgspec
 
+from toolglot.capabilities import PLACES, Capabilities, change_capabilities, read_capability
 from toolglot.cli.model_patterns import readable_patterns
 from toolglot.cli.table import render_table
-from toolglot.dialect import Capabilities, Dialect
+from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
-from toolglot.ir import replace
 
 
 def _yes(value: bool) -> str:
@@ -26,11 +26,11 @@ def _list(values: frozenset[str]) -> str:
 
 
 def _names(can: Capabilities) -> str:
-    return f"up to {can.name_length} of {_characters(can.name_pattern)}"
+    return f"up to {can.names.max_length} of {_characters(can.names.pattern)}"
 
 
 def _ids(can: Capabilities) -> str:
-    return f"up to {can.id_length} of {_characters(can.id_pattern)}" if can.ids_required else "optional"
+    return f"up to {can.ids.max_length} of {_characters(can.ids.pattern)}" if can.ids.required else "optional"
 
 
 def _characters(pattern: str) -> str:
@@ -39,12 +39,12 @@ def _characters(pattern: str) -> str:
 
 
 def _parameter(name: str) -> Callable[[Capabilities], str]:
-    return lambda can: _yes(name in can.fields)
+    return lambda can: _yes(name in can.parameters.fields)
 
 
 def _caching(can: Capabilities) -> str:
-    lifetimes = ", ".join(_lifetime(seconds) for seconds in can.cache_lifetimes)
-    return f"{can.cache_breakpoints} ({lifetimes})" if can.cache_breakpoints else "no"
+    lifetimes = ", ".join(_lifetime(seconds) for seconds in can.cache.lifetimes)
+    return f"{can.cache.breakpoints} ({lifetimes})" if can.cache.breakpoints else "no"
 
 
 def _lifetime(seconds: int) -> str:
@@ -56,26 +56,29 @@ Row: TypeAlias = tuple[str, Callable[[Capabilities], str]]
 CONCEPTS: tuple[Row, ...] = (
     ("tool names", _names),
     ("call ids", _ids),
-    ("arguments", lambda can: f"JSON {can.arguments}"),
-    ("tool choice", lambda can: _list(can.tool_choices)),
-    ("custom tools", lambda can: _yes(can.custom_tools)),
-    ("namespaces", lambda can: _yes(can.namespaces)),
-    ("strict tools", lambda can: _yes(can.strict_tools)),
-    ("deferred tools", lambda can: _yes(can.deferred_tools)),
-    ("error results", lambda can: _yes(can.result_errors)),
-    ("media from the user", lambda can: _list(can.media_in_user)),
-    ("media in results", lambda can: _list(can.media_in_result)),
-    ("system text", lambda can: can.system),
-    ("reasoning in history", lambda can: {"owned": "its own, signed", "text": "as text"}.get(can.thinking, "no")),
-    ("reasoning efforts", lambda can: ", ".join(can.efforts) or "none"),
-    ("reasoning budget", lambda can: _yes(can.reasoning_budget)),
-    ("citations", lambda can: _yes(can.citations)),
-    ("response formats", lambda can: _list(can.response_formats)),
+    ("arguments", lambda can: f"JSON {can.calls.arguments}"),
+    ("tool choice", lambda can: _list(can.tools.choices)),
+    ("custom tools", lambda can: _yes(can.tools.custom)),
+    ("namespaces", lambda can: _yes(can.tools.namespaces)),
+    ("strict tools", lambda can: _yes(can.tools.strict)),
+    ("deferred tools", lambda can: _yes(can.tools.deferred)),
+    ("error results", lambda can: _yes(can.calls.result_errors)),
+    ("media from the user", lambda can: _list(can.media.in_user)),
+    ("media in results", lambda can: _list(can.media.in_result)),
+    ("system text", lambda can: can.messages.system),
+    (
+        "reasoning in history",
+        lambda can: {"owned": "its own, signed", "text": "as text"}.get(can.reasoning.in_history, "no"),
+    ),
+    ("reasoning efforts", lambda can: ", ".join(can.reasoning.efforts) or "none"),
+    ("reasoning budget", lambda can: _yes(can.reasoning.budget)),
+    ("citations", lambda can: _yes(can.messages.citations)),
+    ("response formats", lambda can: _list(can.parameters.response_formats)),
     ("cache breakpoints", _caching),
 )
 """Rows of the table: a concept, and its support in a dialect."""
 
-_FIELDS = frozenset[str]().union(*(dialect.can.fields for dialect in DIALECTS.values()))
+_FIELDS = frozenset[str]().union(*(dialect.can.parameters.fields for dialect in DIALECTS.values()))
 
 PARAMETERS: tuple[Row, ...] = tuple((name, _parameter(name)) for name in sorted(_FIELDS))
 """Rows of the table: the optional fields of a request, by toolglot's own names, and whether a dialect has them."""
@@ -125,7 +128,7 @@ def _describe_support(dialect: Dialect, told: Callable[[Capabilities], str]) -> 
     """Describe a dialect's support for a concept, marking what only some of its models have."""
     if (here := told(dialect.can)) != "no":
         return here
-    of_models = (told(replace(dialect.can, **rule.changes)) for rule in dialect.models)
+    of_models = (told(change_capabilities(dialect.can, **rule.changes)) for rule in dialect.models)
     return next((f"{there}, some models" for there in of_models if there != here), here)
 
 
@@ -141,7 +144,7 @@ def _described() -> dict[str, object]:
 def _describe(dialect: Dialect) -> dict[str, object]:
     return {
         "title": dialect.title,
-        "can": msgspec.to_builtins(dialect.can, order="sorted"),
+        "can": msgspec.to_builtins({name: read_capability(dialect.can, name) for name in PLACES}, order="sorted"),
         "models": [
             {"pattern": rule.pattern, "changes": dict(rule.changes), "why": rule.why} for rule in dialect.models
         ],

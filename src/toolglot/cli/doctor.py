@@ -1,19 +1,23 @@
-"""`toolglot doctor`: what is right and wrong here, and what to do about it."""
+"""`toolglot doctor`: check the setup and suggest fixes."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from msgspec.structs import asdict
 
-from toolglot.cli.parameters import count_noun
+from toolglot.cli.parameters import count_noun, upstream_key_option
 from toolglot.cli.pretty_json import pretty_json
+from toolglot.cli.progress import Progress
 from toolglot.doctor.finding import Finding
 from toolglot.lint.report import visible
+from toolglot.routing import DEMO
 from toolglot.server.startup import StartOptions
 from toolglot.wire import json
 
@@ -29,13 +33,7 @@ COST = (
     "--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file (TOML or YAML)."
 )
 @click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Same as for `serve`. Repeatable.")
-@click.option(
-    "--upstream-key-env",
-    "key_variables",
-    multiple=True,
-    metavar="NAME",
-    help="Environment variable that holds this upstream's API key.",
-)
+@upstream_key_option
 @click.option("--port", type=click.IntRange(1, 65535), help="Port that `serve` will use.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--offline", is_flag=True, help="Contact no upstream and no local server.")
@@ -69,13 +67,15 @@ def doctor(
         click.echo(COST, err=True)
     findings: list[Finding] = []
 
-    async def run() -> None:
+    async def run(progress: Progress) -> None:
         async for finding in examine(plan, os.environ):
             findings.append(finding)
             if not as_json:
-                _print(finding)
+                with progress.hidden():
+                    _print(finding)
 
-    asyncio.run(run())
+    with Progress("probing models" if probe else "checking upstreams") as progress:
+        asyncio.run(run(progress))
     failed = sum(finding.status == "fail" for finding in findings)
     if as_json:
         click.echo(pretty_json(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
@@ -83,7 +83,25 @@ def doctor(
         warned = sum(finding.status == "warn" for finding in findings)
         counts = (count_noun(failed, "error"), count_noun(warned, "warning"), f"{len(findings) - failed - warned} ok")
         click.echo(", ".join(counts))
+        if not failed and not offline:
+            options = [word for upstream in upstreams for word in ("--upstream", upstream)]
+            options += [word for name in key_variables for word in ("--upstream-key-env", name)]
+            options += ["--config", str(file)] if file is not None else []
+            click.echo(f"next: {suggest_step(findings, plan.usable_models, plan.small_models, options)}")
     sys.exit(1 if failed else 0)
+
+
+def suggest_step(
+    findings: Sequence[Finding], models: Sequence[str], small: Sequence[str], options: Sequence[str]
+) -> str:
+    """Return a command that works with what was found: an agent if one is installed, else the chat. If the windows of
+    all models are too small for the agent, return how to enlarge one."""
+    commands = (finding.command for finding in findings if finding.command is not None)
+    model = next((name for name in models if name != DEMO), DEMO)
+    if model == DEMO and small:
+        advice = next((finding.advice for finding in findings if finding.check == "window"), None)
+        return f"a larger context window for {visible(small[0])}: {visible(advice or '')}"
+    return shlex.join([*next(commands, ("toolglot", "chat")), *options, "--model", model])
 
 
 def _print(finding: Finding) -> None:

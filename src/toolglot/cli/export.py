@@ -22,6 +22,7 @@ from toolglot.cli.parameters import (
     print_note,
     read_chunks,
 )
+from toolglot.cli.progress import Progress
 from toolglot.columns import cut
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
@@ -32,7 +33,7 @@ from toolglot.export.page_losses import watch_losses
 from toolglot.export.readers import ConversationSummary, SourceConversation, read_conversation, read_recordings
 from toolglot.ir import Media
 from toolglot.lint.report import visible
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.recordings.format import PARTIAL_SUFFIX, SUFFIX, RecordingHead, decoder
 from toolglot.recordings.read import MAX_HEAD_BYTES, Recording, read_file
 
@@ -53,7 +54,7 @@ class ExportJob(NamedTuple):
     format: str
     source: str | None
     target: str | None
-    title: str
+    title: str | None = None
     wanted: str | None = None
     """Which conversation: its number, or a recording of it."""
 
@@ -64,7 +65,7 @@ class ReceiptPrinter:
     def __init__(self) -> None:
         self.losses = self.count = 0
 
-    def tell(self, line: Loss) -> None:
+    def tell(self, line: ReceiptLine) -> None:
         self.count += 1
         self.losses += line.severity == "loss"
         if self.count <= MAX_RECEIPT_LINES:
@@ -100,7 +101,7 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "-o", "--output", metavar="OUT", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."
 )
-@click.option("--title", help="Title of the HTML page.")
+@click.option("--title", help="Title of the HTML page. Default: the first words of the user.")
 @click.option(
     "--conversation",
     "wanted",
@@ -140,7 +141,7 @@ def export(
     if title is not None and form != "html":
         raise click.UsageError(f"--title cannot be combined with --format {form}", context)
     files = files or (_STDIN,)
-    job = ExportJob(files, form, source, target, title or _title(files), wanted)
+    job = ExportJob(files, form, source, target, title, wanted)
     lost = _write(job, output, strict)
     if strict and lost:
         print_note(files[0], f"refused (--strict): {count_noun(lost, 'loss', 'losses')}")
@@ -157,8 +158,8 @@ def _form_of(output: Path | None) -> str:
     return form
 
 
-def _title(files: Sequence[Path]) -> str:
-    return "Conversation" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL_SUFFIX).removesuffix(SUFFIX)
+def _source_name(files: Sequence[Path]) -> str:
+    return "" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL_SUFFIX).removesuffix(SUFFIX)
 
 
 def _write(job: ExportJob, output: Path | None, strict: bool) -> int:
@@ -190,7 +191,7 @@ class _LossesError(Exception):
 
 
 def _to_stream(job: ExportJob, out: IO[bytes], strict: bool, ledger: ReceiptPrinter) -> None:
-    """Into what keeps whatever it gets."""
+    """Write to a target that keeps partial output, such as a pipe."""
     if not strict:
         _fill(job, out, ledger)
         return
@@ -237,7 +238,8 @@ def _render(job: ExportJob, conversation: SourceConversation, ledger: ReceiptPri
     if job.format == "jsonl":
         return write_jsonl(conversation.messages, dialect, job.target or dialect, ledger.tell)
     if job.format == "html":
-        page = render_html(watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_html), job.title)
+        messages = watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_html)
+        page = render_html(messages, job.title, source=_source_name(job.files))
     else:
         page = render_markdown(watch_losses(conversation.messages, dialect, ledger.tell, left_out=_not_in_markdown))
     return (piece.encode("utf-8", "backslashreplace") for piece in page)
@@ -268,12 +270,15 @@ def _read(job: ExportJob) -> SourceConversation:
         exit_unreadable(job.files[0], f"it contains no recorded exchange (*{SUFFIX})")
     wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
     damaged: set[Path] = set()
-    conversation = read_recordings(_each(found, job.files, damaged), wanted)
+
+    def read(name: str | None) -> SourceConversation:
+        with Progress("reading", len(found)) as progress:
+            return read_recordings(_each(found, job.files, damaged, progress), name)
+
+    conversation = read(wanted)
     if job.wanted is not None and wanted is None:
         name = _numbered(int(job.wanted), conversation)
-        conversation = (
-            conversation if name == conversation.name else read_recordings(_each(found, job.files, damaged), name)
-        )
+        conversation = conversation if name == conversation.name else read(name)
     _print_chosen(job, conversation)
     return conversation
 
@@ -344,10 +349,13 @@ def _recordings_in(given: Path) -> list[Path]:
     return sorted(file for file in given.rglob(f"*{SUFFIX}*") if file.name.endswith(endings) and file.is_file())
 
 
-def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) -> Iterator[tuple[str, Recording]]:
+def _each(
+    files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path], progress: Progress
+) -> Iterator[tuple[str, Recording]]:
     """Yield the recordings in chronological order, one at a time in memory. Damaged ones in a folder are skipped and
     reported once: a process that died, or a full disk, leaves some behind."""
     for name, file in sorted(files.items(), key=lambda named: _time_of(named[1])):
+        progress.step(name)
         try:
             yield name, read_file(file)
         except OSError as error:
@@ -357,7 +365,8 @@ def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) 
                 exit_unreadable(file, f"several files must all be recorded exchanges; this one is not: {error}")
             if file not in damaged:
                 damaged.add(file)
-                print_note(file, f"skipped: not a recorded exchange: {error}")
+                with progress.hidden():
+                    print_note(file, f"skipped: not a recorded exchange: {error}")
 
 
 def _time_of(file: Path) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from toolglot.config.problems import nearest
+from toolglot.nearest import nearest
 
 
 class Group(click.Group):

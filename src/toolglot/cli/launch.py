@@ -1,12 +1,11 @@
 """`toolglot launch`: a coding agent against the gateway, with nothing of the user's files touched.
 
-The terminal belongs to the agent. Ctrl-C reaches it and nobody else; a gateway of our own is in a process group of its
+The terminal belongs to the agent. Ctrl-C reaches only the agent; a gateway of our own is in a process group of its
 own, writes its log to a temporary file, and ends after the agent.
 """
 
 from __future__ import annotations
 
-import http.client
 import os
 import secrets
 import shlex
@@ -14,50 +13,46 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
-from urllib.parse import quote
+from typing import NoReturn
 
 import click
-from msgspec import Struct
-from msgspec.structs import replace
 
+from toolglot.cli.agent_model import ModelError, choose_model, find_target
 from toolglot.cli.agent_process import AgentError, agent_environment, run_agent, write_settings
 from toolglot.cli.agents import AGENTS, Agent, AgentTarget, PreparedAgent, prepare_agent, settings_path
-from toolglot.cli.parameters import SuggestingChoice, count_noun, exit_bad_config
+from toolglot.cli.parameters import SuggestingChoice, count_noun, exit_bad_config, upstream_key_option
+from toolglot.cli.running_gateway import NO_KEY, GatewayAddress, accepts_key, fetch_json, fetch_welcome, is_toolglot
 from toolglot.config.load import load_config
 from toolglot.config.problems import ConfigError
-from toolglot.errors import DecodeError
 from toolglot.lint.report import visible
 from toolglot.wire import json
 
 DEFAULT_URL = "http://127.0.0.1:4141"
-NO_KEY = "toolglot"
-"""Agents want a key even where the gateway wants none."""
 KEY_VARIABLE = "TOOLGLOT_LAUNCH_KEY"
 SHOWN_LOG_LINES = 5
 SHOWN_LOSSES = 3
-ANSWER_TIMEOUT = 5.0
-"""Seconds for an answer; without a listener the result is known at once."""
-MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes; a hundred receipts of a long conversation are many."""
 
 
-class GatewayAddress(Struct, frozen=True):
-    """A gateway that answers, and its key."""
+HELP = f"""Start AGENT and point it at the gateway. Arguments after `--` go to the agent.
 
-    url: str
-    key: str
+AGENT is one of: {", ".join(AGENTS)}.
+
+Without --model, the only model is used, or you choose from a list. Its upstream is checked before the agent starts.
+
+Your files stay unchanged: the agent is configured through its environment and arguments only. If no gateway is running,
+this command starts one and stops it when the agent exits.
+"""
 
 
 @click.command(
-    short_help="Start a coding agent that uses the gateway.", context_settings={"ignore_unknown_options": True}
+    help=HELP,
+    short_help="Start a coding agent that uses the gateway.",
+    context_settings={"ignore_unknown_options": True},
 )
 @click.argument("name", metavar="AGENT", type=SuggestingChoice(AGENTS))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -68,14 +63,9 @@ class GatewayAddress(Struct, frozen=True):
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the running gateway's key.")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Configuration file of a new gateway.")
 @click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Upstream of a new gateway.")
-@click.option(
-    "--upstream-key-env",
-    "key_variables",
-    multiple=True,
-    metavar="NAME",
-    help="Environment variable that holds this upstream's API key.",
-)
-@click.option("--show", is_flag=True, help="Print the command and its environment without starting anything.")
+@upstream_key_option
+@click.option("--check/--no-check", default=True, help="Check the model before the agent starts. Default: check.")
+@click.option("--show", is_flag=True, help="Print the command and its environment without starting the agent.")
 def launch(
     name: str,
     arguments: tuple[str, ...],
@@ -85,13 +75,9 @@ def launch(
     file: Path | None,
     upstreams: tuple[str, ...],
     key_variables: tuple[str, ...],
+    check: bool,
     show: bool,
 ) -> None:
-    """Start AGENT and point it at the gateway. Arguments after `--` go to the agent.
-
-    Your files stay unchanged: the agent is configured through its environment and arguments only. If no gateway is
-    running, this command starts one and stops it when the agent exits.
-    """
     agent = AGENTS[name]
     options = [*_repeat_option("--config", (str(file),) if file else ()), *_repeat_option("--upstream", upstreams)]
     options += _repeat_option("--upstream-key-env", key_variables)
@@ -99,7 +85,7 @@ def launch(
         raise click.UsageError("--url selects a running gateway; --config and --upstream apply to a new one")
     if key_env is not None and not os.environ.get(key_env):
         raise click.UsageError(f"--key-env: the environment variable {key_env} is not set")
-    if agent.needs_model and model is None:
+    if agent.needs_model and model is None and not check:
         raise click.UsageError(f"{agent.title} needs a model: --model NAME")
     key = os.environ[key_env] if key_env else None
     try:
@@ -112,14 +98,31 @@ def launch(
         exit_bad_config(error.problems)
     if show:
         shown = places[0].url if places else DEFAULT_URL
+        if model is None and check:
+            model = _find_model(agent, places, url is not None, options)
         _show(prepare_agent(agent, AgentTarget(url=shown, key="KEY", model=model), "FOLDER"), agent, arguments)
         return
     command = shutil.which(agent.command)
     if command is None:
         _exit_with(f"`{agent.command}` is not on the PATH; install it: {agent.install}", 127)
     with _find_gateway(places, url is not None, options) as place:
-        status = _run(agent, command, arguments, _agent_target(place, model))
+        try:
+            target = find_target(agent, place, model, check=check)
+        except ModelError as error:
+            _exit_with(str(error), advice=error.advice)
+        if place.log is not None:
+            click.echo(f"toolglot: started a gateway at {place.url} for this agent; error log: {place.log}", err=True)
+        status = _run(agent, command, arguments, target)
     sys.exit(status)
+
+
+def _find_model(agent: Agent, places: list[GatewayAddress], named: bool, options: list[str]) -> str | None:
+    """Return the model that the agent would start with. Without a running gateway, one runs for this question only."""
+    with _find_gateway(places, named, options) as place:
+        try:
+            return choose_model(agent, place)
+        except ModelError as error:
+            _exit_with(str(error), advice=error.advice)
 
 
 def _run(agent: Agent, command: str, arguments: tuple[str, ...], wish: AgentTarget) -> int:
@@ -139,8 +142,10 @@ def _repeat_option(option: str, values: tuple[str, ...]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-def _exit_with(why: str, status: int = 1) -> NoReturn:
+def _exit_with(why: str, status: int = 1, advice: str | None = None) -> NoReturn:
     click.echo(f"toolglot: {visible(why)}", err=True)
+    for line in (advice or "").splitlines():
+        click.echo(f"  {visible(line)}", err=True)
     sys.exit(status)
 
 
@@ -198,11 +203,11 @@ def _find_gateway(places: list[GatewayAddress], named: bool, options: list[str])
         url = places[0].url
         _exit_with(
             f"the server at {url} is not toolglot; check the port"
-            if _fetch_welcome(url) is not None
+            if fetch_welcome(url) is not None
             else f"no gateway is running at {url}; start one with `toolglot serve`"
         )
     if place is not None:
-        if not _accepts_key(place):
+        if not accepts_key(place):
             kind = "a" if place.key == NO_KEY else "a different"
             _exit_with(f"the gateway at {place.url} requires {kind} key: --key-env NAME")
         yield place
@@ -211,75 +216,14 @@ def _find_gateway(places: list[GatewayAddress], named: bool, options: list[str])
     with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
         log = Path(folder) / "log"
         with own_gateway([*options, "--key-env", KEY_VARIABLE], {KEY_VARIABLE: key}, log) as address:
-            click.echo(f"toolglot: started a gateway at {address} for this agent; error log: {log}", err=True)
-            place = GatewayAddress(address, key)
+            place = GatewayAddress(address, key, log)
             yield place
             _tell_losses(place)
 
 
-def _open(url: str, headers: Mapping[str, str] = {}) -> tuple[int, bytes]:
-    """Return a status and a body, without a proxy. Raises `OSError` if nothing answers."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=ANSWER_TIMEOUT) as reply:
-            return reply.status, reply.read(MAX_ANSWER)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read(MAX_ANSWER)
-
-
-def _fetch_json(place: GatewayAddress, path: str) -> tuple[int, Any]:
-    """Return a status and the JSON; None if it is not JSON, or nothing answers."""
-    headers = {"authorization": f"Bearer {place.key}", "anthropic-version": "2023-06-01"}
-    try:
-        status, body = _open(f"{place.url}{path}", headers)
-        return status, json.decode(body)
-    except (OSError, ValueError, DecodeError):
-        return 0, None
-
-
-def _fetch_welcome(url: str) -> Any:
-    """Return the JSON of what answers there; None if nothing answers."""
-    try:
-        body = _open(f"{url}/")[1]
-    except http.client.HTTPException:  # it answers, but not in HTTP
-        return ""
-    except (OSError, ValueError):
-        return None
-    try:
-        return json.decode(body)
-    except DecodeError:
-        return ""
-
-
-def is_toolglot(url: str) -> bool:
-    """Tell whether a toolglot gateway answers there."""
-    welcome = _fetch_welcome(url)
-    return isinstance(welcome, Mapping) and welcome.get("name") == "toolglot"
-
-
-def _accepts_key(place: GatewayAddress) -> bool:
-    # Of the demo: for the list of all models the gateway would ask its upstreams first.
-    status, _ = _fetch_json(place, "/v1/models/demo")
-    return status not in (0, 401)
-
-
-def _agent_target(place: GatewayAddress, model: str | None) -> AgentTarget:
-    """Pass the gateway's model limits to the agent, which cannot know them."""
-    wish = AgentTarget(url=place.url, key=place.key, model=model)
-    if model is None:
-        return wish
-    status, told = _fetch_json(place, f"/v1/models/{quote(model, safe='')}")
-    if status == 404 and isinstance(told, Mapping) and isinstance(error := told.get("error"), Mapping):
-        _exit_with(f"{error.get('message')}")  # an agent would begin, and say it worse
-    limits = [told.get(name) if isinstance(told, Mapping) else None for name in ("max_input_tokens", "max_tokens")]
-    window, output = (limit if isinstance(limit, int) and limit > 0 else None for limit in limits)
-    return replace(wish, window=window, output=output)
-
-
 def _tell_losses(place: GatewayAddress) -> None:
     """Report what was lost while the agent ran: the receipts end with the gateway."""
-    _, told = _fetch_json(place, "/debug/receipts")
+    _, told = fetch_json(place, "/debug/receipts")
     receipts = told.get("receipts", ()) if isinstance(told, Mapping) else ()
     lost = [
         {f"{line['what']} ({line['why']})" for line in receipt["lines"] if line["severity"] == "loss"}

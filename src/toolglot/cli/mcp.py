@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -81,6 +82,8 @@ def mcp(
         raise click.UsageError(f"--key-env: the environment variable {key_env} is not set")
     if example and (address is not None or allow_ask):
         raise click.UsageError("--example cannot be combined with other options: it uses standard input and output")
+    if address is None and sys.stdin.isatty():
+        click.echo(_describe_terminal(example, allow_ask), err=True)
     try:
         if example:
             from toolglot.agent import example_server
@@ -117,6 +120,18 @@ def mcp(
         exit_bad_config(error.problems)
     except (UnsafeServerError, CannotListenError) as error:
         _end(str(error))
+
+
+def _describe_terminal(example: bool, allow_ask: bool) -> str:
+    """Explain the server to a person who started it in a terminal."""
+    arguments = ["mcp", *(["--example"] if example else []), *(["--allow-ask"] if allow_ask else [])]
+    entry = {"mcpServers": {"toolglot": {"command": "toolglot", "args": arguments}}}
+    return (
+        "This is an MCP server. It waits for an MCP client on standard input, and is not meant for typing; Ctrl-C ends "
+        f"it.\nConfigure it in a client with:\n\n  {json.dumps(entry)}\n\n"
+        f"In Claude Code: claude mcp add toolglot -- toolglot {' '.join(arguments)}\n"
+        "To serve over HTTP: toolglot mcp --http 127.0.0.1:4142"
+    )
 
 
 def _refuse_options(options: dict[str, object], useful: bool, with_what: str) -> None:

@@ -26,7 +26,7 @@ _HEAD = 64 * 1024
 
 
 def check_output(output: Path, sources: Iterable[Path]) -> None:
-    """Exit if the output is one of the inputs, or a recording: nobody wants to lose these."""
+    """Exit if the output is one of the inputs, or a recording, which would be lost."""
     if not output.is_file():
         return
     if any(_is_same(output, source) for source in sources):

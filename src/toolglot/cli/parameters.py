@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 import click
 from click.shell_completion import CompletionItem
 
-from toolglot.config.problems import Problem, nearest
-from toolglot.dialects import DIALECTS
+from toolglot.config.problems import Problem
+from toolglot.dialects import DIALECTS, suggest
 from toolglot.lint.report import visible
+from toolglot.nearest import nearest
 
 UNREADABLE = 2
 """Exit status: the input is invalid."""
 
 CHUNK_BYTES = 64 * 1024
-
-COMMON_NAMES = {alias: manifest.name for manifest in DIALECTS.manifests.values() for alias in manifest.aliases}
-"""Common names of dialects."""
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -47,18 +45,10 @@ def known_dialect(value: str, names: tuple[str, ...]) -> str:
         click.BadParameter: there is none.
     """
     if (name := plain_name(value)) not in names:
-        all_names, near = f"there are {', '.join(names)}", _suggestions(name, names)
+        all_names, near = f"there are {', '.join(names)}", suggest(name, names)
         told = f"did you mean {' or '.join(f'`{each}`' for each in near)}? ({all_names})" if near else all_names
         raise click.BadParameter(f"there is no dialect {value!r}; {told}")
     return name
-
-
-def _suggestions(name: str, names: tuple[str, ...]) -> list[str]:
-    """Return the dialects that may have been meant: by prefix, or the nearest one."""
-    if begun := [each for each in names if name and each.startswith(f"{name}_")]:
-        return begun
-    near = nearest(name, (*names, *COMMON_NAMES))
-    return [] if near is None else [COMMON_NAMES.get(near, near)]
 
 
 class SuggestingChoice(_Choice):
@@ -151,3 +141,13 @@ def exit_bad_config(problems: Iterable[Problem]) -> NoReturn:
 def count_noun(number: int, noun: str, many: str = "") -> str:
     """`1 event`, `2 events`."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
+
+
+upstream_key_option = click.option(
+    "--upstream-key-env",
+    "key_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Environment variable that holds this upstream's API key.",
+)
+"""The option of every command that takes upstreams."""

@@ -39,7 +39,7 @@ _FIELDS = {
 """The names of an event's values."""
 
 _CALL = ("id", "name", "arguments", "complete", "cut", "raw", "repaired")
-"""What is told of a call, in this order."""
+"""Printed members of a call, in this order."""
 
 _HEAD = ("format", "what writes it", "also called")
 
@@ -150,7 +150,7 @@ class ParsedText:
             case ("end", index):
                 self.calls[index].update(complete=True, arguments=Raw(self._text(index).encode()))
             case ("cut", index, why, raw):
-                # Text, and no object: nobody shall take half of the arguments for all of them.
+                # Text, and no object, so that half of the arguments is not taken for all of them.
                 self.calls[index].update(cut=why, arguments=self._text(index))
                 if raw:
                     self.calls[index]["raw"] = raw

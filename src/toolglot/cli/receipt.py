@@ -11,7 +11,7 @@ import msgspec
 from toolglot.cli.parameters import exit_unreadable
 from toolglot.cli.pretty_json import pretty_json
 from toolglot.lint.report import visible
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt, ReceiptLine
 
 
 def write_receipt(receipt: Receipt, file: Path | None, asked: Receipt) -> None:
@@ -29,7 +29,7 @@ def write_receipt(receipt: Receipt, file: Path | None, asked: Receipt) -> None:
         exit_unreadable(file, error.strerror or str(error))
 
 
-def _fields(line: Loss) -> dict[str, Any]:
+def _fields(line: ReceiptLine) -> dict[str, Any]:
     return {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why}
 
 

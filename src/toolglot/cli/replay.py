@@ -1,4 +1,4 @@
-"""`toolglot replay`: recorded exchanges through today's code, and what has become different."""
+"""`toolglot replay`: recorded exchanges through today's code, and the differences."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from toolglot.cli.parameters import UNREADABLE, count_noun, known_dialect
+from toolglot.cli.progress import Progress
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
@@ -80,12 +81,16 @@ def replay(
     found = [each for file in files for each in _find_files(context, file)]
     several = len(files) > 1 or files[0].is_dir()
     results: Counter[str] = Counter()
-    for each in found:
-        with quietly():
-            told = _replay_file(each, client, show_body)
-        results[told["result"]] += 1
-        for line in [json.encode_text(_as_json(told))] if as_json else _lines(told, brief=several and not differences):
-            click.echo(line)
+    with Progress("replaying", len(found)) as progress:
+        for each in found:
+            progress.step(each.name)
+            with quietly():
+                told = _replay_file(each, client, show_body)
+            results[told["result"]] += 1
+            is_brief = several and not differences
+            with progress.hidden():
+                for line in [json.encode_text(_as_json(told))] if as_json else _lines(told, brief=is_brief):
+                    click.echo(line)
     if several:
         summary = {name: results[name] for name in RESULTS}
         click.echo(json.encode_text({"summary": summary}) if as_json else _summary(summary))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+import threading
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import click
 
-from toolglot.cli.parameters import exit_bad_config
+from toolglot.cli.failures import BUG, FAILED, UNREADABLE
+from toolglot.cli.parameters import upstream_key_option
 from toolglot.config.addresses import DEMO_URL, is_loopback
-from toolglot.config.problems import ConfigError
+from toolglot.config.problems import ConfigError, Problem
+from toolglot.config.schema import LogConfig
 from toolglot.dialects import DIALECTS
+from toolglot.lint.report import visible
+from toolglot.server import logs
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.startup import StartedGateway, StartOptions
+
+log = logging.getLogger("toolglot.server")
 
 
 @click.command(short_help="Run the gateway.")
@@ -27,15 +37,9 @@ from toolglot.server.startup import StartedGateway, StartOptions
     "upstreams",
     multiple=True,
     metavar="DIALECT=URL",
-    help="Send every model without another route to this upstream. Repeatable.",
+    help="Use only this upstream. Repeatable: the first one answers for every model.",
 )
-@click.option(
-    "--upstream-key-env",
-    "key_variables",
-    multiple=True,
-    metavar="NAME",
-    help="Environment variable that holds this upstream's API key.",
-)
+@upstream_key_option
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the key clients must send.")
 @click.option("--strict", is_flag=True, help="Reject requests and responses that would lose data in translation.")
 @click.option(
@@ -101,8 +105,9 @@ def serve(
     Without a configuration file or options, it uses the API keys in the environment and the model servers on this
     machine. The model `demo` is always available and needs neither.
     """
+    output = ServeOutput(is_json=log_format == "json", quiet=quiet)
     if key_env is not None and not os.environ.get(key_env):
-        raise click.UsageError(f"--key-env: the environment variable {key_env} is not set")
+        output.fail(f"--key-env: the environment variable {key_env} is not set", UNREADABLE)
     start_options = StartOptions(
         file=file,
         upstreams=upstreams,
@@ -120,32 +125,78 @@ def serve(
         mcp_files=mcp_files,
         workers=workers,
     )
-    from toolglot.server.run import PortInUseError
+    from toolglot.server.run import PortInUseError, merge_log_config
     from toolglot.server.workers.errors import GaveUpError
     from toolglot.server.workers.serve import run
 
-    try:
-        run(start_options, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
-    except ConfigError as error:
-        exit_bad_config(error.problems)
-    except (UnsafeServerError, PortInUseError) as error:
-        click.echo(f"toolglot: {error}", err=True)
-        sys.exit(2)
-    except GaveUpError as error:
-        click.echo(f"toolglot: {error}", err=True)
-        sys.exit(1)
-
-
-def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, StartedGateway], None]:
     def greet(url: str, start: StartedGateway) -> None:
         if address_file is not None:
             address_file.write_text(url)
-        if quiet:
-            return
-        for line in _greeting_lines(url, start):
-            click.echo(line, err=True)
+        log_config = merge_log_config(start.gateway.config.log, log_format, quiet)
+        output.greet(_greeting_lines(url, start), is_json=not logs.is_text(log_config, sys.stderr))
 
-    return greet
+    try:
+        with _stray_failures_logged():
+            run(start_options, os.environ, log_format=log_format, quiet=quiet, on_ready=greet)
+    except ConfigError as error:
+        output.fail(error.problems, UNREADABLE)
+    except (UnsafeServerError, PortInUseError) as error:
+        output.fail(str(error), UNREADABLE)
+    except GaveUpError as error:
+        output.fail(str(error), FAILED)
+    except Exception as error:
+        if not output.is_json:
+            raise
+        output.crash(error)
+
+
+class ServeOutput:
+    """What `serve` itself prints on standard error: text for people, or JSON lines like those of the log."""
+
+    def __init__(self, *, is_json: bool, quiet: bool) -> None:
+        self.is_json, self._quiet = is_json, quiet
+        if is_json:
+            # Before the configuration is read, too. It may change the level and the secrets later.
+            logs.set_up(LogConfig(format="json", level="error" if quiet else "info"), tuple)
+
+    def greet(self, lines: Iterable[str], *, is_json: bool) -> None:
+        self.is_json = is_json
+        for line in () if self._quiet else lines:
+            click.echo(logs.format_message(" ".join(line.split())) if is_json else line, err=True)
+
+    def fail(self, why: str | Sequence[Problem], status: int) -> NoReturn:
+        for each in [why] if isinstance(why, str) else why:
+            text = visible(str(each))
+            click.echo(logs.format_message(text, "error") if self.is_json else f"toolglot: {text}", err=True)
+        sys.exit(status)
+
+    def crash(self, error: Exception) -> NoReturn:
+        """Print an unexpected exception as one line, with its traceback."""
+        trace = "".join(traceback.format_exception(error))
+        message = f"internal error: {type(error).__name__}: {error}"
+        click.echo(logs.format_message(message, "error", traceback=trace), err=True)
+        sys.exit(BUG)
+
+
+@contextmanager
+def _stray_failures_logged() -> Iterator[None]:
+    """Log exceptions of threads and destructors, which Python would print as text."""
+    before = threading.excepthook, sys.unraisablehook
+    threading.excepthook, sys.unraisablehook = _log_thread_failure, _log_unraisable
+    try:
+        yield
+    finally:
+        threading.excepthook, sys.unraisablehook = before
+
+
+def _log_thread_failure(failed: threading.ExceptHookArgs) -> None:
+    if failed.exc_value is not None:
+        name = failed.thread.name if failed.thread is not None else "unknown"
+        log.error("a thread has failed: %s", name, exc_info=failed.exc_value)
+
+
+def _log_unraisable(failed: sys.UnraisableHookArgs) -> None:
+    log.error("%s: %r", failed.err_msg or "an exception was ignored", failed.object, exc_info=failed.exc_value)
 
 
 def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
@@ -164,14 +215,9 @@ def _greeting_lines(url: str, start: StartedGateway) -> Iterator[str]:
     for manifest in DIALECTS.manifests.values():
         if manifest.client:
             yield f"  {manifest.client.format(url=url)}"
-    if config.record.directory is not None and _can_be_written(Path(config.record.directory).expanduser()):
+    if config.record.directory is not None:
         yield f"  recording exchanges in {config.record.directory}"
     if config.server.workers > 1:
         yield f"  {config.server.workers} workers"
     yield "  clients must send a key" if config.server.keys else "  any key is accepted"
     yield '  the model "demo" needs no upstream'
-
-
-def _can_be_written(folder: Path) -> bool:
-    """Tell whether recordings can be written there. If not, the log has just said so."""
-    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

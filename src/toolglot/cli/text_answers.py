@@ -22,7 +22,7 @@ from toolglot.ir import Response, Stop, Text
 from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
 from toolglot.textcalls.answer_as_text import answer_as_text, response_text
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 WRAPPER = DEFAULT
@@ -72,14 +72,14 @@ def _wrap_text(data: bytes, job: TranslationJob) -> Response:
     return Response(model=job.model or "", content=(Text(text=text),), stop=Stop("end"))
 
 
-def _whole(response: Response, exchange: Exchange, job: TranslationJob) -> Translated:
+def _whole(response: Response, exchange: ExchangeCore, job: TranslationJob) -> Translated:
     encoded = exchange.client.encode_response(response, exchange.asked, exchange.receipt)
     if job.strict and exchange.receipt.losses:
         raise LossError(exchange.receipt)
     return Translated(encoded, exchange.receipt)
 
 
-def _write_as_text(response: Response, exchange: Exchange, job: TranslationJob) -> Receipt:
+def _write_as_text(response: Response, exchange: ExchangeCore, job: TranslationJob) -> Receipt:
     """Write the answer with its calls as text: bare, or in the form of the requested dialect."""
     told = answer_as_text(response, job.writes, exchange.receipt)
     if job.bare:
@@ -148,7 +148,7 @@ def _frame(job: TranslationJob, delta: dict[str, str], reason: str | None) -> by
     return b"data: " + json.encode({"id": "", "model": job.model or "", "choices": [choice]}) + b"\n\n"
 
 
-def _fold_stream(arriving: Iterable[bytes], exchange: Exchange, job: TranslationJob) -> Response:
+def _fold_stream(arriving: Iterable[bytes], exchange: ExchangeCore, job: TranslationJob) -> Response:
     decoder = exchange.upstream.stream_decoder(exchange.receipt)
     passes, fold = exchange.event_passes(exchange.reader()), Fold()
     for chunk in arriving:

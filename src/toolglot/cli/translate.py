@@ -21,14 +21,14 @@ from toolglot.errors import DecodeError, LossError, RefusedError, UpstreamError
 from toolglot.fragments import translate_messages, translate_result, translate_tools
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 LOST = 3
 """Exit status: strict, and something would be lost."""
 
 
 def _request(data: bytes, job: TranslationJob) -> Translated:
-    exchange = Exchange(job.source, job.target, strict=job.strict)
+    exchange = ExchangeCore(job.source, job.target, strict=job.strict)
     return Translated(translate_request(exchange, data, job, job.path), exchange.receipt)
 
 

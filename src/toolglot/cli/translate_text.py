@@ -25,7 +25,7 @@ from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import results_text, tool_instructions
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 UNMARKED = DEFAULT
 """The dialect of messages without any mark: a role and a text."""
@@ -65,7 +65,7 @@ def _request(job: TranslationJob) -> Receipt:
     dialect."""
     data = read_document(job.path, "request", job.source)
     source, target = _dialects(data, job)
-    exchange = Exchange(
+    exchange = ExchangeCore(
         source,
         target,
         strict=job.strict,
@@ -80,7 +80,7 @@ def _request(job: TranslationJob) -> Receipt:
         refuse_document(job.path, data, "request", source, error)
 
 
-def _ask(exchange: Exchange, data: bytes, job: TranslationJob) -> bytes:
+def _ask(exchange: ExchangeCore, data: bytes, job: TranslationJob) -> bytes:
     if job.tools is None:
         return exchange.request(data, model=job.model, stream=job.stream)
     asked = exchange.client.decode_request(data)

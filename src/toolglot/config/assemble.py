@@ -89,7 +89,7 @@ def complete_upstream(name: str, upstream: UpstreamConfig, environ: Mapping[str,
         key=environ[variable.name].strip() if variable else upstream.key,
         key_header=key_header,
         headers=headers,
-        quirks={**(vendor.quirks if dialect == vendor.dialect else {}), **upstream.quirks},
+        quirks={**vendor.quirks_of(dialect), **upstream.quirks},
     )
 
 
@@ -109,7 +109,8 @@ def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
         or is_replay(base_url)
         or urlsplit(base_url or "").hostname == urlsplit(vendor.base_url).hostname
     )
-    return vendor.dialect if at_home else vendor.elsewhere or vendor.dialect
+    own = vendor.dialect_at(base_url)
+    return own if at_home else vendor.elsewhere or own
 
 
 def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | None:

@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
+from toolglot.capabilities import PLACES, find_capability_type
 from toolglot.config.documents import Document
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.references import MissingReferenceError, expand_references, has_reference, read_secret
-from toolglot.dialect import Capabilities
 
 Record = TypeVar("Record", bound=Struct)
 
@@ -152,13 +152,14 @@ class RecordBuilder:
         """Capabilities by name, in the types that the passes expect."""
         if not isinstance(value, dict):
             return self.add_problem(path, f"expected {NOUNS['object']}, got {_noun(value)}")
-        hints = get_type_hints(Capabilities)
         made: dict[str, Any] = {}
         for name, inner in value.items():
-            if name not in hints:
-                made[name] = self.add_problem((*path, name), "unknown capability", did_you_mean(name, hints))
+            if name not in PLACES:
+                made[name] = self.add_problem((*path, name), "unknown capability", did_you_mean(name, PLACES))
             else:
-                made[name] = self._end(hints[name], inner, (*path, name), False)
+                made[name] = self._end(find_capability_type(name), inner, (*path, name), False)
+                if problem := _capability_problem(name, made[name]):
+                    made[name] = self.add_problem((*path, name), problem)
         return _valid_fields(made)
 
     def _end(self, kind: Any, value: Any, path: Path, is_secret: bool) -> Any:
@@ -178,6 +179,18 @@ class RecordBuilder:
                 shown = "this" if referred else f"`{value[:40]}`"
                 return self.add_problem(path, f"{shown} is not a valid choice", one_of(value, choices))
             return self.add_problem(path, _readable(str(error), value))
+
+
+def _capability_problem(name: str, value: Any) -> str | None:
+    """What is wrong with the value of a capability, apart from its type."""
+    if isinstance(value, str) and name.endswith(("_pattern", "_start")):
+        try:
+            re.compile(value)
+        except re.error as error:
+            return f"not a regular expression: {error}"
+    if isinstance(value, int) and value < 0:
+        return "must not be negative"
+    return None
 
 
 def _valid_fields(made: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +228,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _record_in(kind: Any) -> type[Struct] | None:
-    """The record that a table is, also where something else than a table may stand in its place."""
+    """The record type of a table, also if the field accepts something else than a table."""
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return next((member for member in members if isinstance(member, type) and issubclass(member, Struct)), None)
 

@@ -75,7 +75,7 @@ def check_serving(config: Config, builder: RecordBuilder) -> list[Problem]:
     try:
         check_bind(server)
     except UnsafeServerError as error:
-        problems.append(problem(("server", "host"), str(error).rstrip("."), "or use `serve --key-env NAME`"))
+        problems.append(problem(("server", "host"), str(error).rstrip(".")))
     if told := store_problem(config, server.workers):
         problems.append(problem(("store", "path"), told, "or use `serve --store FILE`"))
     for name, upstream in config.upstreams.items():
@@ -202,7 +202,7 @@ def _pattern(name: str, path: Path, builder: RecordBuilder) -> None:
 
 
 def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
-    """Where a `*` may stand for one of the name's."""
+    """Texts in which `*` may be replaced by the part of the name that it matched."""
     if model.model is not None:
         yield ("model",), model.model
     for number, fallback in enumerate(model.fallbacks):
@@ -210,7 +210,7 @@ def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
 
 
 def _formats(model: ModelConfig, path: Path, builder: RecordBuilder) -> None:
-    """Names of text formats, and the words that may stand in their place."""
+    """Check the names of text formats, and the words that are allowed instead."""
     said: list[tuple[str, object, tuple[str, ...]]] = [
         ("tools", model.tools, (AUTO, NATIVE)),
         ("rescue", model.rescue, (AUTO,)),

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from toolglot.config.problems import field_name
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects import DIALECTS
-from toolglot.passes.history_policy import CUT_TO, HistoryPolicy, Layer, settle
+from toolglot.passes.history_policy import CUT_TO, HistoryPolicy, Layer, merge_layers
 from toolglot.routing import Target
 
 OLDER_LIMITS = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
@@ -26,7 +26,7 @@ def upstream_sections(name: str, upstream: UpstreamConfig, for_all: HistoryPolic
     """Return the sections that apply to all conversations with an upstream."""
     own = ("upstreams", name)
     dialect = DIALECTS.get(upstream.dialect or "")
-    usual = HistoryPolicy() if dialect is None else HistoryPolicy(**dialect.upstream.usual_history)
+    usual = HistoryPolicy() if dialect is None else HistoryPolicy(**dialect.upstream.default_history)
     older = [
         HistorySection(field_name((*own, field)), Layer(HistoryPolicy(**{limit: value}), exact=True))
         for field, limit in OLDER_LIMITS.items()
@@ -46,14 +46,14 @@ def explain_history(config: Config, target: Target) -> Iterator[str]:
     if target.history is not None:
         own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
         sections.append(HistorySection(field_name(("models", _model_of(config, target), "history")), Layer(own)))
-    settled = settle(tuple(section.layer for section in sections))
+    settled = merge_layers(tuple(section.layer for section in sections))
     shares = {limit.name: limit.share for limit in settled.limits}
-    for field, value in asdict(settled.said).items():
+    for field, value in asdict(settled.merged).items():
         if value is None:
             continue
         where = next(each.where for each in reversed(sections) if getattr(each.layer.policy, field) is not None)
         yield f"{field} {_format_value(value)}{_cut(shares.get(field))}: {where}"
-    if settled.said.cut_to is None and CUT_TO in shares.values():
+    if settled.merged.cut_to is None and CUT_TO in shares.values():
         yield f"cut_to {CUT_TO}: the default"
 
 

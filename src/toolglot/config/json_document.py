@@ -24,10 +24,10 @@ def parse(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
     Raises:
         ConfigError: it is not JSON.
     """
-    return _Parser(text, file).document()
+    return _JsonParser(text, file).document()
 
 
-class _Parser:
+class _JsonParser:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolglot.capabilities import RECORDS, Capabilities
 from toolglot.config import schema
 from toolglot.config.load import SCHEMA_KEY
 from toolglot.config.mcp_import import OWN_ROOTS
-from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.routing import AUTO, NATIVE
 from toolglot.textcalls import ALIASES, FORMATS
@@ -31,19 +31,17 @@ _SCALARS = ("integer", "number", "boolean")
 
 _RECORDS: dict[str, type[Struct]] = {
     name: value
-    for name, value in {**vars(schema), "Timeouts": Timeouts, "Capabilities": Capabilities}.items()
+    for name, value in {**vars(schema), "Timeouts": Timeouts}.items()
     if isinstance(value, type) and issubclass(value, Struct) and value is not Struct
 }
 
 
 def json_schema() -> dict[str, Any]:
     """Return the schema, as plain values."""
-    (root, _), definitions = msgspec.json.schema_components(
-        (schema.Config, Capabilities), ref_template="#/$defs/{name}"
-    )
+    (root,), definitions = msgspec.json.schema_components((schema.Config,), ref_template="#/$defs/{name}")
     for name, definition in definitions.items():
         _described(definition, _RECORDS[name])
-    _as_quirks(definitions["Capabilities"])
+    definitions["Capabilities"] = _quirks()
     for name in ("UpstreamConfig", "ModelConfig"):
         of_record = definitions[name]["properties"]
         quirks = of_record["quirks"]
@@ -76,8 +74,9 @@ def text() -> str:
 
 
 def _described(definition: dict[str, Any], record: type[Struct]) -> None:
+    names = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
     for field, description in docstrings(record):
-        definition["properties"][field].setdefault("description", description)
+        definition["properties"][names[field]].setdefault("description", description)
 
 
 def docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
@@ -90,12 +89,24 @@ def docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
                 yield name, " ".join(said.split())
 
 
-def _as_quirks(definition: dict[str, Any]) -> None:
-    """Each capability may be given alone; none has a default, because a missing quirk changes nothing."""
-    definition["additionalProperties"] = False
-    definition["required"] = []
-    for property_schema in definition["properties"].values():
+def _quirks() -> dict[str, Any]:
+    """All capabilities by their public names. None has a default, because a missing quirk changes nothing."""
+    properties: dict[str, Any] = {}
+    for record in RECORDS.values():
+        _, components = msgspec.json.schema_components((record,))
+        definition = components[record.__name__]
+        _described(definition, record)
+        properties |= definition["properties"]
+    for property_schema in properties.values():
         property_schema.pop("default", None)
+    return {
+        "title": "Capabilities",
+        "description": Capabilities.__doc__,
+        "type": "object",
+        "properties": properties,
+        "required": [],
+        "additionalProperties": False,
+    }
 
 
 def _choices(property_schema: dict[str, Any], names: list[str]) -> None:

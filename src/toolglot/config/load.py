@@ -100,7 +100,7 @@ def _order(problem: Problem, own: str) -> tuple[bool, str, int, int]:
 
 
 def _with_mcp(config: Config, builder: RecordBuilder, files: Sequence[Path], notes: list[str]) -> Config:
-    """The configuration with the MCP servers that stand elsewhere; its own count before those."""
+    """Add the MCP servers of other files to the configuration. Its own servers take precedence."""
     document, folder = builder.document, builder.folder
     importer = McpImporter(builder.environ, own_servers(document.value))
     for root in OWN_ROOTS:
@@ -118,7 +118,7 @@ def _with_mcp(config: Config, builder: RecordBuilder, files: Sequence[Path], not
 
 
 def _import(importer: McpImporter, file: Path, builder: RecordBuilder, named: Place) -> None:
-    """The servers of a file; what is wrong with it is told where it is named, if it cannot be read at all."""
+    """Import the servers of a file. If it cannot be read at all, the problem is reported at the place that names it."""
     try:
         importer.file(file)
     except ConfigError as error:

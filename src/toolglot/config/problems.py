@@ -12,6 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from toolglot.errors import ToolglotError
+from toolglot.nearest import nearest
 
 Path: TypeAlias = tuple[str | int, ...]
 """The path to a field: names, and positions in lists."""
@@ -52,15 +53,6 @@ def field_name(path: Path) -> str:
     return name
 
 
-def nearest(wrong: str, known: Iterable[str]) -> str | None:
-    """Return the nearest known name, if there is one."""
-    import difflib  # needed for mistakes
-
-    names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.6)
-    return names[near[0]] if near else None
-
-
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     """Return a question with the nearest name, if there is one."""
     near = nearest(wrong, known)
@@ -70,4 +62,4 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
 def one_of(wrong: str, known: Iterable[str]) -> str:
     """Return the nearest name, or all of them."""
     names = tuple(known)
-    return did_you_mean(wrong, names) or f"there are {', '.join(names)}"
+    return did_you_mean(wrong, names) or f"there {'is only' if len(names) == 1 else 'are'} {', '.join(names)}"

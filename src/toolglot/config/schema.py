@@ -73,7 +73,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vendor: str | None = None
     """A vendor or a type of local server. Default: the upstream's name, if it is a vendor's name."""
     dialect: str | None = None
-    """API of the upstream: openai_chat, openai_responses, anthropic, gemini or warp. Default: the vendor's."""
+    """API of the upstream: openai_chat, openai_responses, anthropic, gemini, ollama or warp. Default: the vendor's."""
     base_url: str | None = None
     """Base URL, including the version path if there is one (`/v1`). Default: the vendor's."""
     key: Secret | None = None
@@ -144,7 +144,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     strict: bool = False
     """Reject requests and responses that would lose data in translation."""
     context_window: Count | None = None
-    """Context window in tokens, reported to clients that list models."""
+    """Context window in tokens, reported to clients that list models. Ollama is asked for it with every request that
+    does not set `num_ctx`."""
     max_output_tokens: Count | None = None
     """Maximum output in tokens, reported to clients that list models."""
     quirks: Quirks = {}
@@ -224,7 +225,7 @@ class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     files: tuple[str, ...] = ()
     """JSON files with `mcpServers`, in the format of other programs. Their servers are added."""
     rounds: Count = 20
-    """Maximum number of model calls for one request. The last call offers no tools."""
+    """Maximum number of model calls for one request. In the last call the model must answer without tools."""
     calls: Count = 100
     """Maximum number of tool calls for one request."""
     parallel: Count = 8

@@ -54,7 +54,7 @@ class _Finder:
         return match[0]
 
     def _mark(self, path: Path) -> None:
-        """This path stands here; a table that is opened twice stands where it was opened first."""
+        """Record the position of this path. A table that is opened twice keeps its first position."""
         self._line += self.text.count("\n", self._counted, self.at)
         self._line_start = self.text.rfind("\n", 0, self.at) + 1
         self._counted = self.at

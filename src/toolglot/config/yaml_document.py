@@ -97,7 +97,7 @@ class _Reader:
         return {**merged, **own}
 
     def _merge(self, node: Any, path: Path) -> dict[str, Any]:
-        """Return what `<<` merges: one mapping, or several, of which the first takes precedence."""
+        """Return what `<<` merges: one mapping, or several; the first takes precedence."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for source in sources:

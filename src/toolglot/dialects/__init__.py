@@ -1,19 +1,25 @@
-"""Every dialect, registered in one place. A new one is a folder beside these and a name in `_BUILT_IN`; an installed
+"""Every dialect, registered in one place. A new one is a folder beside these and a name in `DialectName`; an installed
 package adds one through the entry-point group `toolglot.dialects`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from toolglot.dialect import Dialect
 from toolglot.dialects.installed import installed_manifests
 from toolglot.errors import UnknownDialectError
 from toolglot.manifest import Manifest, load
+from toolglot.nearest import nearest
+from toolglot.wire.sdk_objects import describe_type
 
-_BUILT_IN = ("openai_chat", "openai_responses", "anthropic", "gemini", "warp", "ollama")
-"""Each is a package here with a `MANIFEST`."""
+DialectName: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "gemini", "warp", "ollama"]
+"""The names of the dialects that come with toolglot. Each is a package here with a `MANIFEST`."""
+AnyDialect: TypeAlias = Dialect | DialectName | str
+"""A dialect, or its name. Installed packages may bring further names, so any `str` is accepted."""
+
+_BUILT_IN: tuple[str, ...] = get_args(DialectName)
 
 DEFAULT = "openai_chat"
 """What most servers and files speak: assumed where nothing says otherwise."""
@@ -91,18 +97,36 @@ class ByDialect(Mapping[str, T]):
         return sum(1 for _ in self)
 
 
-def find(dialect: Dialect | str) -> Dialect:
+def suggest(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the dialects that may have been meant by an unknown name: by prefix, or the nearest one."""
+    if begun := tuple(each for each in names if name and each.startswith(f"{name}_")):
+        return begun
+    aliases = {alias: manifest.name for manifest in DIALECTS.manifests.values() for alias in manifest.aliases}
+    near = nearest(name, (*names, *aliases))
+    return () if near is None else (aliases.get(near, near),)
+
+
+def find(dialect: AnyDialect) -> Dialect:
     """The dialect of this name, ready for use.
 
     Raises:
         UnknownDialectError: there is none.
         MissingExtraError: it needs a package that is not installed.
+        TypeError: the argument is neither a name nor a dialect.
     """
-    found = dialect if isinstance(dialect, Dialect) else DIALECTS.loaded.get(dialect)
-    if found is None:
-        name = str(dialect).replace("-", "_")
-        if name not in DIALECTS:
-            raise UnknownDialectError(str(dialect), tuple(DIALECTS))
-        found = DIALECTS[name]
+    if isinstance(dialect, str):
+        found = DIALECTS.loaded.get(dialect) or _load(dialect)
+    elif isinstance(dialect, Dialect):
+        found = dialect
+    else:
+        raise TypeError(f"expected a dialect or its name, not {describe_type(dialect)}")
     found.ready()
     return found
+
+
+def _load(name: str) -> Dialect:
+    plain = name.replace("-", "_")
+    if plain not in DIALECTS:
+        names = tuple(DIALECTS)
+        raise UnknownDialectError(name, names, suggest(plain.lower(), names))
+    return DIALECTS[plain]

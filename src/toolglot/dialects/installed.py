@@ -1,7 +1,7 @@
 """Dialects that installed packages bring: their manifests, by the entry-point group `toolglot.dialects`.
 
 `importlib.metadata` would do the same, and takes 13 ms and 900 KB of every gateway for it. So the files are read here:
-`entry_points.txt` of each distribution, of which few have any, and only if a group of this name is in one.
+`entry_points.txt` of each distribution that has one, and only if a group of this name is in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def installed_manifests() -> Iterator[Manifest]:
         except Exception as error:
             raise BadPluginError(f"the dialect {name} cannot be loaded from {reference}: {error}") from error
         if not isinstance(manifest, Manifest) or manifest.name != name:
-            raise BadPluginError(f"the dialect {name}: {reference} is no manifest of that name")
+            raise BadPluginError(f"the dialect {name}: {reference} is not a manifest with that name")
         yield manifest
 
 

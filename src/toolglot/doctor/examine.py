@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from toolglot.cli.launch import is_toolglot
+from toolglot.cli.agents import Agent
+from toolglot.cli.running_gateway import is_toolglot
 from toolglot.config.assemble import Assembled, assemble
 from toolglot.config.problems import ConfigError
-from toolglot.doctor import machine, probes, upstreams
+from toolglot.doctor import machine, models, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.mcp_servers import examine_servers
 from toolglot.doctor.save_verdicts import save_verdicts
@@ -20,7 +21,7 @@ from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.server.startup import StartOptions, load_options, start_gateway
 from toolglot.upstream.http_client import HttpTransport
-from toolglot.upstream.vendors import VENDORS
+from toolglot.upstream.vendors import VENDORS, WINDOW_SETTINGS
 
 MAX_PROBED = 3
 """Models of one upstream to probe if none are named."""
@@ -34,6 +35,10 @@ class ExaminationPlan(Struct, frozen=True, kw_only=True):
     probe: bool = False
     models: tuple[str, ...] = ()
     """Models to probe, by the names that clients use."""
+    usable_models: list[str] = field(default_factory=list)
+    """Filled by the examination: models of reachable upstreams, by the names that clients use. Those whose window is
+    too small for the largest agent are only in `small_models`."""
+    small_models: list[str] = field(default_factory=list)
 
 
 async def examine(plan: ExaminationPlan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
@@ -82,9 +87,13 @@ async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> Async
             *(upstreams.check_upstream(upstream) for upstream in begun.gateway.upstreams.values())
         )
         results = dict(zip(begun.gateway.upstreams, asked, strict=True))
+        for finding in await _find_usable_models(
+            plan, begun.gateway, results, machine.largest_agent(environ.get("PATH"))
+        ):
+            yield finding
         for name, result in results.items():
             wanted = upstreams.wanted_models(name, begun.gateway.config)
-            missing = upstreams.missing_models(name, wanted, result.models or ())
+            missing = upstreams.missing_models(name, wanted, result.models)
             for finding in (*result.findings, *missing):
                 yield finding
         for finding in await examine_servers(begun.gateway.config.mcp.servers):
@@ -96,10 +105,29 @@ async def _upstreams(plan: ExaminationPlan, environ: Mapping[str, str]) -> Async
         await transport.close()
 
 
+async def _find_usable_models(
+    plan: ExaminationPlan, gateway: Gateway, results: Mapping[str, upstreams.UpstreamCheck], agent: Agent | None
+) -> list[Finding]:
+    """Collect the models that clients can use, and those whose window is too small for the agent."""
+    findings: list[Finding] = []
+    for name, result in results.items():
+        upstream, vendor = gateway.upstreams[name], gateway.config.upstreams[name].vendor
+        for number, model in enumerate(result.listed or ()):
+            warning = None
+            if agent is not None and number < MAX_PROBED and vendor in WINDOW_SETTINGS:
+                target = gateway.router.direct(name, model.name)
+                configured = None if target is None else target.context_window
+                warning = await models.check_window(upstream, vendor, model, agent, configured)
+            findings += [] if warning is None else [warning]
+            fitting = plan.small_models if warning else plan.usable_models
+            fitting.append(gateway.catalog.client_name(upstream, model.name))
+    return findings
+
+
 def _configuration_findings(assembled: Assembled) -> list[Finding]:
     """Return what was discovered without configuration, and the state of all keys."""
     found = [
-        (warn if " not used" in line or line.startswith(("no key", "no upstream")) else ok)("found", line)
+        _discovery_finding(line)
         for line in assembled.told
         if not line.startswith("upstreams.")  # missing keys are reported below, with the others
     ]
@@ -110,6 +138,14 @@ def _configuration_findings(assembled: Assembled) -> list[Finding]:
         if upstream.base_url is None
     ]
     return [*found, *keys, *without_address]
+
+
+def _discovery_finding(line: str) -> Finding:
+    """Return the finding for a line of discovery, which may end with advice after a semicolon."""
+    if " not used" not in line and not line.startswith(("no key", "no upstream")):
+        return ok("found", line)
+    what, _, advice = line.partition("; ")
+    return warn("found", what, advice or None)
 
 
 async def _probe_models(
@@ -129,7 +165,7 @@ async def _probe_models(
     else:
         for name, result in asked.items():
             if result.reachable:
-                names, more = _choose_models(gateway, name, result.models or ())
+                names, more = _choose_models(gateway, name, result.models)
                 findings += more
                 targets = (gateway.router.direct(name, each) for each in names)
                 chosen[name] = [_probed_model(gateway, target) for target in targets if target is not None]

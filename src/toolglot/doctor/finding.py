@@ -20,6 +20,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     what: str
     advice: str | None = None
     """What to do about it."""
+    command: tuple[str, ...] | None = None
+    """The command that uses what was found."""
 
 
 def ok(check: str, what: str, subject: str = "") -> Finding:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from toolglot import __version__
-from toolglot.cli.agents import AGENTS
+from toolglot.cli.agents import AGENTS, Agent
 from toolglot.config.schema import Config, ServerConfig, UpstreamConfig
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.server import tracing
@@ -79,7 +81,7 @@ def check_store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
         return [ok("store", "in memory: stored responses are lost when the gateway exits", path)]
     if path == NO_STORE:
         return [ok("store", "none: clients must send back the state that their models need", path)]
-    advice = "choose another file: `check_store.path`, or --store"
+    advice = "choose another file: `store.path`, or --store"
     file = Path(path)
     try:
         if file.is_file():
@@ -128,10 +130,21 @@ def check_key(name: str, upstream: UpstreamConfig) -> Finding:
     return ok("key", "key found", name)
 
 
+def largest_agent(path: str | None) -> Agent | None:
+    """The installed agent with the largest first request."""
+    found = [agent for agent in AGENTS.values() if agent.first_request and shutil.which(agent.command, path=path)]
+    return max(found, key=lambda agent: agent.first_request or 0, default=None)
+
+
 def find_agents(path: str | None) -> list[Finding]:
     """Find the coding agents that can be launched here."""
     found = {agent.name: where for agent in AGENTS.values() if (where := shutil.which(agent.command, path=path))}
-    findings = [ok("agent", f"{AGENTS[name].title}: `toolglot launch {name}`", where) for name, where in found.items()]
+    findings = [
+        replace(
+            ok("agent", f"{AGENTS[name].title}: `toolglot launch {name}`", where), command=("toolglot", "launch", name)
+        )
+        for name, where in found.items()
+    ]
     if not findings:
         known = ", ".join(agent.title for agent in AGENTS.values())
         findings.append(ok("agent", f"no agent that `toolglot launch` supports is installed: {known}"))

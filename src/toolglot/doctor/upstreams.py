@@ -17,6 +17,8 @@ from toolglot.config.problems import did_you_mean
 from toolglot.config.schema import Config
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.errors import ApiError, DecodeError
+from toolglot.models import ModelInfo
+from toolglot.routing import DEMO
 from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
@@ -37,33 +39,42 @@ NOT_FOUND = {
 
 
 class UpstreamCheck(Struct, frozen=True):
-    """The result of asking an upstream for its models; None if it has no list."""
+    """The result of asking an upstream for its models."""
 
     findings: tuple[Finding, ...]
-    models: tuple[str, ...] | None = None
+    listed: tuple[ModelInfo, ...] | None = None
+    """None if it has no list, or gave none."""
+    timed_out: bool = False
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the listed models."""
+        return tuple(model.name for model in self.listed or ())
 
     @property
     def reachable(self) -> bool:
         return all(finding.status != "fail" for finding in self.findings)
 
 
-async def check_upstream(upstream: Upstream) -> UpstreamCheck:
+async def check_upstream(upstream: Upstream, timeouts: Timeouts = CHECK_TIMEOUT) -> UpstreamCheck:
     """Check reachability, authentication and models."""
     name = upstream.name
     if upstream.base_url == DEMO_URL:
-        return UpstreamCheck((ok("upstream", "built in, always available", name),), ("demo",))
+        return UpstreamCheck((ok("upstream", "built in, always available", name),), (ModelInfo(name=DEMO),))
     if upstream.listed:
         place = f"{upstream.dialect.name} at {upstream.base_url}"
         told = f"{place}: not contacted: it has no list of models; {count_noun(len(upstream.listed), 'model')} known"
-        return UpstreamCheck((ok("upstream", told, upstream.name),), upstream.listed)
-    call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=CHECK_TIMEOUT)
+        return UpstreamCheck(
+            (ok("upstream", told, upstream.name),), tuple(ModelInfo(name=model) for model in upstream.listed)
+        )
+    call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=timeouts)
     try:
         answer = await fetch(upstream.transport, call, MAX_LIST_BYTES)
     except TransportError as error:
         advice = NOT_FOUND[error.failure]
         if error.failure == "connect" and is_loopback(urlsplit(upstream.base_url).hostname or ""):
             advice = "start the server, or correct `base_url`"
-        return UpstreamCheck((fail("upstream", str(error), advice, name),))
+        return UpstreamCheck((fail("upstream", str(error), advice, name),), timed_out=error.failure == "timeout")
     if not 200 <= answer.status < 300:
         error_told = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
         return UpstreamCheck((_refusal_finding(upstream, answer.status, error_told),))
@@ -76,7 +87,7 @@ def _list_check(upstream: Upstream, body: bytes) -> UpstreamCheck:
         advice = "the address is a website, not an API; most API addresses end in /v1"
         return UpstreamCheck((fail("upstream", f"{place} answers with a web page", advice, name),))
     try:
-        models = tuple(model.name for model in upstream.dialect.listing.decode_models(body))
+        models = tuple(upstream.dialect.listing.decode_models(body))
     except DecodeError:
         advice = f"check that it speaks {upstream.dialect.title}; `toolglot dialects` lists the others"
         return UpstreamCheck((warn("upstream", f"{place} answers, but not with a list of models", advice, name),))

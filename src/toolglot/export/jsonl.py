@@ -15,7 +15,8 @@ from itertools import islice
 import msgspec
 from msgspec import Raw
 
-from toolglot.dialect import Capabilities, Dialect, capabilities
+from toolglot.capabilities import Capabilities, change_capabilities
+from toolglot.dialect import Dialect, capabilities
 from toolglot.dialects import find
 from toolglot.errors import DecodeError
 from toolglot.export.loss_report import ReportLoss, report_losses
@@ -40,7 +41,7 @@ from toolglot.passes import (
 )
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, with_messages
 from toolglot.plan import run_passes
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Note, Receipt
 from toolglot.wire import json
 
 BEFORE_NAMES: tuple[RequestPass, ...] = (carry.open_envelopes, opaque.translate, foreign.report)
@@ -98,7 +99,7 @@ class _JsonlWriter:
         self._native = self._own_fields() if self.same and not self._is_whole else {}
         self._first = _history_capabilities(capabilities(target, model))
         # Only the beginning of a conversation has special rules.
-        self._later = replace(self._first, starts_with_user=False, needs_message=False)
+        self._later = change_capabilities(self._first, starts_with_user=False, needs_message=False)
 
     def _own_fields(self) -> Native:
         """Return the fields of a request in the dialect itself: encoders use them to tell whether the history is their
@@ -126,7 +127,7 @@ class _JsonlWriter:
         # A conversation that stays in its dialect stays unchanged.
         passes = (*BEFORE_NAMES, self._names.shorten, *AFTER_NAMES) if not self.same else ()
         sent, _ = run_passes(sent, passes, context)
-        limit = OUTPUT_LIMIT if "max_output_tokens" in self._target.can.fields else None
+        limit = OUTPUT_LIMIT if "max_output_tokens" in self._target.can.parameters.fields else None
         encoded = self._target.encode_request(replace(sent, max_output_tokens=limit), receipt)
         found = self._form.read(encoded)
         report_losses(receipt, self._tell, before)
@@ -167,7 +168,7 @@ class ConsistentNames:
 
 
 def _note_function(tell: ReportLoss) -> Callable[[str, str, str], None]:
-    return lambda where, what, why: tell(Loss(where, what, why, "note"))
+    return lambda where, what, why: tell(Note(where, what, why))
 
 
 def _report_function(receipt: Receipt) -> ReportLoss:
@@ -184,8 +185,12 @@ def _limit_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 def _history_capabilities(can: Capabilities) -> Capabilities:
     """Return the rules for a history that is not answered: it may end with the assistant's turn."""
-    changes = {"prefill": True, "default_output_tokens": None, "refuses": can.refuses - {"spaces_at_the_end"}}
-    return replace(can, **changes)
+    changes = {
+        "prefill": True,
+        "default_output_tokens": None,
+        "refuses": can.limits.refused_content - {"spaces_at_the_end"},
+    }
+    return change_capabilities(can, **changes)
 
 
 def _encode_line(value: object) -> bytes:

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from toolglot.ir import replace
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 
-ReportLoss: TypeAlias = Callable[[Loss], None]
+ReportLoss: TypeAlias = Callable[[ReceiptLine], None]
 """Called with each line as it arises."""
 
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
 
 
-def ignore_loss(line: Loss) -> None:
+def ignore_loss(line: ReceiptLine) -> None:
     """Discard the line."""
 
 
-def report_losses(lines: Iterable[Loss], tell: ReportLoss, before: int) -> None:
+def report_losses(lines: Iterable[ReceiptLine], tell: ReportLoss, before: int) -> None:
     """Report lines, adding the offset of a part of the conversation to their message numbers."""
     for line in lines:
         tell(

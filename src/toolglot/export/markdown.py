@@ -25,7 +25,7 @@ _UNSAFE_LINE = re.compile(
     r"|=+[ \t]*$|(?:-[ \t]*)+$|(?:\*[ \t]*)+$|(?:_[ \t]*){3,}$"  # rules, and lines that make headings
     r"|\[(?:Tool|Reasoning|Refusal|Image|Document|Audio|Video|Source)\b)"  # this page's own marks
 )
-_CONTAINERS = re.compile(r"(?:[ \t]*+(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=[ \t])))*+")
+_CONTAINERS = re.compile(r"(?:[ \t]*+(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=[ \t]))|(?!))*+")
 """Beginnings of lines in quotations and lists."""
 _ACTIVE_MARKUP = re.compile(r"<[A-Za-z/!?]|!\[|\]:")
 """HTML, images, which a viewer of the page would fetch, and link definitions, whose names may span lines."""

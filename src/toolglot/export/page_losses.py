@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.export.loss_report import ReportLoss, report_losses
 from toolglot.export.visible_text import make_visible
@@ -14,7 +14,7 @@ from toolglot.passes.blocks import Place
 from toolglot.passes.reasoning import STATE
 from toolglot.receipt import Receipt
 
-_NOBODY = Capabilities(fields=frozenset())
+_NOBODY = Capabilities()
 
 
 def watch_losses(

@@ -22,7 +22,7 @@ from toolglot.export.recorded_answer import read_answer
 from toolglot.fragment_forms import form_of, members
 from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.json_forms import JSON_FORMS
-from toolglot.receipt import Loss
+from toolglot.receipt import Loss, ReceiptLine
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.volatile_text import normalize_volatile
 from toolglot.wire import json
@@ -55,7 +55,7 @@ class SourceConversation(Struct, kw_only=True):
 
     dialect: str
     messages: Iterable[Message]
-    lines: list[Loss] = []
+    lines: list[ReceiptLine] = []
     name: str = ""
     """Of recordings: its last exchange."""
     all: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> So
         return _read_document(b"\n".join(_limit_size(chain((first,), lines))), dialect)
     if is_recording(first):
         if dialect is not None:
-            raise DecodeError("$", "a recorded exchange tells its dialect itself, and cannot be read in another")
+            raise DecodeError("$", "a recorded exchange states its dialect and cannot be read in another")
         return read_recordings([("", read_recording(chain((first,), lines)))])
     second = next(lines, None)
     if second is None:
@@ -95,8 +95,8 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> So
 def _read_binary(data: bytes, dialect: str | None) -> SourceConversation:
     """Read a request of a dialect with a binary wire format."""
     if dialect is not None and dialect not in JSON_FORMS:
-        raise DecodeError("$", f"this is no text, and {dialect} is JSON")
-    problem = "this is no text"
+        raise DecodeError("$", f"this is not text, and {dialect} is JSON")
+    problem = "this is not text"
     for name in JSON_FORMS if dialect is None else (dialect,):
         title = DIALECTS[name].title
         try:
@@ -105,7 +105,7 @@ def _read_binary(data: bytes, dialect: str | None) -> SourceConversation:
         except MissingExtraError as error:
             if dialect is not None:
                 raise
-            problem = f"this is no text; if it is a request of {title}: {error}"
+            problem = f"this is not text; if it is a request of {title}: {error}"
         except DecodeError as error:
             problem = f"this is neither JSON nor a request of {title}: {error}"
     raise DecodeError("$", problem)
@@ -137,7 +137,7 @@ def _limit_size(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _read_document(data: bytes, dialect: str | None) -> SourceConversation:
     """Read a request's body, an array of messages, or one message."""
     if not data.lstrip().startswith((b"{", b"[")):
-        raise DecodeError("$", f"this is no JSON object or array; {EXPECTED}")
+        raise DecodeError("$", f"this is not a JSON object or array; {EXPECTED}")
     value = json.decode(data)
     if isinstance(value, list):
         client = find(dialect or dialect_of_messages(value) or _dialect_unknown(*value[:1]))
@@ -156,7 +156,7 @@ def _read_document(data: bytes, dialect: str | None) -> SourceConversation:
 def _dialect_unknown(*first: Any) -> str:
     """Return the error or default for messages without marks of a dialect; these are the first ones."""
     if not all(isinstance(message, dict) and "role" in message for message in first):
-        raise DecodeError("$", f"this is no conversation in any dialect that is known; {EXPECTED}")
+        raise DecodeError("$", f"this is not a conversation in any known dialect; {EXPECTED}")
     return UNMARKED
 
 
@@ -180,7 +180,7 @@ def _decode_request(client: Dialect, body: dict[str, Any]) -> Request:
         raise DecodeError("$", json.TOO_DEEP) from None
 
 
-def _server_state_losses(asked: Request) -> list[Loss]:
+def _server_state_losses(asked: Request) -> list[ReceiptLine]:
     held = [name for name in SERVER_STATE_MEMBERS if native_of(asked, STORED).get(name)]
     return [Loss(name, "what was said before", "the request names it, and its server keeps it") for name in held]
 
@@ -234,7 +234,7 @@ def read_recordings(recordings: Iterable[tuple[str, Recording]], wanted: str | N
     trails: list[ExchangeTrail] = []
     about: dict[str, ConversationSummary] = {}
     answered: dict[str, tuple[Message, ...]] = {}
-    unread: list[Loss] = []
+    unread: list[ReceiptLine] = []
     for name, recording in recordings:
         try:
             told = _read_turns(recording, answered)
@@ -280,7 +280,7 @@ class _RecordedTurns(Struct, kw_only=True):
     """A hash of everything, including what the others omit."""
     size: int = 0
     """Characters of that."""
-    lines: list[Loss]
+    lines: list[ReceiptLine]
 
     @property
     def extent(self) -> tuple[int, int]:

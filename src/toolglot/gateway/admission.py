@@ -1,7 +1,7 @@
-"""Which requests the callback driver answers: decided from the head, and then from the body.
+"""Which requests are answered on their connection at once: decided from the head, and then from the body.
 
-What it does not take goes to the ASGI app, whose driver awaits: what is recorded, what MCP servers take part in, what
-goes on from a stored response, large and packed bodies, and requests that are refused.
+Others go to the ASGI app (`server/generate.py`): what is recorded, large, packed and slow bodies, clients of HTTP/1.0
+and of CORS, and requests that are refused.
 """
 
 from __future__ import annotations
@@ -14,25 +14,18 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from toolglot.dialects import STORED, find
+from toolglot.dialects import find
 from toolglot.errors import ToolglotError
 from toolglot.gateway.callback_driver import CallbackDriver
+from toolglot.gateway.client_answer import continue_preparation
 from toolglot.gateway.client_connection import ClientConnection
 from toolglot.gateway.client_request import ClientRequest
+from toolglot.gateway.commands import Flow
 from toolglot.gateway.context import copy_context
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.features.conversation_replay import ConversationReplay
-from toolglot.gateway.features.reasoning_state import ReasoningState
-from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
-from toolglot.gateway.features.separate_error import with_separate_error
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest, RequestHead, around_length
-from toolglot.gateway.model_route import ModelRoute, find_route
-from toolglot.gateway.plain_answer import answer_flow
-from toolglot.gateway.prefix_reuse import PrefixHashing
+from toolglot.gateway.model_route import find_route
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request
-from toolglot.gateway.targets import RequestTargets
-from toolglot.gateway.tool_mode import ToolModes
-from toolglot.ir import Request
 from toolglot.server import json_array, routes
 from toolglot.server.asgi_request import parse_query
 from toolglot.server.body_budget import SMALL_BODY
@@ -67,7 +60,7 @@ class CallbackAdmission:
         self._ids: list[str] = []
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> PendingRequest | None:
-        """The request with this head, if the callback driver may take it once its body is there."""
+        """The request with this head, if it may be answered on its connection once its body is there."""
         gateway = self.service.gateway
         if not self._is_open():
             return None
@@ -78,7 +71,7 @@ class CallbackAdmission:
         return None if head is None else PendingRequest(head, min(gateway.config.limits.body, LARGE), [])
 
     def known_head(self, data: bytes, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> KnownRequestHead | None:
-        """How to know the next request with this head, of which `data` is all: it was admitted."""
+        """Describe the admitted head in `data`, so that the next request with the same head is recognized."""
         around, head = around_length(data), self._head(url, fields)
         if around is None or head is None:
             return None
@@ -113,7 +106,7 @@ class CallbackAdmission:
         match = routes.find("POST", path)
         if isinstance(match, routes.NoMatch) or match.route.action != "generate" or match.dialect is None:
             return None
-        if not _DECIDING.isdisjoint(headers) or json_array.wants_json_array(match, query):
+        if not _DECIDING.isdisjoint(headers) or json_array.wants_json_array(match.route, query):
             return None
         verdict = self._guard.check("POST", headers)
         caller, error = self._guard.identify(headers, query)
@@ -129,6 +122,7 @@ class CallbackAdmission:
             values=match.values,
             client=client,
             stream_lines=encode_lines(stream_headers(client.stream.framing)) + b"transfer-encoding: chunked\r\n",
+            request_id_start=b"%b: " % client.headers.request_id.encode() if client.headers.request_id else b"",
             query=query,
             headers=headers,
             caller=caller or _NOBODY,
@@ -152,47 +146,29 @@ class CallbackAdmission:
         try:
             return self._new_driver(client, head, body)
         except (ToolglotError, FailedError):
-            return None  # the app tells the client
+            return None  # the app sends the error to the client
         except Exception:  # a defect of ours, which must not cost the client its answer: nothing was sent
-            log.exception("a request could not be read for the callback driver; the app answers it")
+            log.exception("a request could not be prepared on its connection; the app answers it")
             return None
 
     def _new_driver(self, client: ClientConnection, head: RequestHead, body: bytes) -> CallbackDriver | None:
-        """Raises what the app is to tell the client."""
+        """Raises the error that the app sends to the client."""
         service, now, dialect = self.service, client.loop.time(), head.client
-        gateway, owner, store = service.gateway, head.caller.owner, service.store
+        gateway = service.gateway
         request = decode_request(dialect, body, head.route, head.values)
         check_request(dialect, request, gateway.config.limits)
         route = find_route(gateway, head, request.model)
-        if route.has_servers or is_for_the_app(route, request):
-            return None
-        turn, whole, lines = None, body, route.withheld
-        if dialect.name == STORED:
-            begun = ResponsesTurn.begin_self_contained(
-                body, store, owner, upstream_keeps_state=route.upstream_keeps_state
-            )
-            if begun is None:
-                return None
-            turn, whole = begun
-            if turn is not None:
-                lines = (*turn.unstored_lines, *lines)
-            if whole is not body:
-                request = decode_request(dialect, whole, head.route, head.values)
         received = ReceivedRequest(
             client=dialect,
             request=request,
-            body=whole,
+            body=body,
             headers=head.headers,
             query=head.query,
             credentials=head.credentials,
             call_heads=head.call_heads,
             can_cut=True,
             strict=gateway.config.strict,
-            lines=lines,
         )
-        hold = service.bodies.hold_whole(body) if len(body) > SMALL_BODY else None
-        if hold is None and len(body) > SMALL_BODY:
-            return None  # the app waits for room
         record = replace(
             route.record,
             id=(self._ids or self._more_ids()).pop(),
@@ -201,23 +177,22 @@ class CallbackAdmission:
             bytes_in=len(body),
         )
         context = copy_context(route.context, record, received)
-        targets = RequestTargets(
-            gateway,
-            received,
-            ToolModes(service.tool_support, store),
-            ConversationReplay(store, owner),
-            ReasoningState(store, owner),
-            PrefixHashing(gateway.prefixes),
-        )
-        flow = answer_flow(context, targets, route.targets)
-        if turn is not None and turn.is_active:
-            flow = with_responses_turn(flow, context, turn)
-        if request.stream and dialect.stream.apart:
-            flow = with_separate_error(flow, context, dialect.stream.apart)
+        answer = ClientRequest(service, gateway, head, route, record, received, context, hold=None, connection=client)
+        steps = answer.prepare()
+        try:
+            first = next(steps)
+        except StopIteration as end:
+            flow: Flow = end.value
+        else:
+            answer.is_awaited, answer.hold = True, service.bodies.hold()
+            flow = continue_preparation(steps, first)
+        if len(body) > SMALL_BODY:
+            answer.hold = service.bodies.hold_whole(body)
+            if answer.hold is None:
+                return None  # the app waits for room
         service.in_flight += 1
-        answered = ClientRequest(service, head, record, received, targets, turn, hold)
         return CallbackDriver(
-            client, answered, context, flow, flow.send, service.sweep, record, now, now, request.stream
+            answer, client.loop, context, flow, flow.send, service.sweep, record, now, now, request.stream
         )
 
     def _more_ids(self) -> list[str]:
@@ -225,10 +200,3 @@ class CallbackAdmission:
         randomness = token_bytes(12 * _IDS).hex()
         self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
         return self._ids
-
-
-def is_for_the_app(route: ModelRoute, request: Request) -> bool:
-    """Whether a request names MCP servers, or needs no model."""
-    if route.find_named_servers is not None and route.find_named_servers(request).servers:
-        return True
-    return route.answer_without_model is not None and route.answer_without_model(request) is not None

@@ -1,7 +1,10 @@
 """Runs an answer flow from the sockets' callbacks: no task, future or timer for a request that is sent once.
 
-    client's connection ─ request ─▶ start ─▶ flow ─▶ Send ─▶ upstream/http_client
-    client's connection ◀─ bytes ──── flow ◀─ on_head, on_body, on_end, on_whole, on_broken
+    client ─ request ─▶ start ─▶ flow ─▶ Send ─▶ upstream/http_client
+    client ◀─ bytes ──── flow ◀─ on_head, on_body, on_end, on_whole, on_broken
+
+The client is an `AnswerClient`: a connection (`client_request.py`), or a caller in this process that awaits the pieces
+of the answer (`awaited_answer.py`).
 
 A task exists while a connection is opened and while the flow awaits something, a timer while a retry waits. Everything
 else that depends on time is found by one sweep over all drivers (`sweep.py`).
@@ -16,11 +19,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.gateway.commands import (
     ELAPSED,
     END,
+    RELEASE,
     Await,
     BeginStream,
     Command,
@@ -41,12 +44,11 @@ from toolglot.gateway.commands import (
     WholeReply,
     Write,
 )
-from toolglot.gateway.driver import DRAIN_SECONDS
-from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext, is_answer
+from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext
+from toolglot.gateway.reply_drain import DRAIN_SECONDS, ReplyDrain
 from toolglot.gateway.request_record import RequestRecord
-from toolglot.gateway.upstream_errors import ERROR_BODY_LIMIT
-from toolglot.server import error_replies
-from toolglot.server.headers import encode_lines
+from toolglot.gateway.upstream_errors import ERROR_BODY_LIMIT, is_answer
+from toolglot.server.error_replies import DRAINING, describe_failure
 from toolglot.upstream.http_client import (
     HttpTransport,
     InFlightRequest,
@@ -59,49 +61,62 @@ from toolglot.upstream.offload import offload
 from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall, too_large
 
 if TYPE_CHECKING:
-    from toolglot.gateway.client_connection import ClientConnection
-    from toolglot.gateway.known_heads import RequestHead
     from toolglot.gateway.sweep import DriverSweep
 
-_WHOLE = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
-
-class AnsweredRequest(Protocol):
-    """The client's request that a flow answers."""
+class AnswerClient(Protocol):
+    """The client of an answer, as a driver sees it."""
 
     @property
-    def head(self) -> RequestHead: ...
-    @property
-    def client_dialect(self) -> Dialect: ...
-    def hash_prefix(self) -> None:
-        """Called when the upstream has the request, and is at work."""
+    def full(self) -> bool:
+        """It has not taken yet what was written before."""
         ...
 
-    def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
-        """The headers of the answer that describe the exchange."""
+    def begin(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> None:
+        """Write the head of a streamed answer, at the latest with its first piece."""
         ...
 
-    def receipt_headers(self, context: FlowContext) -> dict[str, str]:
-        """The headers of an error."""
+    def write(self, data: bytes) -> None:
+        """Write a piece of a streamed answer."""
         ...
 
-    def encode_early_failure(self, context: FlowContext, error: ApiError) -> bytes:
-        """A stream that is only this error."""
+    def end(self, context: FlowContext, end: StreamEnd, now: float) -> None:
+        """Write the end of a streamed answer, and its head if that was not written yet."""
+        ...
+
+    def reply(self, context: FlowContext, answer: WholeAnswer, now: float) -> None:
+        """Write a whole answer."""
+        ...
+
+    def refuse(self, context: FlowContext, error: ApiError, now: float) -> None:
+        """Write an error in place of an answer."""
+        ...
+
+    def fail(self, context: FlowContext, failure: Exception, now: float) -> None:
+        """Write an error in place of an answer, which an exception of the flow has ended."""
         ...
 
     def close(self, context: FlowContext, now: float) -> None:
-        """The request is over."""
+        """The request has ended. Called once, even if the client has disconnected."""
+        ...
+
+    def answered(self, now: float) -> None:
+        """The answer is complete. Called after `close`."""
+        ...
+
+    def drained(self) -> None:
+        """The rest of the upstream's stream is read or given up, some time after the answer was complete."""
         ...
 
 
 class CallbackDriver(Struct, eq=False):
-    """One flow between a client's connection and an upstream's.
+    """One flow between a client and an upstream's connection.
 
     `response_complete`, `response_started`, `keep_alive` and `disconnected` are what uvicorn asks a cycle for.
     """
 
-    _client: ClientConnection
-    _request: AnsweredRequest
+    _client: AnswerClient
+    _loop: asyncio.AbstractEventLoop
     _context: FlowContext
     _flow: Flow
     _resume: Callable[[Outcome], Command]
@@ -124,8 +139,6 @@ class CallbackDriver(Struct, eq=False):
     _headers: Mapping[str, str] = {}
     _collected: list[bytes] | None = None
     """The body of a reply that is wanted whole."""
-    _pending_head: bytes = b""
-    """The head of a stream, which leaves with its first piece."""
     _deferred: deque[Outcome] | None = None
     """What the upstream says while the flow waits for something else."""
     _is_awaiting: bool = False
@@ -134,6 +147,8 @@ class CallbackDriver(Struct, eq=False):
     _reply: Reply | None = None
     _task: asyncio.Task[None] | None = None
     """Opens a connection, or reads a reply."""
+    _drain: ReplyDrain | None = None
+    """Reads the rest of the reply before."""
     _awaited: asyncio.Task[None] | None = None
     _room: asyncio.Future[None] | None = None
     _backoff: asyncio.TimerHandle | None = None
@@ -145,8 +160,9 @@ class CallbackDriver(Struct, eq=False):
     def start(self) -> None:
         self._sweep.add(self)
         self._step(None)
-        if not self.response_complete:
-            self._request.hash_prefix()  # while the upstream is at work
+        work, self._context.when_sent = self._context.when_sent, None
+        if work is not None and not self.response_complete:
+            work()
 
     # The flow
 
@@ -181,20 +197,21 @@ class CallbackDriver(Struct, eq=False):
         return outcome
 
     def _obey(self, command: Command) -> bool:
-        """Do what is no writing of a piece. Whether the flow goes on at once."""
+        """Run a command other than a write. Returns whether the flow continues at once."""
         if type(command) is Send:
             self._call(command)
             return False
         if type(command) is BeginStream:
-            self._client.begun()
-            self._pending_head = self._head(self._request.head.stream_lines, command.upstream_headers)
+            self._client.begin(self._context, command.upstream_headers)
         elif type(command) is Write:
             self._write(command.data)
+        elif command is RELEASE:
+            self._release()
         elif type(command) is Wait:
             self._drop()
             self._deferred = None
             self._turn += 1
-            self._backoff = self._client.loop.call_later(command.seconds, self._elapse)
+            self._backoff = self._loop.call_later(command.seconds, self._elapse)
             return False
         else:
             assert isinstance(command, (Await, Offload))
@@ -223,6 +240,8 @@ class CallbackDriver(Struct, eq=False):
                 outcome = Done(await offload(command.size, command.work))
         except Exception as error:
             outcome = Raised(error)
+        while self._client.full:  # the flow may write as often as it awaits
+            await self._has_room()
         if self.disconnected:
             return
         self._awaited, self._is_awaiting, self._is_offloading = None, False, False
@@ -251,7 +270,7 @@ class CallbackDriver(Struct, eq=False):
                 destination = transport.destination(call.url)
                 call = PreparedCall(destination, request_head(call, destination), call.body, call.timeouts)
             except TransportError as error:
-                self._client.loop.call_soon(self._hear, Failed(error))
+                self._loop.call_soon(self._hear, Failed(error))
                 return
         self._sending = transport.begin(call.destination, call.head, call.body, call.timeouts, self)
         if self._sending is None:
@@ -285,18 +304,39 @@ class CallbackDriver(Struct, eq=False):
             if is_answer(reply.status, reply.headers) and self._is_streaming:
                 self._begin_body(reply.headers)
                 async for chunk in reply.chunks():
-                    if self._client.full or self._is_awaiting:
-                        self._room = self._client.loop.create_future()
-                        await self._room
-                    if self._turn != turn:
+                    while self._must_wait(turn):
+                        await self._has_room()
+                    if self._turn == turn:
+                        self.on_body(chunk)
+                    elif not self._is_drained(reply):
                         return
-                    self.on_body(chunk)
-                self._hear_of(turn, END)
+                outcome: Outcome = END
             else:
                 body = await reply.read(self._limit_of(reply.status, reply.headers))
-                self._hear_of(turn, WholeReply(reply.status, reply.headers, body))
+                outcome = WholeReply(reply.status, reply.headers, body)
         except TransportError as error:
-            self._hear_of(turn, Failed(error))
+            outcome = Failed(error)
+        if self._turn == turn:
+            self._reply = None
+            reply.close()
+            self._hear(outcome)
+        elif self._drain is not None and self._is_drained(reply):
+            reply.close()
+            self._drain.on_end()
+
+    def _must_wait(self, turn: int) -> bool:
+        """Whether a reply is read faster than the client, or the flow, takes it."""
+        is_full = self._client.full or self._is_awaiting
+        return is_full and self._turn == turn and not self.response_complete
+
+    def _is_drained(self, reply: Reply) -> bool:
+        return self._drain is not None and self._drain.reply is reply
+
+    async def _has_room(self) -> None:
+        """Wait until the client, or the flow, may have taken what was read before."""
+        if self._room is None:
+            self._room = self._loop.create_future()
+        await self._room
 
     def _hear_of(self, turn: int, outcome: Outcome) -> None:
         if self._turn == turn:
@@ -334,12 +374,10 @@ class CallbackDriver(Struct, eq=False):
                 command = self._resume(data)
                 if type(command) is bytes:
                     if command:
-                        if self._pending_head:
-                            self._write(command)
+                        if self.response_started:
+                            self._client.write(command)
                         else:
-                            size = len(command)
-                            self.record.bytes_out += size
-                            self._client.put(b"%x\r\n%b\r\n" % (size, command))
+                            self._write(command)
                 elif self._obey(command):
                     self._step(None)
             except StopIteration as end:
@@ -369,7 +407,7 @@ class CallbackDriver(Struct, eq=False):
         elif len(body) > self._answer_limit:
             self._hear(Failed(too_large(self._answer_limit)))
         elif self.response_complete or self.disconnected:
-            self._sweep.discard(self)
+            self._settle()
         else:
             self._step(WholeReply(200, headers, body))
 
@@ -379,7 +417,7 @@ class CallbackDriver(Struct, eq=False):
 
     def _hear(self, outcome: Outcome) -> None:
         if self.response_complete or self.disconnected:
-            self._sweep.discard(self)
+            self._settle()
         elif self._deferred is not None:
             self._deferred.append(outcome)
         else:
@@ -393,6 +431,19 @@ class CallbackDriver(Struct, eq=False):
         if self._reply is not None:
             self._reply.close()
             self._reply = None
+
+    def _release(self) -> None:
+        """Let the upstream end its reply beside what comes next, so that its connection lives on."""
+        self._turn += 1
+        self._deferred = None
+        if self._drain is not None:
+            self._drain.give_up()
+            self._drain = None
+        if self._sending is not None or self._reply is not None:
+            self._drain = ReplyDrain(self._sweep, self._loop.time(), self._sending, self._reply, self._task)
+            self._sending = self._reply = self._task = None
+            self._drain.start()
+            self._go_on_reading()
 
     # The client
 
@@ -420,11 +471,25 @@ class CallbackDriver(Struct, eq=False):
 
     def clear_up(self) -> None:
         """Behind a client that has gone."""
+        self.record.cancelled = True
+        self.abandon()
+
+    def abandon(self) -> list[asyncio.Task[None]]:
+        """End the flow, wherever it is, and give up the upstream. Returns the tasks that are canceled by it."""
+        tasks = [task for task in (self._task, self._awaited) if task is not None and not task.done()]
+        self.disconnected = True
+        self._resume = _ignore
         self._cancel()
         self._flow.close()
         self._drop()
-        self.record.cancelled = True
-        self._leave(self._client.loop.time())
+        if self._drain is not None:
+            tasks += self._drain.give_up()
+        if self.response_complete:
+            self._settle()
+        else:
+            self._sweep.discard(self)
+            self._client.close(self._context, self._loop.time())
+        return tasks
 
     def _cancel(self) -> None:
         for task in (self._task, self._awaited):
@@ -435,33 +500,21 @@ class CallbackDriver(Struct, eq=False):
             self._backoff.cancel()
             self._backoff = None
 
-    def _head(self, framing: bytes, upstream_headers: Mapping[str, str] | None) -> bytes:
-        self.record.status = 200
-        told = self._request.header_lines(self._context, upstream_headers)
-        return b"%b%b%bx-request-id: %b\r\n\r\n" % (self._client.greeting(), framing, told, self.record.id.encode())
-
     def _write(self, data: bytes) -> None:
-        head, self._pending_head = self._pending_head, b""
-        self._put(b"%b%x\r\n%b\r\n" % (head, len(data), data), len(data))
-
-    def _put(self, data: bytes, size: int) -> None:
-        """Write; `size` bytes of it are the body."""
-        record = self.record
-        self._touched = now = self._client.loop.time()
-        if record.first_byte is None:
-            record.first_byte = now
+        self._touched = self._loop.time()
         self.response_started = True
-        record.bytes_out = self._seen_out = record.bytes_out + size
-        self._client.put(data)
+        self._client.write(data)
+        self._seen_out = self.record.bytes_out
 
     # Time
 
     def tick(self, now: float, keepalive: float) -> None:
-        """Called now and then: tell the flow of silence, and end what is only drained."""
+        """Called periodically: report silence to the flow, and end replies that are only drained."""
         if self.response_complete:
             if now - self._touched >= DRAIN_SECONDS:
+                self._cancel()
                 self._drop()
-                self._sweep.discard(self)
+                self._settle()
             return
         if self.disconnected:
             return
@@ -488,75 +541,62 @@ class CallbackDriver(Struct, eq=False):
     # The end
 
     def _end(self, result: Result) -> None:
+        self._touched = now = self._loop.time()
         if type(result) is WholeAnswer:
-            size = len(result.body)
-            self._put(self._head(_WHOLE % size, result.upstream_headers) + result.body, size)
+            self._client.reply(self._context, result, now)
         elif isinstance(result, ApiError):
-            self._refuse(result)
+            self._client.refuse(self._context, result, now)
         else:
             self._end_stream(result)
-        self._finish()
+        self._finish(result)
 
     def _end_stream(self, end: StreamEnd) -> None:
-        head, self._pending_head = self._pending_head, b""
-        if end.upstream_headers is not None and not self._context.begun:
-            head = self._head(self._request.head.stream_lines, end.upstream_headers)
-        last = b"%x\r\n%b\r\n" % (len(end.data), end.data) if end.data else b""
         if end.is_cut:  # its last chunk never comes
             self.keep_alive, self.record.cut = False, True
-            self._put(head + last, len(end.data))
-        else:
-            self._put(b"%b%b0\r\n\r\n" % (head, last), len(end.data))
-
-    def _refuse(self, failure: ApiError) -> None:
-        """Tell an error in place of an answer."""
-        context, record = self._context, self.record
-        error = context.hide(failure)
-        context.note(error)
-        client = self._request.client_dialect
-        if context.is_streaming and error_replies.is_sent_as_stream(client, failure):
-            self._pending_head = self._head(self._request.head.stream_lines, None)
-            self._end_stream(StreamEnd(self._request.encode_early_failure(context, error)))
-            return
-        told = error_replies.encode_error_reply(client, error, record)
-        record.status = told.status
-        fields = {**told.headers, **self._request.receipt_headers(context), "content-length": str(len(told.body))}
-        head = self._client.greeting(told.status) + encode_lines({**fields, "x-request-id": record.id})
-        self._put(head + b"\r\n" + told.body, len(told.body))
+        self._client.end(self._context, end, self._touched)
 
     def _fail(self, failure: Exception) -> None:
         """End an answer that a defect of ours, or the end of the server, has broken."""
         self._flow.close()
-        error = error_replies.describe_failure(failure, self.record)
-        if error is None:
-            error = error_replies.DRAINING
+        self._touched = now = self._loop.time()
         if self._context.begun:
-            self._end_stream(self._context.end(error))
+            self._end_stream(self._context.end(describe_failure(failure, self.record) or DRAINING))
         else:
-            self._refuse(error)
+            self._client.fail(self._context, failure, now)
         self._finish()
 
-    def _finish(self) -> None:
-        if self._task is not None or self._awaited is not None or self._backoff is not None:
-            self._cancel()
-        self.response_complete = True
+    def _finish(self, result: Result | None = None) -> None:
+        self.response_started = self.response_complete = True
         self._resume = _ignore
-        record = self.record
-        if record.error is None:
-            record.is_simple = record.has_one_call
-        now = self._touched
-        self._leave(now)
-        if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on
-            self._sweep.add(self)
-        elif self._reply is not None:
+        if self._reply is not None and (self._task is None or not self._may_drain(result)):
             self._drop()
+        if self._awaited is not None or self._backoff is not None or (self._task is not None and self._reply is None):
+            self._cancel()
+        now = self._touched
+        self._sweep.discard(self)
+        self._client.close(self._context, now)
+        if self._sending is not None or self._reply is not None:
+            # The upstream has a moment to end, so that its connection lives on.
+            self._sweep.add(self)
+            self._go_on_reading()
         self._client.answered(now)
 
-    def _leave(self, now: float) -> None:
+    def _may_drain(self, result: Result | None) -> bool:
+        """Whether the rest of a reply that is read in a task may be read to its end."""
+        stream = self._context.stream
+        return isinstance(result, StreamEnd) and not result.is_cut and (stream is None or stream.fault is None)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the answer is complete, and the rest of the upstream's stream is still read."""
+        return self._sending is not None or self._reply is not None
+
+    def _settle(self) -> None:
         self._sweep.discard(self)
-        self._request.close(self._context, now)
+        if self.response_complete:
+            self._client.drained()
 
 
 def _ignore(outcome: Outcome) -> Command:
-    """Takes the place of a flow that is over: what its upstream still says is for nobody."""
+    """Replaces a flow that has ended: the rest of its upstream's reply is discarded."""
     return b""

@@ -1,4 +1,4 @@
-"""The client's connection, as a callback driver uses it."""
+"""The client's connection, as its request's answer uses it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class ClientConnection(Protocol):
     """It has not taken yet what was written before."""
 
     def put(self, data: bytes) -> None:
-        """Write, unless nobody reads any more."""
+        """Write, unless the client has disconnected."""
         ...
 
     def begun(self) -> None:
-        """The answer has begun: nobody will ask for the request's head again."""
+        """The answer has begun: the request's head is not needed any more."""
         ...
 
     def answered(self, now: float) -> None:

@@ -1,52 +1,124 @@
-"""A client's request on the callback driver: what the driver asks about it, and what is reported when it is over."""
+"""A client's request on its connection: writes its answer in HTTP/1.1, and reports the request when it is over."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from toolglot.dialect import Dialect
-from toolglot.errors import ApiError
+from toolglot.errors import ApiError, LossError
+from toolglot.events import Start
+from toolglot.gateway.client_answer import ClientAnswer
+from toolglot.gateway.client_connection import ClientConnection
+from toolglot.gateway.commands import StreamEnd, WholeAnswer
 from toolglot.gateway.context import encode_early_failure
-from toolglot.gateway.features.responses_turn import ResponsesTurn
+from toolglot.gateway.errors import FailedError
 from toolglot.gateway.flow import FlowContext
-from toolglot.gateway.known_heads import RequestHead
-from toolglot.gateway.received import ReceivedRequest, start_of_failure
-from toolglot.gateway.request_record import RequestRecord
-from toolglot.gateway.targets import RequestTargets
-from toolglot.server import headers
+from toolglot.gateway.received import start_of_failure
+from toolglot.server import error_replies, headers
 from toolglot.server.asgi_request import OUR_HEADERS, hide_in_record
-from toolglot.server.body_budget import BodyHold
-from toolglot.server.credentials import hide, hide_in_lines
+from toolglot.server.credentials import hide
 from toolglot.server.headers import encode_lines
 
-if TYPE_CHECKING:
-    from toolglot.server.service import Service
-
+_WHOLE = b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 MOST_ANSWER_LINES = 64
 """Clients choose the names of models, and how long receipts get."""
 
 
-class ClientRequest(Struct, eq=False):
+class ClientRequest(ClientAnswer, kw_only=True):
     """It counts as one in flight until `close`."""
 
-    _service: Service
-    head: RequestHead
-    record: RequestRecord
-    _received: ReceivedRequest
-    _targets: RequestTargets
-    _turn: ResponsesTurn | None
-    _hold: BodyHold | None
+    connection: ClientConnection
+    is_awaited: bool = False
+    """Something had to be awaited before the answer could begin."""
+    _pending_head: bytes = b""
+    """The head of a stream, which leaves with its first piece."""
 
     @property
-    def client_dialect(self) -> Dialect:
-        return self.head.client
+    def full(self) -> bool:
+        return self.connection.full
 
-    def hash_prefix(self) -> None:
-        _ = self._targets.prefix.found
+    # The answer
+
+    def begin(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> None:
+        self.connection.begun()
+        self._pending_head = self._encode_head(context, self.head.stream_lines, upstream_headers)
+
+    def write(self, data: bytes) -> None:
+        size, record = len(data), self.record
+        record.bytes_out += size
+        if self._pending_head:
+            head, self._pending_head = self._pending_head, b""
+            record.first_byte = self.connection.loop.time()
+            self.connection.put(b"%b%x\r\n%b\r\n" % (head, size, data))
+        else:
+            self.connection.put(b"%x\r\n%b\r\n" % (size, data))
+
+    def end(self, context: FlowContext, end: StreamEnd, now: float) -> None:
+        head, self._pending_head = self._pending_head, b""
+        if end.upstream_headers is not None and not context.begun:
+            head = self._encode_head(context, self.head.stream_lines, end.upstream_headers)
+        self._put_end(head, end, now)
+
+    def _put_end(self, head: bytes, end: StreamEnd, now: float) -> None:
+        last = b"%x\r\n%b\r\n" % (len(end.data), end.data) if end.data else b""
+        self._put_last(head + last if end.is_cut else b"%b%b0\r\n\r\n" % (head, last), len(end.data), now)
+
+    def reply(self, context: FlowContext, answer: WholeAnswer, now: float) -> None:
+        size = len(answer.body)
+        head = self._encode_head(context, _WHOLE % size, answer.upstream_headers)
+        self._put_last(head + answer.body, size, now)
+
+    def refuse(self, context: FlowContext, error: ApiError, now: float) -> None:
+        self._refuse(context, error, now, self.source.client_headers(context, None))
+
+    def fail(self, context: FlowContext, failure: Exception, now: float) -> None:
+        error = error_replies.describe_failure(failure, self.record) or error_replies.DRAINING
+        if isinstance(failure, (FailedError, LossError)):
+            receipt = headers.describe_receipt(failure.receipt)
+        else:
+            receipt = {} if context.exchange is None else self.source.client_headers(context, None)
+        self._refuse(context, error, now, receipt, failure.start if isinstance(failure, FailedError) else None)
+
+    def _refuse(
+        self,
+        context: FlowContext,
+        error: ApiError,
+        now: float,
+        receipt: dict[str, str],
+        start: Start | None = None,
+    ) -> None:
+        record, client, failure = self.record, self.head.client, error
+        error = context.hide(failure)
+        context.note(error)
+        if context.is_streaming and error_replies.is_sent_as_stream(client, failure):
+            head = self._encode_head(context, self.head.stream_lines, None)
+            start = start or start_of_failure(self.received, record, context.exchange)
+            self._put_end(head, StreamEnd(encode_early_failure(self.received, start, error)), now)
+            return
+        told = error_replies.encode_error_reply(client, error, record)
+        record.status = told.status
+        receipt = self._hide({**receipt, **headers.VERSION})
+        fields = {**told.headers, **receipt, "content-length": str(len(told.body)), "x-request-id": record.id}
+        head = self.connection.greeting(told.status) + encode_lines(fields)
+        self._put_last(head + b"\r\n" + told.body, len(told.body), now)
+
+    def _put_last(self, data: bytes, size: int, now: float) -> None:
+        """Write the end of the answer; `size` bytes of it are the body."""
+        record = self.record
+        if record.first_byte is None:
+            record.first_byte = now
+        if record.error is None and not self.is_awaited:
+            record.is_simple = record.has_one_call
+        record.bytes_out += size
+        self.connection.put(data)
+
+    def _encode_head(self, context: FlowContext, framing: bytes, upstream_headers: Mapping[str, str] | None) -> bytes:
+        record = self.record
+        record.status = 200
+        lines = self.header_lines(context, upstream_headers)
+        start, identity = self.head.request_id_start, record.id.encode()
+        own = b"%b%b\r\n" % (start, identity) if start and start not in lines else b""  # the upstream's own id stays
+        return b"%b%b%b%bx-request-id: %b\r\n\r\n" % (self.connection.greeting(), framing, lines, own, identity)
 
     def header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
         """The headers of the answer that describe the exchange."""
@@ -66,36 +138,33 @@ class ClientRequest(Struct, eq=False):
         return lines
 
     def _new_header_lines(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> bytes:
-        fields = {**self._targets.client_headers(context, upstream_headers), **headers.VERSION}
+        fields = {**self.source.client_headers(context, upstream_headers), **headers.VERSION}
         fields.pop("x-request-id", None)  # ours takes the place of the upstream's
         return encode_lines(self._hide(fields))
-
-    def receipt_headers(self, context: FlowContext) -> dict[str, str]:
-        return self._hide({**self._targets.client_headers(context, None), **headers.VERSION})
 
     def _hide(self, fields: dict[str, str]) -> dict[str, str]:
         if shown := self.head.credentials:
             fields |= {name: hide(value, shown) for name, value in fields.items() if name.startswith(OUR_HEADERS)}
         return fields
 
-    def encode_early_failure(self, context: FlowContext, error: ApiError) -> bytes:
-        start = start_of_failure(self._received, self.record, context.exchange)
-        return encode_early_failure(self._received, start, error)
+    # The end
+
+    def answered(self, now: float) -> None:
+        self.connection.answered(now)
+
+    def drained(self) -> None: ...
 
     def close(self, context: FlowContext, now: float) -> None:
         """Report the request, which is over."""
-        service, record, shown, exchange = self._service, self.record, self.head.credentials, context.exchange
-        if self._hold is not None:
-            self._hold.release()
-        self._targets.note(context)
-        self._targets.close()
+        service, record = self.service, self.record
+        if self.hold is not None:
+            self.hold.release()
         record.ended = now
         service.in_flight -= 1
-        if exchange is not None:
-            if self._turn is not None:
-                self._turn.note_failure(exchange.receipt)
-            lines = tuple(exchange.receipt) if exchange.receipt else ()
-            service.receipts.keep(record, hide_in_lines(lines, shown) if shown and lines else lines)
-        if shown:
-            hide_in_record(record, shown)
+        self.report()
+        self.source.close()
+        if self.is_awaited:  # stored history may have made it large
+            self.release()
+        if self.head.credentials:
+            hide_in_record(record, self.head.credentials)
         service.observe(record)

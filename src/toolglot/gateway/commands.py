@@ -1,4 +1,4 @@
-"""What an answer flow asks for and what it is told: commands, outcomes and results.
+"""What an answer flow asks for and what it gets: commands, outcomes and results.
 
 A flow is a generator. It yields commands and is resumed, by `send` alone, with what happened:
 
@@ -9,6 +9,7 @@ A flow is a generator. It yields commands and is resumed, by `send` alone, with 
     Wait          let so many seconds pass                               ELAPSED
     Await         run this coroutine function                            Done or Raised
     Offload       run this in a thread                                   Done or Raised
+    RELEASE       the rest of the upstream's reply is not needed         None
 
 Two outcomes may come in place of the one that is waited for. `Silent`: nothing has happened for a while; the operation
 goes on, and the flow waits for it again with `bytes`. `Shutdown`: the server shuts down and waits no longer.
@@ -66,6 +67,19 @@ class Offload(Struct, frozen=True, eq=False):
     work: Callable[[], Any]
 
 
+class Signal:
+    """A command or an outcome without data."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+RELEASE: Final = Signal("RELEASE")
+
+
 # Outcomes
 
 
@@ -109,16 +123,6 @@ class Shutdown(Struct, frozen=True, eq=False):
     error: ApiError
 
 
-class Signal:
-    """An outcome without data."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
 END: Final = Signal("END")
 """The upstream's body is complete."""
 ELAPSED: Final = Signal("ELAPSED")
@@ -138,12 +142,12 @@ class StreamEnd(Struct, frozen=True, eq=False):
 
     data: bytes
     is_cut: bool = False
-    """The upstream broke off: the client's connection is to be cut behind these bytes."""
+    """The upstream broke off: close the client's connection after these bytes."""
     upstream_headers: Mapping[str, str] | None = None
     """For the head of an answer that has not begun yet, because it came all at once."""
 
 
-Command: TypeAlias = "bytes | Send | BeginStream | Write | Wait | Await | Offload"
+Command: TypeAlias = "bytes | Send | BeginStream | Write | Wait | Await | Offload | Signal"
 Outcome: TypeAlias = "bytes | Signal | ReplyBegun | WholeReply | Failed | Done | Raised | Silent | Shutdown | None"
 Result: TypeAlias = "WholeAnswer | StreamEnd | ApiError"
 """An `ApiError` takes the place of an answer that has not begun."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import lru_cache
+from math import inf
 from random import random
 from time import time
 
@@ -22,7 +23,6 @@ from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import error_replies
 from toolglot.server.logs import printable
-from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 
 log = logging.getLogger("toolglot.server")
 
@@ -30,19 +30,18 @@ log = logging.getLogger("toolglot.server")
 def new_context(record: RequestRecord, *, is_streaming: bool) -> FlowContext:
     """The context of an answer that goes to no client's connection."""
     environment = _environment(asyncio.get_running_loop())
-    return FlowContext(record=record, environment=environment, is_streaming=is_streaming, on_failure=log_failure)
+    return FlowContext(
+        record=record,
+        environment=environment,
+        is_streaming=is_streaming,
+        keepalive_seconds=inf,
+        on_failure=log_failure,
+    )
 
 
 @lru_cache(1)
 def _environment(loop: asyncio.AbstractEventLoop) -> Environment:
     return Environment(loop.time, random, time)
-
-
-def client_context(
-    record: RequestRecord, received: ReceivedRequest, limits: Limits, hide: Callable[[ApiError], ApiError]
-) -> FlowContext:
-    """The context of an answer that goes to a client."""
-    return copy_context(shared_context(record, limits, hide), record, received)
 
 
 def shared_context(record: RequestRecord, limits: Limits, hide: Callable[[ApiError], ApiError]) -> FlowContext:
@@ -69,8 +68,7 @@ def copy_context(shared: FlowContext, record: RequestRecord, received: ReceivedR
 
 
 def log_failure(record: RequestRecord, name: str, error: ApiError) -> None:
-    if error.code != NO_RECORDING:  # which is long, and the request's own line says it
-        log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
+    log.warning("request %s: %s (%s): %s", record.id, name, error.kind, printable(error.message))
 
 
 def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiError) -> bytes:
@@ -81,7 +79,7 @@ def encode_early_failure(received: ReceivedRequest, start: Start, error: ApiErro
 
 
 class FaultEncoder(Struct, eq=False):
-    """Writes keep-alives, and errors into a stream of which only keep-alives were written."""
+    """Writes keep-alives, and errors into a stream that has only keep-alives so far."""
 
     _received: ReceivedRequest
     _made: StreamEncoder | None = None

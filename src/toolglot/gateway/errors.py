@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from toolglot.errors import ApiError
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 class FailedError(Exception):
-    """No target could answer. `error` is what the client is told; `exchange` is the attempt that failed, if any."""
+    """No target could answer. `error` is for the client; `exchange` is the attempt that failed, if any."""
 
-    def __init__(self, error: ApiError, exchange: Exchange | None = None) -> None:
+    def __init__(self, error: ApiError, exchange: ExchangeCore | None = None) -> None:
         super().__init__(error.message)
         self.error = error
         self.receipt = exchange.receipt if exchange is not None else Receipt()

@@ -35,11 +35,12 @@ from toolglot.gateway.commands import (
     Write,
 )
 from toolglot.gateway.request_record import RequestRecord
-from toolglot.gateway.upstream_errors import RESTING, end_broken_stream, resting_error, transport_error
-from toolglot.translate import Exchange
+from toolglot.gateway.upstream_errors import RESTING, end_broken_stream, is_answer, resting_error, transport_error
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.http_client import PreparedCall
 from toolglot.upstream.offload import LARGE
+from toolglot.upstream.remedies import MAX_REMEDIES
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 from toolglot.upstream.retry import retry_delay, should_fall_back
 from toolglot.upstream.transport import Transport, TransportError, UpstreamCall
@@ -57,17 +58,21 @@ the end need not come, and Gemini has none."""
 class Stream(Protocol):
     """`toolglot.streaming.StreamTranslation` is one."""
 
-    ended: bool
-    fault: ApiError | None
-    is_cut: bool
-
-    may_want_again: bool
-    """Whether `wants_again` may ever be other than None."""
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def fault(self) -> ApiError | None: ...
+    @property
+    def is_cut(self) -> bool: ...
+    @property
+    def may_retry(self) -> bool:
+        """Whether `pending_retry` may ever be other than None."""
+        ...
 
     @property
     def settled(self) -> bool: ...
     @property
-    def wants_again(self) -> object | None: ...
+    def pending_retry(self) -> object | None: ...
     def feed(self, data: bytes) -> bytes: ...
     def close(self) -> bytes: ...
     def break_off(self, error: ApiError, *, broken: bool = True) -> bytes: ...
@@ -91,12 +96,12 @@ class Translation(Protocol):
         ...
 
     @property
-    def wants_again(self) -> object | None:
+    def pending_retry(self) -> object | None:
         """Whether a whole answer has a call that cannot be run, so that the model is to be asked once more."""
         ...
 
     def ask_again(self, stream: Stream | None) -> bytes:
-        """The request with which the model is asked once more."""
+        """The retry request to the model."""
         ...
 
     def decode_error(self, reply: WholeReply) -> ApiError: ...
@@ -141,7 +146,7 @@ class UpstreamTarget(Struct, frozen=True, eq=False, kw_only=True):
     prepare: Callable[[FlowContext], Steps[Translation]]
     retries: Retries = Retries()
     describe: Callable[[ApiError], ApiError] = lambda error: error
-    """The upstream's error as a client is told it."""
+    """Convert the upstream's error to the client's."""
 
 
 class Environment(Struct, frozen=True, eq=False):
@@ -163,21 +168,23 @@ class FlowContext(Struct, eq=False, kw_only=True):
     keepalive_seconds: float = 15.0
     """Silence after which the client gets a keep-alive."""
     encode_fault: Callable[[FlowContext, ApiError], bytes] = lambda context, error: b""
-    """An error inside a stream of which only keep-alives were written."""
+    """Encode an error inside a stream that has only keep-alives so far."""
     describe_failure: Callable[[Exception, RequestRecord], ApiError | None] = lambda failure, record: None
-    """The error that a client is told about a failure of this gateway; None where nobody is left to tell."""
+    """The client's error for a failure of this gateway; None if the client is gone."""
     hide: Callable[[ApiError], ApiError] = lambda error: error
     """Removes credentials from an error."""
     on_failure: Callable[[RequestRecord, str, ApiError], None] = lambda record, name, error: None
-    """Called for each target that failed."""
+    """Called for each target that failed, except for the error that the client gets."""
     cuts: bool = False
-    """The client is told of an upstream that broke off by a connection that is cut."""
+    """Cut the client's connection if the upstream breaks off."""
+    when_sent: Callable[[], object] | None = None
+    """Work to do while the upstream works."""
     begun: bool = False
     """The head of a stream was written: nothing can be taken back."""
     prepared: Translation | None = None
     """The translation for the first target, where it is ready."""
-    exchange: Exchange | None = None
-    """The exchange with the target that was asked last."""
+    exchange: ExchangeCore | None = None
+    """The exchange with the last target that was called."""
     translation: Translation | None = None
     """The translation of the answer that the client gets."""
     stream: Stream | None = None
@@ -191,7 +198,7 @@ class FlowContext(Struct, eq=False, kw_only=True):
         return StreamEnd(self.fail(failure))
 
     def fail(self, failure: ApiError) -> bytes:
-        """The end of a stream that has begun and cannot go on."""
+        """The end of a stream that has begun and cannot continue."""
         error = self.hide(failure)
         self.note(error)
         return self.encode_fault(self, error) if self.stream is None else self.stream.fail(error)
@@ -238,49 +245,57 @@ def answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Flow:
             return context.end(found)
         return found
     except Exception as failure:
-        # Once something was written, only the stream itself can tell the error.
+        # Once something was written, only the stream itself can report the error.
         if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
             raise
         return context.end(error)
 
 
 def find_answer(context: FlowContext, targets: Iterable[UpstreamTarget]) -> Steps[WholeAnswer | BegunStream | ApiError]:
-    """The first answer that any target gives; else the error that says most."""
+    """The first answer that any target gives; else the error that says most. Other errors are reported."""
     errors: list[ApiError] = []
-    for number, target in enumerate(targets):
-        context.record.fallbacks = number
-        translation, context.prepared = context.prepared, None
-        if translation is None:
-            translation = yield from target.prepare(context)
-        breaker, now = target.breaker, context.environment.now
-        ticket = breaker.enter(now())
-        failure: Failure
-        if ticket is None:
-            failure = resting_error(target.name, breaker.wait(now()))
-        else:
-            try:
-                outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
-            except BaseException:
-                breaker.leave(ticket)
-                raise
-            if type(outcome) is WholeAnswer:
-                breaker.settle(ticket, None, 0.0)
-                return outcome
-            if type(outcome) is BegunStream:
-                breaker.on_stream_start(ticket)
-                return outcome
-            if type(outcome) is Shutdown:
-                breaker.leave(ticket)
-                return outcome.error
-            failure = outcome
-            breaker.settle(ticket, failure, now())
-        error = describe(target, failure)
-        context.on_failure(context.record, target.name, error)
-        # That an upstream is left alone says less than what another one answered.
-        errors.insert(len(errors) if error.code == RESTING else 0, error)
-        if not should_fall_back(failure):
-            break
-    return errors[0]
+    failed: list[tuple[str, ApiError]] = []
+    returned: ApiError | None = None
+    try:
+        for number, target in enumerate(targets):
+            context.record.fallbacks = number
+            translation, context.prepared = context.prepared, None
+            if translation is None:
+                translation = yield from target.prepare(context)
+            breaker, now = target.breaker, context.environment.now
+            ticket = breaker.enter(now())
+            failure: Failure
+            if ticket is None:
+                failure = resting_error(target.name, breaker, now())
+            else:
+                try:
+                    outcome = yield from ask_target(context, target, translation, ticket, errors[0] if errors else None)
+                except BaseException:
+                    breaker.leave(ticket)
+                    raise
+                if type(outcome) is WholeAnswer:
+                    breaker.settle(ticket, None, 0.0)
+                    return outcome
+                if type(outcome) is BegunStream:
+                    breaker.on_stream_start(ticket)
+                    return outcome
+                if type(outcome) is Shutdown:
+                    breaker.leave(ticket)
+                    return outcome.error
+                failure = outcome
+                breaker.settle(ticket, failure, now())
+            error = describe(target, failure)
+            failed.append((target.name, error))
+            # That an upstream is left alone says less than what another one answered.
+            errors.insert(len(errors) if error.code == RESTING else 0, error)
+            if not should_fall_back(failure):
+                break
+        returned = errors[0]
+        return returned
+    finally:
+        for name, error in failed:
+            if error is not returned:
+                context.on_failure(context.record, name, error)
 
 
 def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
@@ -290,15 +305,16 @@ def describe(target: UpstreamTarget, failure: Failure) -> ApiError:
 def ask_target(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, before: ApiError | None
 ) -> Steps[WholeAnswer | BegunStream | Failure | Shutdown]:
-    """Call one target as often as its retries allow; once more with tools as text, and once more with a remedy."""
+    """Call one target as often as its retries allow; once more with tools as text, and a few times more with
+    remedies."""
     record, body = context.record, translation.body
-    attempt, is_remedied, is_text = 0, False, False
+    attempt, remedies, is_text = 0, 0, False
     while True:
         attempt += 1
         record.count_call(target.name)
         outcome = yield from call_once(context, target, translation, ticket, body)
         if type(outcome) is WholeAnswer or type(outcome) is BegunStream:
-            if type(outcome) is WholeAnswer and translation.wants_again is not None:
+            if type(outcome) is WholeAnswer and translation.pending_retry is not None:
                 attempt, body = 0, (yield from ask_again(context, translation, None))
                 continue
             context.translation = translation
@@ -315,10 +331,10 @@ def ask_target(
                     is_text, translation, body = True, other, other.body
                     record.mended += 1
                     continue
-            if not is_remedied:
+            if remedies < MAX_REMEDIES:
                 remedy = yield from translation.remedy(context, outcome)
-                if remedy is not None:
-                    is_remedied, body = True, remedy
+                if remedy is not None and remedy != body:
+                    remedies, body = remedies + 1, remedy
                     record.mended += 1
                     continue
         stopped = outcome if isinstance(outcome, Shutdown) else (yield from back_off(context, target, attempt, outcome))
@@ -388,17 +404,12 @@ def unanswered(outcome: Outcome) -> TransportError | Shutdown:
     return outcome
 
 
-def is_answer(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether a reply is neither an error nor a page for people."""
-    return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
-
-
 def begin_stream(
     context: FlowContext, target: UpstreamTarget, translation: Translation, ticket: Ticket, reply: ReplyBegun
 ) -> Steps[BegunStream | Failure | Shutdown]:
     """Read on until there is something to write. An error that comes first is one of the request."""
     stream, first, held, is_over = translation.open_stream(), b"", 0, False
-    while not first and not is_over and not stream.ended and stream.wants_again is None:
+    while not first and not is_over and not stream.ended and stream.pending_retry is None:
         outcome = yield b""
         while type(outcome) is Silent:
             outcome = yield from keep_alive(context, outcome)
@@ -417,7 +428,7 @@ def begin_stream(
 
 def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
     """Relay a stream that has begun to its end."""
-    stream, target, may_want_again = begun.stream, begun.target, begun.stream.may_want_again
+    stream, target, may_retry = begun.stream, begun.target, begun.stream.may_retry
     breaker, held, is_over = target.breaker, begun.held, begun.is_over
     # What is written and what is read last is not held while nothing comes: there may be thousands of streams.
     pieces = [begun.first]
@@ -434,7 +445,7 @@ def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
         begun.first, begun.headers = b"", {}
         begun.translation.release()
         while True:
-            while not (is_over or stream.ended or (may_want_again and stream.wants_again is not None)):
+            while not (is_over or stream.ended or (may_retry and stream.pending_retry is not None)):
                 outcome = yield pieces.pop()
                 if type(outcome) is bytes:
                     held += len(outcome)
@@ -457,7 +468,7 @@ def relay_stream(context: FlowContext, begun: BegunStream) -> Steps[StreamEnd]:
                     else:
                         assert type(outcome) is Shutdown
                         pieces.append(context.fail(outcome.error))
-            if stream.ended or stream.wants_again is None:
+            if stream.ended or stream.pending_retry is None:
                 break
             if pieces[0]:
                 yield Write(pieces.pop())
@@ -543,13 +554,24 @@ def await_result(context: FlowContext, call: Callable[[], Awaitable[T]]) -> Step
     return result
 
 
-def wait_for(
-    context: FlowContext, command: Await | Offload, is_quiet: Callable[[], bool] = lambda: False
-) -> Steps[Any]:
-    """The result of an operation. Keep-alives are written meanwhile, except while it `is_quiet`."""
+def result_of(command: Await | Offload) -> Steps[Any]:
+    """The result of an operation, while which nothing is written. Raises what it raises."""
     outcome = yield command
     while type(outcome) is Silent:
-        outcome = (yield b"") if is_quiet() else (yield from keep_alive(context, outcome))
+        outcome = yield b""
+    return unwrap(outcome)
+
+
+def wait_for(context: FlowContext, command: Await | Offload) -> Steps[Any]:
+    """The result of an operation. Keep-alives are written meanwhile."""
+    outcome = yield command
+    while type(outcome) is Silent:
+        outcome = yield from keep_alive(context, outcome)
+    return unwrap(outcome)
+
+
+def unwrap(outcome: Outcome) -> Any:
+    """The result in the outcome of an operation. Raises what it raised."""
     if type(outcome) is Raised:
         raise outcome.error
     if type(outcome) is Shutdown:

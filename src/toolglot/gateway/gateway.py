@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
 from toolglot.config.secrets import header_secrets, mcp_secrets
+from toolglot.gateway.known_refusals import KnownRefusals
 from toolglot.gateway.model_catalog import ModelCatalog
 from toolglot.gateway.prefix_reuse import PrefixReuse
 from toolglot.gateway.recent_prefixes import RecentPrefixes
@@ -29,6 +30,7 @@ class Gateway:
         self.catalog = ModelCatalog(upstreams, router)
         self.prefixes: PrefixReuse = PrefixReuse() if before is None else before.prefixes
         self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
+        self.known_refusals: KnownRefusals = KnownRefusals() if before is None else before.known_refusals
         self.exchanges = KnownExchangeSettings()
         self._breakers = {name: _make_breaker(upstream, before) for name, upstream in upstreams.items()}
 

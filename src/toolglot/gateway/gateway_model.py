@@ -1,15 +1,18 @@
-"""A configured model whose answers are events, for callers in this process: the tool loop, the chat."""
+"""A configured model whose answers are events, for the tool loop and for callers in this process."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
 
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.events import Event, unfold
-from toolglot.gateway.commands import BeginStream, StreamEnd
+from toolglot.gateway.awaited_answer import AwaitedAnswer
+from toolglot.gateway.commands import BeginStream, Flow, Result, StreamEnd, Write
 from toolglot.gateway.context import new_context
-from toolglot.gateway.driver import FlowDriver
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.reasoning_state import ReasoningState, with_reasoning_state
@@ -24,14 +27,14 @@ from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.streaming import StreamTranslation
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 class EventCollector:
     """Collects events in place of a client's encoder. It returns one byte for each, since the flow waits for the first
     bytes of an answer."""
 
-    text_around = None
+    delta_template = None
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -76,19 +79,13 @@ class GatewayModel:
         received = received or ReceivedRequest(client=client, request=Request(model=""), body=b"")
         self._received = replace(received, serves=serves)
         self._remaining: tuple[Target, ...] = ()
-        self._driver: FlowDriver | None = None
         self._targets: RequestTargets | None = None
         self._context: FlowContext | None = None
         self.upstream_headers: Mapping[str, str] | None = None
         """Headers of the last answer that has begun."""
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether no upstream is working because the next retry is pending."""
-        return self._driver is not None and self._driver.is_backing_off
-
-    @property
-    def exchange(self) -> Exchange | None:
+    def exchange(self) -> ExchangeCore | None:
         """The last exchange, even if its answer failed."""
         return None if self._context is None else self._context.exchange
 
@@ -108,9 +105,8 @@ class GatewayModel:
             return headers.describe_receipt(Receipt())
         return self._targets.client_headers(self._context, upstream_headers)
 
-    async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
-        """Request one answer. Yields its events in the client's form as they arrive. Raises `FailedError` if no target
-        answers, and what `Exchange.request_of` raises."""
+    def begin_round(self, request: Request) -> ModelRound:
+        """Start one answer: its flow has to be run, and gives its events."""
         collectors: list[EventCollector] = []
 
         def encoder() -> EventCollector:
@@ -129,32 +125,58 @@ class GatewayModel:
         if self._states is not None:
             flow = with_reasoning_state(flow, context, self._states)
         self._targets, self._context = targets, context
-        self._driver = driver = FlowDriver(flow, context)
-        try:
-            while (command := await driver.next_command()) is not None:
-                if type(command) is BeginStream:
-                    self._begin(routed, command.upstream_headers)
-                elif events := collectors[-1].take():
-                    yield events
-            result = driver.result
-            if isinstance(result, ApiError):
-                raise FailedError(result, context.exchange)
-            if not isinstance(result, StreamEnd):
-                assert result is not None
-                assert context.exchange is not None
-                assert context.exchange.restored is not None
-                self._begin(routed, result.upstream_headers)
-                yield tuple(unfold(context.exchange.restored))
-                return
-            if result.upstream_headers is not None:
-                self._begin(routed, result.upstream_headers)
-            if events := collectors[-1].take():
-                yield events
-            await driver.drain()
-        finally:
-            driver.close()
-            targets.close()
+        return ModelRound(flow, context, targets, collectors, partial(self._begin, routed))
 
     def _begin(self, routed: tuple[Target, ...], upstream_headers: Mapping[str, str] | None) -> None:
         self.upstream_headers = upstream_headers
         self._remaining = routed[self._record.fallbacks :]
+
+    async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
+        """Request one answer. Yields its events in the client's form as they arrive. Raises `FailedError` if no target
+        answers, and what `ExchangeCore.request_of` raises."""
+        model_round = self.begin_round(request)
+        running = AwaitedAnswer(model_round.flow, model_round.context)
+        try:
+            while (command := await running.next_command()) is not None:
+                if events := model_round.take(command):
+                    yield events
+            if events := model_round.end(running.result()):
+                yield events
+        finally:
+            await running.release()
+            model_round.close()
+
+
+class ModelRound(Struct, frozen=True, eq=False):
+    """One answer of a model. `on_begin` gets the headers of the upstream that answers."""
+
+    flow: Flow
+    context: FlowContext
+    _targets: RequestTargets
+    _collectors: list[EventCollector]
+    _on_begin: Callable[[Mapping[str, str] | None], None]
+
+    def take(self, command: BeginStream | Write | bytes) -> Sequence[Event]:
+        """The events of what the flow writes."""
+        if type(command) is BeginStream:
+            self._on_begin(command.upstream_headers)
+            return ()
+        return self._collectors[-1].take() if self._collectors else ()
+
+    def end(self, result: Result) -> Sequence[Event]:
+        """The last events. Raises `FailedError`."""
+        context = self.context
+        if isinstance(result, ApiError):
+            raise FailedError(result, context.exchange)
+        if not isinstance(result, StreamEnd):
+            assert context.exchange is not None
+            assert context.exchange.restored is not None
+            self._on_begin(result.upstream_headers)
+            return tuple(unfold(context.exchange.restored))
+        if result.upstream_headers is not None:
+            self._on_begin(result.upstream_headers)
+        return self._collectors[-1].take()
+
+    def close(self) -> None:
+        self.flow.close()
+        self._targets.close()

@@ -29,10 +29,12 @@ class RequestHead(Struct, frozen=True, eq=False, kw_only=True):
     path: str
     route: Route
     values: Mapping[str, str]
-    """What stands in the path in the places that the route leaves open."""
+    """Values of the path's parameters."""
     client: Dialect
     stream_lines: bytes
     """The headers of every streamed answer."""
+    request_id_start: bytes = b""
+    """The start of the header in which the client reads the request's id, unless that is `x-request-id`."""
     query: Mapping[str, str]
     headers: Mapping[str, str]
     caller: Caller
@@ -66,15 +68,15 @@ def around_length(data: bytes) -> tuple[bytes, bytes, int] | None:
 
 
 class PendingRequest(Struct, eq=False):
-    """A request whose head has come. `left`: how many bytes more its body may have, for the callback driver to take
-    it."""
+    """A request whose head has come. `left`: how many bytes more its body may have, to be answered on its
+    connection."""
 
     head: RequestHead
     left: int
     pieces: list[bytes]
 
     def add(self, piece: bytes) -> bool:
-        """A piece of the body; False once there is more than the callback driver takes."""
+        """A piece of the body; False once there is more than is answered on its connection."""
         self.pieces.append(piece)
         self.left -= len(piece)
         return self.left >= 0

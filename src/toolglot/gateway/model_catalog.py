@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from toolglot.errors import DecodeError
 from toolglot.ir import replace
-from toolglot.models import ModelInfo
+from toolglot.models import LATEST, ModelInfo
 from toolglot.routing import DEMO, Router
 from toolglot.upstream.fetch import MAX_LIST_BYTES, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
@@ -37,7 +37,7 @@ class ModelCatalog:
         lists = await asyncio.gather(*(self._list(upstream) for upstream in self._upstreams))
         for upstream, models in zip(self._upstreams, lists, strict=True):
             for model in models:
-                name = self._name(upstream, model.name)
+                name = self.client_name(upstream, model.name)
                 found.setdefault(name, replace(model, name=name, owner=upstream.name))
         return list(found.values())
 
@@ -45,7 +45,7 @@ class ModelCatalog:
         """Describe one model without a request to its upstream. Raises `UnknownModelError`."""
         known, target = self._configured(name), self._router.resolve(name)[0]
         _, models = self._lists.get(target.upstream, (0.0, []))
-        listed = next((model for model in models if model.name == target.model), None)
+        listed = next((model for model in models if model.name in (target.model, target.model + LATEST)), None)
         if listed is None:
             return known
         return replace(
@@ -72,7 +72,7 @@ class ModelCatalog:
             thinking=bool(target.quirks["efforts"]) if "efforts" in target.quirks else None,
         )
 
-    def _name(self, upstream: Upstream, model: str) -> str:
+    def client_name(self, upstream: Upstream, model: str) -> str:
         """The model's own name if it reaches this model at this upstream; else with the upstream as a prefix."""
         target = self._router.claim(model)
         leads_there = target is not None and (target.upstream, target.model) == (upstream.name, model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from toolglot.gateway.flow import FlowContext
 from toolglot.gateway.known_heads import RequestHead
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request, Response
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server.credentials import hide_in_error
+from toolglot.server.headers import MCP_SERVERS
 from toolglot.tools.served import ServedRequest
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     context: FlowContext
     """Copied for each request."""
     upstream_keeps_state: bool
-    withheld: tuple[Loss, ...]
+    withheld: tuple[ReceiptLine, ...]
     """Receipt lines about MCP servers that this key may not use."""
     has_servers: bool
     """The model's alias brings MCP servers."""
@@ -43,6 +44,12 @@ class ModelRoute(Struct, frozen=True, eq=False, kw_only=True):
     """Finds the MCP servers that a request names; None where it can name none, or they are the upstream's business."""
     answer_without_model: Callable[[Request], Response | None] | None
     """Answers a request that no model needs to see; None where the upstream understands such requests."""
+
+    def may_have_servers(self, request: Request, headers: Mapping[str, str]) -> bool:
+        """Whether MCP servers may take part in the answer."""
+        if self.has_servers or MCP_SERVERS in headers:
+            return True
+        return self.find_named_servers is not None and bool(self.find_named_servers(request).servers)
 
 
 def find_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
@@ -69,7 +76,7 @@ def _new_route(gateway: Gateway, head: RequestHead, model: str) -> ModelRoute:
         upstream_keeps_state=upstream.keeps_state,
         withheld=note_withheld_servers(gateway.config.mcp, target, key),
         has_servers=any(name in servers for name in target.mcp),
-        find_named_servers=client.served.asked
+        find_named_servers=client.served.read_servers
         if client.served is not None and (servers or not is_same_dialect)
         else None,
         answer_without_model=None if is_same_dialect else client.request.answer_without_model,

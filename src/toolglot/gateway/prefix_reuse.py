@@ -25,7 +25,7 @@ from msgspec import Struct
 from toolglot.dialect import Dialect
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Message
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.offload import LARGE, offload
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.incremental_json import PIECE, IncrementalReader, IrregularJsonError, clear_list, contains, is_large
@@ -120,7 +120,7 @@ class PrefixHashing(msgspec.Struct, eq=False):
     _work: Callable[[], HashedTurn | None] | None = None
     _found: HashedTurn | None = None
 
-    def begin(self, record: RequestRecord, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
+    def begin(self, record: RequestRecord, upstream: Upstream, exchange: ExchangeCore, body: bytes) -> None:
         """Start hashing a request. An earlier one was not answered, and is dropped."""
         self.cancel()
         asked, sent = exchange.asked, exchange.sent

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import time
 
 from msgspec import Struct
 
 from toolglot.config.schema import Limits
 from toolglot.dialect import Dialect, StreamEncoder
-from toolglot.errors import ApiError
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ApiError, DecodeError, ToolglotError
 from toolglot.events import Start
 from toolglot.gateway.errors import FailedError
 from toolglot.gateway.features.recording import ExchangeRecording
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.ir import Request, replace
 from toolglot.manifest import Route
-from toolglot.receipt import Loss
-from toolglot.translate import Exchange
+from toolglot.receipt import ReceiptLine
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.http_client import Destination
 from toolglot.upstream.upstream import Upstream
 
@@ -41,8 +43,8 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     credentials: tuple[str, ...] = ()
     """The credentials in headers and query."""
     call_heads: dict[tuple[str, str, bool], CallHead] | None = None
-    """The heads of calls for requests with these headers, by upstream, path and whether it streams; None where calls
-    are sent in another way than by callbacks."""
+    """The heads of calls for requests with these headers, by upstream, path and whether it streams; None where no other
+    request shares them."""
     strict: bool = False
     can_cut: bool = False
     """The client can tell a connection that is cut from an answer that has ended."""
@@ -52,16 +54,38 @@ class ReceivedRequest(Struct, eq=False, kw_only=True):
     """Knows the tools that are run here, by the client's name of them."""
     recording: ExchangeRecording | None = None
     """What the exchange is recorded on, if it is."""
-    lines: tuple[Loss, ...] = ()
+    lines: tuple[ReceiptLine, ...] = ()
     """Receipt lines that are known already."""
 
 
 def decode_request(client: Dialect, body: bytes, route: Route, values: Mapping[str, str]) -> Request:
     """The request in a body that was sent to this route, with the `values` in its path."""
-    request = client.decode_request(body)
+    try:
+        request = client.decode_request(body)
+    except DecodeError as error:
+        if error.where == f"$.{client.request.history_key}" and (others := _find_other_apis(client, body)):
+            raise DecodeError(error.where, f"{error.what}; this looks like a request for {others}") from None
+        raise
     if client.request.model_in_path:
         return replace(request, model=values["model"], stream=route.streams is True)
     return request
+
+
+def _find_other_apis(client: Dialect, body: bytes) -> str:
+    """The APIs that read this body as a conversation, with their paths. Cursor sends bodies of the Responses API to
+    `/v1/chat/completions` (CLIProxyAPI #658). They are not answered there: the client would get either a stream of
+    the wrong API or an answer without what only the right one has."""
+    found: list[str] = []
+    for dialect in DIALECTS.values():
+        if dialect.name == client.name or dialect.request.history_key == client.request.history_key:
+            continue
+        with suppress(ToolglotError):
+            request = dialect.decode_request(body)
+            if request.messages:
+                found.append(
+                    f"{dialect.title}: POST it to {dialect.path(replace(request, model=request.model or 'MODEL'))}"
+                )
+    return "; or for ".join(found)
 
 
 def check_request(client: Dialect, request: Request, limits: Limits) -> None:
@@ -76,7 +100,7 @@ def check_request(client: Dialect, request: Request, limits: Limits) -> None:
 
 
 def require_model(request: Request, *, required: bool) -> None:
-    """Refuse a request that names no model. Any upstream that answered it would be one that nobody chose."""
+    """Refuse a request that names no model. Otherwise an upstream that the client did not choose could answer it."""
     if required and not request.model.strip():
         message = "model: this string is required"
         error = ApiError(kind="bad_request", code="missing_required_parameter", message=message, param="model")
@@ -87,7 +111,7 @@ def answer_id(record: RequestRecord) -> str:
     return record.id.replace("req_", "resp_")
 
 
-def start_of_failure(received: ReceivedRequest, record: RequestRecord, exchange: Exchange | None) -> Start:
+def start_of_failure(received: ReceivedRequest, record: RequestRecord, exchange: ExchangeCore | None) -> Start:
     """The beginning of an answer that fails before any upstream has begun one."""
     if exchange is not None:
         return exchange.start_of_failure()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from toolglot.ir import Usage
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 
 
 class RequestRecord(Struct, kw_only=True, gc=False):
@@ -41,7 +41,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     upstream_model: str | None = None
     stream: bool = False
     is_simple: bool = False
-    """The callback driver answered it with one successful call. Such requests are counted in batches."""
+    """One successful call answered it, on its connection. Such requests are counted in batches."""
     status: int = 0
     error: str | None = None
     """The kind of the client's error, also inside a stream."""
@@ -63,7 +63,7 @@ class RequestRecord(Struct, kw_only=True, gc=False):
     stop: str | None = None
     losses: int = 0
     notes: int = 0
-    receipt: tuple[float, tuple[Loss, ...], int] | None = None
+    receipt: tuple[float, tuple[ReceiptLine, ...], int] | None = None
     """The kept part of its receipt: the time, the first lines, and the number of all lines."""
     prefix_reuse: Sequence[tuple[str, float]] = ()
     """For each upstream: the share of the history that it got in an earlier turn, from 0 to 1."""

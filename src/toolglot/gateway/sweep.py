@@ -1,4 +1,4 @@
-"""One timer for all callback drivers of a server: each is looked at about once a second."""
+"""One timer for all drivers of a server, and for what they leave behind: each is looked at about once a second."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from toolglot.errors import ApiError
 
 if TYPE_CHECKING:
     from toolglot.gateway.callback_driver import CallbackDriver
+    from toolglot.gateway.reply_drain import ReplyDrain
 
 log = logging.getLogger("toolglot.server")
 
@@ -22,28 +23,28 @@ CLEARING = 0.004
 
 
 class DriverSweep:
-    """`keepalive` tells after how many seconds of silence a client gets a keep-alive."""
+    """`keepalive` is the number of seconds of silence after which a client gets a keep-alive."""
 
     def __init__(self, keepalive: Callable[[], float]) -> None:
         self._keepalive = keepalive
-        self._open: set[CallbackDriver] = set()
+        self._open: set[CallbackDriver | ReplyDrain] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._left: deque[CallbackDriver] = deque()
         self._clearing: asyncio.Handle | None = None
 
-    def __iter__(self) -> Iterator[CallbackDriver]:
+    def __iter__(self) -> Iterator[CallbackDriver | ReplyDrain]:
         return iter(self._open)
 
-    def add(self, driver: CallbackDriver) -> None:
+    def add(self, driver: CallbackDriver | ReplyDrain) -> None:
         self._open.add(driver)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval(), self._tick)
 
-    def discard(self, driver: CallbackDriver) -> None:
+    def discard(self, driver: CallbackDriver | ReplyDrain) -> None:
         self._open.discard(driver)
 
     def leave(self, driver: CallbackDriver) -> None:
-        """Its client has gone: clear up behind it, as soon as there is time for it."""
+        """The client has disconnected: clean up when there is time."""
         self._open.discard(driver)
         self._left.append(driver)
         if self._clearing is None:
@@ -82,4 +83,4 @@ def _done(work: Callable[[], None]) -> None:
     try:
         work()
     except Exception:
-        log.exception("an answer could not be looked after")
+        log.exception("an internal error while an answer was checked")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from time import time
 
@@ -16,15 +16,15 @@ from toolglot.gateway.commands import Steps, WholeReply
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.reasoning_state import ReasoningState
 from toolglot.gateway.features.recording import ExchangeRecording, describe_settings
-from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, is_answer, offload
+from toolglot.gateway.flow import FlowContext, Stream, UpstreamTarget, await_result, offload
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.prefix_reuse import HashedTurn, PrefixHashing
 from toolglot.gateway.received import CallHead, ReceivedRequest, answer_id
 from toolglot.gateway.recent_prefixes import hash_prompt_prefix
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.tool_mode import ToolModes
-from toolglot.gateway.upstream_errors import decode_error_reply, describe_outcome, shorten_message
-from toolglot.ir import Response, Usage, replace, used_by_both
+from toolglot.gateway.upstream_errors import decode_error_reply, describe_outcome, is_answer, shorten_message
+from toolglot.ir import Usage, replace, used_by_both
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
@@ -32,11 +32,11 @@ from toolglot.server import headers
 from toolglot.server.credentials import hide_more
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState
 from toolglot.upstream.http_client import HttpTransport, PreparedCall, request_head
 from toolglot.upstream.offload import LARGE
-from toolglot.upstream.remedies import apply_remedies
+from toolglot.upstream.remedies import apply_remedies, encode_remedied
 from toolglot.upstream.replay import labels
 from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
@@ -100,7 +100,7 @@ class RequestTargets(Struct, eq=False):
         if calls is None:
             return None
         translation = yield from self.translate_with(context, upstream, target, calls, was_refused=True)
-        why = f"the upstream does not take them: {shorten_message(error)}"
+        why = f"the upstream does not accept them: {shorten_message(error)}"
         translation.exchange.receipt.note("tools", "sent as text", why)
         return translation
 
@@ -113,7 +113,7 @@ class RequestTargets(Struct, eq=False):
         *,
         was_refused: bool = False,
     ) -> Steps[ExchangeTranslation]:
-        """A new exchange with the upstream's request in it. Raises what `Exchange.request_of` does."""
+        """A new exchange with the upstream's request in it. Raises what `ExchangeCore.request_of` does."""
         received, record = self.received, context.record
         size = len(received.body)
         known = yield from self._look_up(context, upstream, target, text_calls)
@@ -122,11 +122,9 @@ class RequestTargets(Struct, eq=False):
             exchange.receipt.add(received.lines)
         self.states.watch(exchange)
         try:
-            if size <= LARGE:
-                body = exchange.request_of(received.request, received.body)
-            else:
-                work = partial(exchange.request_of, received.request, received.body)
-                body = yield from offload(context, size, work)
+            refusals = self.gateway.known_refusals.find(upstream.base_url, target.model, context.environment.now())
+            work = partial(_encode_request, exchange, received, refusals)
+            body = work() if size <= LARGE else (yield from offload(context, size, work))
         except ToolglotError:
             context.exchange = exchange
             raise
@@ -141,7 +139,7 @@ class RequestTargets(Struct, eq=False):
         if received.recording is not None:
             forward = received.encoder is None
             settings = describe_settings(upstream, target, exchange, text_calls, known, forward=forward)
-            translation.transport = _RecordedTransport(translation, received.recording, settings)
+            translation.transport = _RecordingTransport(translation, received.recording, settings)
         if self.replays.keeps_answer:
             translation.transport = _ReplayKeepingTransport(translation.transport, self.replays, exchange)
         return translation
@@ -174,7 +172,7 @@ class RequestTargets(Struct, eq=False):
         target: Target,
         text_calls: TextCalls | None,
         known: ConversationState,
-    ) -> Exchange:
+    ) -> ExchangeCore:
         received = self.received
         settings = self.gateway.exchanges.of_kind(
             received.client,
@@ -190,7 +188,7 @@ class RequestTargets(Struct, eq=False):
         if received.serves is not None:
             options = replace(options, serves=received.serves)
         labels = AnswerLabels(int(time()), answer_id(context.record), settings.clock)
-        exchange = Exchange.begin(settings, options, labels)
+        exchange = ExchangeCore.begin(settings, options, labels)
         if received.credentials:
             exchange.hide = hide_more(exchange.hide, received.credentials)
         return exchange
@@ -198,7 +196,7 @@ class RequestTargets(Struct, eq=False):
     def _prefix_repeats(self, context: FlowContext, upstream: Upstream, target: Target) -> bool:
         """Whether the request's tools and system text came before, a short time ago. Noted once for each target."""
         client, dialect = self.received.client, upstream.dialect
-        if client.name == dialect.name or not capabilities(dialect, target.model).cache_by_marks:
+        if client.name == dialect.name or not capabilities(dialect, target.model).cache.by_marks:
             return False
         if self._repeats is None:
             self._repeats = {}
@@ -224,20 +222,28 @@ class RequestTargets(Struct, eq=False):
             record.usage = used_by_both(translation.spent, answered.usage)
             record.stop = answered.stop.reason
 
+    def hash_prefix(self) -> None:
+        _ = self.prefix.found
+
     def close(self) -> None:
         self.prefix.cancel()
+
+
+def _encode_request(exchange: ExchangeCore, received: ReceivedRequest, refusals: Iterable[ApiError]) -> bytes:
+    """The upstream's request, changed for what the model has refused before."""
+    body = exchange.request_of(received.request, received.body)
+    for refusal in refusals:
+        assert exchange.sent is not None
+        changed = apply_remedies(exchange.sent, exchange.upstream.name, refusal, in_advance=True)
+        if changed is not None and not changed.has_loss:
+            exchange.receipt.add(changed.lines)
+            body = exchange.resend(changed.request)
+    return body
 
 
 @lru_cache(maxsize=8)
 def _caller_options(keeps_state: bool, can_cut: bool, prefix_repeats: bool) -> CallerOptions:
     return CallerOptions(keeps_state=keeps_state, can_cut=can_cut, holds_head=True, prefix_repeats=prefix_repeats)
-
-
-def answer_without_model(gateway: Gateway, received: ReceivedRequest, target: Target) -> Response | None:
-    """The answer to a request that no model needs to see, unless its upstream understands it."""
-    if gateway.upstreams[target.upstream].dialect.name == received.client.name:
-        return None
-    return received.client.request.answer_without_model(received.request)
 
 
 def early_fault(stream: Stream, upstream: str) -> ApiError | None:
@@ -246,7 +252,7 @@ def early_fault(stream: Stream, upstream: str) -> ApiError | None:
     if stream.fault is None or stream.fault.code == BAD_TOOL_CALL:
         return None
     is_document = isinstance(stream, StreamTranslation) and stream.is_document
-    is_ours = stream.fault.code in OWN_CODES  # the upstream has told no error
+    is_ours = stream.fault.code in OWN_CODES  # the upstream reported no error
     return replace(stream.fault, streamed_by=None if is_document or is_ours else upstream)
 
 
@@ -256,17 +262,17 @@ def _head_of(call: UpstreamCall, upstream: Upstream, transport: HttpTransport) -
 
 
 MOST_CALL_HEADS = 64
-"""Clients choose the names of models, which stand in some paths."""
+"""Clients choose the names of models, and some paths contain them."""
 
 
 class ExchangeTranslation(Struct, eq=False):
-    """Translates one request and its answer by an `Exchange`."""
+    """Translates one request and its answer by an `ExchangeCore`."""
 
     _targets: RequestTargets
     _record: RequestRecord
     _target: Target
     upstream: Upstream
-    exchange: Exchange
+    exchange: ExchangeCore
     body: bytes
     size: int
     limit: int
@@ -275,11 +281,13 @@ class ExchangeTranslation(Struct, eq=False):
     """The request whose prefix is hashed once it is sent."""
     _was_refused: bool
     """The upstream has refused the request because of its tools, which are text now."""
+    _remedied: tuple[ApiError, ...] = ()
+    """Refusals against which a remedy without loss was applied."""
     _receipt_lines: int = 0
     _reply_headers: Mapping[str, str] = {}
     """The headers of the upstream's last reply."""
     spent: Usage | None = None
-    """What a first answer cost, after which the model was asked once more."""
+    """Usage of the first answer, if the model was called again."""
 
     def call(self, body: bytes) -> UpstreamCall | PreparedCall:
         upstream, exchange = self.upstream, self.exchange
@@ -298,7 +306,7 @@ class ExchangeTranslation(Struct, eq=False):
             try:
                 head = _head_of(self._new_call(b""), upstream, transport)
             except TransportError:
-                return self._new_call(body)  # whoever sends it finds out
+                return self._new_call(body)  # the transport reports the problem
             if len(heads) >= MOST_CALL_HEADS:
                 heads.clear()
             heads[key] = head
@@ -316,24 +324,23 @@ class ExchangeTranslation(Struct, eq=False):
         return (yield from offload(context, self.size, partial(self._remedy, error)))
 
     def _remedy(self, error: ApiError) -> bytes | None:
-        assert self.exchange.sent is not None
-        mended = apply_remedies(self.exchange.sent, self.upstream.dialect.name, error)
-        if mended is None:
-            return None
-        request, lines = mended
-        self.exchange.receipt.add(lines)
-        self._hash_next = self.exchange.resend(request)
-        return self._hash_next
+        losses = self.exchange.receipt.loss_count
+        body = encode_remedied(self.exchange, error)
+        if body is not None:
+            self._hash_next = body
+            if self.exchange.receipt.loss_count == losses:
+                self._remedied = (*self._remedied, error)
+        return body
 
     @property
-    def wants_again(self) -> object | None:
-        return self.exchange.wants_again
+    def pending_retry(self) -> object | None:
+        return self.exchange.pending_retry
 
     def ask_again(self, stream: Stream | None) -> bytes:
         if isinstance(stream, StreamTranslation):
-            return stream.again()
-        self.spent = None if self.exchange.wants_again is None else self.exchange.wants_again.usage
-        return self.exchange.again()
+            return stream.encode_retry()
+        self.spent = None if self.exchange.pending_retry is None else self.exchange.pending_retry.usage
+        return self.exchange.encode_retry()
 
     def decode_error(self, reply: WholeReply) -> ApiError:
         return decode_error_reply(self.upstream, reply.status, reply.headers, reply.body)
@@ -371,6 +378,9 @@ class ExchangeTranslation(Struct, eq=False):
 
     def accept(self, context: FlowContext, before: ApiError | None) -> Steps[None] | None:
         prefix = self._targets.prefix
+        if self._remedied:
+            refusals, now = self._targets.gateway.known_refusals, context.environment.now()
+            refusals.remember(self.upstream.base_url, self._target.model, self._remedied, now)
         if self._was_refused or prefix.is_running:
             return self._accept_later(context, before)
         self._accept(before, prefix.found)
@@ -404,7 +414,7 @@ class ExchangeTranslation(Struct, eq=False):
         return headers.describe_exchange(self.exchange, self.upstream, upstream_headers, self._record)
 
 
-class _RecordedTransport:
+class _RecordingTransport:
     """Records each call and its reply."""
 
     def __init__(self, translation: ExchangeTranslation, recording: ExchangeRecording, settings: CallSettings) -> None:
@@ -431,7 +441,7 @@ class _RecordedTransport:
 class _ReplayKeepingTransport:
     """Keeps what an upstream wants back with the next turn of the conversation."""
 
-    def __init__(self, inner: Transport, replays: ConversationReplay, exchange: Exchange) -> None:
+    def __init__(self, inner: Transport, replays: ConversationReplay, exchange: ExchangeCore) -> None:
         self._inner = inner
         self._replays = replays
         self._exchange = exchange

@@ -1,4 +1,4 @@
-"""A cache of which models support tools. The store has the permanent copy.
+"""A cache of the models that support tools. The store has the permanent copy.
 
 A failure of the store is not an error: the knowledge then lasts until the gateway ends. What another process stores
 (`toolglot doctor`) is seen within a minute.
@@ -62,14 +62,16 @@ class ToolSupport:
             async with asyncio.timeout(STORE_TIMEOUT):
                 await store.remember(verdict)
         except (StoreError, TimeoutError) as error:
-            log.warning("that %s takes no tools could not be stored: %s", upstream.name, error or "no answer in time")
+            log.warning(
+                "it could not be stored that %s does not support tools: %s", upstream.name, error or "no answer in time"
+            )
 
     async def _read(self, store: Store, upstream: Upstream, model: str) -> ToolVerdict | None:
         try:
             async with asyncio.timeout(STORE_TIMEOUT):
                 return await store.verdict(upstream.base_url, model)
         except (StoreError, TimeoutError) as error:
-            log.debug("what is known of the models of %s could not be read: %s", upstream.name, error)
+            log.debug("the known tool support of the models of %s could not be read: %s", upstream.name, error)
             return None
 
     def _remember(self, key: tuple[str, str], now: float, verdict: ToolVerdict | None) -> None:

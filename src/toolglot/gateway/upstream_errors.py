@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Protocol
 
+from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.ir import replace
-from toolglot.upstream.breaker import OWN_FAILURES
+from toolglot.upstream.breaker import OWN_FAILURES, Breaker
 from toolglot.upstream.transport import TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
+from toolglot.wire.error_documents import describe_web_page, is_web_page
 from toolglot.wire.retry_after import seconds_in_message
 from toolglot.wire.sse import error_document
 
@@ -40,7 +42,14 @@ def transport_error(upstream: str, failure: TransportError) -> ApiError:
         return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
     message = f"The upstream {upstream!r} failed: {failure}"
     is_broken = failure.failure in _CUT_FAILURES
-    return ApiError(kind=kind, status=status, code=code, message=message, is_broken_off=is_broken)
+    return ApiError(
+        kind=kind,
+        status=status,
+        code=code,
+        message=message,
+        is_broken_off=is_broken,
+        should_retry=False if failure.not_running else None,
+    )
 
 
 class BreakableStream(Protocol):
@@ -62,43 +71,62 @@ _CREDENTIAL_KINDS: frozenset[ErrorKind] = frozenset({"authentication", "permissi
 
 
 def describe_outcome(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
-    """The client's error for a failed attempt. If a key was refused, it names the upstream, whose key it is."""
+    """The client's error for a failed attempt. If a key was refused, it names the upstream, whose key it is, and says
+    that a retry is useless: Claude Code retries a 401 for more than a minute otherwise."""
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
     error = upstream.redact_error(outcome)
     if error.retryable and error.retry_after is None and error.retry_after_date is None:
         error = replace(error, retry_after=seconds_in_message(error.message))  # few clients parse the message
     if error.kind in _CREDENTIAL_KINDS:
-        return replace(error, message=f"The upstream {upstream.name!r} says: {error.message}")
+        named = f"The upstream {upstream.name!r}"
+        message = error.message if error.message.startswith(named) else f"{named} says: {error.message}"
+        return replace(error, message=message, should_retry=error.should_retry or False)
     return error
+
+
+def is_answer(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether a reply is neither an error nor a page for people."""
+    return 200 <= status < 300 and not headers.get("content-type", "").startswith("text/html")
 
 
 def decode_error_reply(upstream: Upstream, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Decode a reply that is not an answer: an error, a redirect, or an HTML page."""
+    safe = upstream.redact_body(body)
+    return decode_refusal(upstream.name, upstream.dialect, status, upstream.safe_headers(headers), safe)
+
+
+def decode_refusal(name: str, dialect: Dialect, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The same for an upstream of which only the name and the dialect are known."""
     if 200 <= status < 300:
-        return _unexpected_page_error(upstream, body)
-    body = error_document(upstream.redact_body(body))
-    return _redirect_error(upstream, status) or upstream.dialect.decode_error(
-        status, upstream.safe_headers(headers), body
-    )
+        return _unexpected_page_error(name, body)
+    if status < 400:
+        return _redirect_error(name, status)
+    body = error_document(body)
+    error = dialect.decode_error(status, headers, body)
+    return replace(error, message=describe_web_page(body, status, name)) if is_web_page(body) else error
 
 
-def _redirect_error(upstream: Upstream, status: int) -> ApiError | None:
+def _redirect_error(upstream: str, status: int) -> ApiError:
     """The error for a redirect. It is not followed: the credential would go to another server."""
-    if status >= 400:
-        return None
-    message = f"The upstream {upstream.name!r} answered with status {status}; is its base URL right?"
+    message = f"The upstream {upstream!r} answered with status {status}; is its base URL right?"
     return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
 
 
-def _unexpected_page_error(upstream: Upstream, body: bytes) -> ApiError:
+def _unexpected_page_error(upstream: str, body: bytes) -> ApiError:
     """The error for an HTML page. Usually the base URL is wrong."""
     start = " ".join(body.decode("utf-8", "replace").split())[:MAX_MESSAGE_SHOWN]
-    message = f"The upstream {upstream.name!r} answered with text/html; is its base URL right? It begins: {start}"
+    message = f"The upstream {upstream!r} answered with text/html; is its base URL right? It begins: {start}"
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
 
 
-def resting_error(upstream: str, wait: float) -> ApiError:
+def resting_error(upstream: str, breaker: Breaker, now: float) -> ApiError:
     """The client's error for an upstream whose breaker is open."""
-    message = f"The upstream {upstream!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
-    return ApiError(kind="server", status=503, code=RESTING, message=message, retry_after=wait)
+    wait = breaker.wait(now)
+    message = (
+        f"The upstream {upstream!r} has failed repeatedly and gets no requests for {ceil(wait)} seconds; "
+        f"its last failure: {breaker.cause}"
+    )
+    return ApiError(
+        kind="server", status=503, code=RESTING, message=message, retry_after=wait, should_retry=breaker.should_retry
+    )

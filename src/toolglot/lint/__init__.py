@@ -16,6 +16,7 @@ from toolglot.events import Checker, Event, Fault
 from toolglot.lint.report import COMMON_RULES, Breach, LintFrame, LintReport, LintRules, check_common, split
 from toolglot.manifest import load
 from toolglot.receipt import Receipt
+from toolglot.wire.chunks import Chunk, join_chunks
 
 __all__ = ["Breach", "lint", "rules_of"]
 
@@ -39,12 +40,12 @@ def _dialect_rules(dialect: str) -> LintRules:
     return rules
 
 
-def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
+def lint(dialect: Dialect | str, chunks: Chunk | Iterable[Chunk]) -> list[Breach]:
     """Return the breaches of a recorded stream, in the order of its events; empty if it is sound. A stream that ends in
     the dialect's own error is sound, too."""
     dialect = find(dialect)
     framing = dialect.stream.framing
-    frames = split(b"".join(chunks), framing)
+    frames = split(join_chunks(chunks, framing), framing)
     own = _dialect_rules(dialect.name)
     report = LintReport({**COMMON_RULES, **own.rules, **_GENERIC_RULES}, frames)
     check_common(frames, report, in_json=own.is_json, bare_errors=bool(dialect.stream.apart), bare=framing.is_bare)

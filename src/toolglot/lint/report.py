@@ -170,7 +170,7 @@ def plain(value: Any) -> int | str | None:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether this text is a complete JSON object. Empty text stands for an empty one."""
+    """Tell whether this text is a complete JSON object. Empty text counts as an empty one."""
     return json.object_of(text) is not None
 
 
@@ -178,7 +178,7 @@ COMMON_RULES = {
     "field": "a line must be a field (data, event, id, retry) or a comment",
     "readable": "the data of an event must be JSON",
     "ended": "a blank line must end every event, the last one too",
-    "not-empty": "a stream must hold at least one event",
+    "not-empty": "a stream must contain at least one event",
 }
 """Rules that every dialect has."""
 

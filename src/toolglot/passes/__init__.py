@@ -7,13 +7,15 @@ nothing. Event passes do the same for the response stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from toolglot.dialect import Capabilities, StateSlots
+from toolglot.capabilities import Capabilities
+from toolglot.dialect import StateSlots
 from toolglot.ir import Json, Message, Request, Text, ToolKind
+from toolglot.passes.argument_form import ArgumentForm
 from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
 
@@ -28,7 +30,7 @@ CacheMarks = Literal["auto", "always", "never"]
 prefix repeats."""
 
 
-_UNKNOWN = Capabilities(fields=frozenset())
+_UNKNOWN = Capabilities()
 
 
 class OriginalTool(Struct, frozen=True):
@@ -37,11 +39,31 @@ class OriginalTool(Struct, frozen=True):
     name: str
     namespace: str | None = None
     kind: ToolKind = "function"
+    form: ArgumentForm | None = None
+    """The form of its arguments upstream, if it differs."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether the tool is a function without a namespace."""
-        return self.kind == "function" and self.namespace is None
+        """Whether the tool is a function without a namespace, with arguments in the client's form."""
+        return self.kind == "function" and self.namespace is None and self.form is None
+
+
+def find_original(tools: Mapping[str, OriginalTool], name: str) -> OriginalTool | None:
+    """Find the client's tool for a name in an answer: the upstream's name, or that name with parts of the model's own
+    call format that its server failed to remove (vllm #32587: `weather<|channel|>commentary`)."""
+    return tools.get(name) or (tools.get(_bare_name(name)) if tools else None)
+
+
+_PREFIXES = ("functions.", "function.", "default_api:", "default_api.")
+"""Namespaces that gpt-oss, Kimi and Gemini see before the names of functions."""
+
+
+def _bare_name(name: str) -> str:
+    bare = name.partition("<|")[0].strip()
+    for prefix in _PREFIXES:
+        bare = bare.removeprefix(prefix)
+    before, colon, number = bare.rpartition(":")
+    return before if colon and number.isdecimal() else bare
 
 
 class StateOwner(Struct, frozen=True):
@@ -103,6 +125,8 @@ class Context(Struct, kw_only=True):
     """The upstream's model differs from the one the client requested: another model, or configured capabilities."""
     carried: bool = False
     """The history contains turns of other vendors, with the state that the client carried for them."""
+    joined_answers: frozenset[int] = frozenset()
+    """Numbers of the answers, as the client sent them, that have become a part of the answer before."""
     limit_is_ours: bool = False
     """The output limit is a default that the wire format requires; the client set none."""
     text: TextCallContext | None = None

@@ -17,8 +17,8 @@ from msgspec import Struct
 from toolglot.dialects import ByDialect
 from toolglot.ir import Block, Native, Refusal, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes.digest import digest
-from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, TAKES_BACK, close, known, opened
-from toolglot.receipt import Loss
+from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, TAKES_BACK, close, decode_envelope, select_known
+from toolglot.receipt import ReceiptLine
 from toolglot.state_fields import LENGTH, Checks
 
 AnswerState: TypeAlias = tuple[Block, ...]
@@ -29,7 +29,7 @@ _ON_CALLS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.call
 _ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
 NEEDS_FOLLOWER: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.needs_follower)
 """APIs that reject reasoning without the item that followed it."""
-UNFOLLOWED = "the block that followed it does not come back, and its API refuses it alone"
+UNFOLLOWED = "the block that followed it was not sent back, and its API refuses it without that block"
 _MARKS = frozenset({"thought", LENGTH})
 """Keys that are not state: a flag that marks reasoning, and the length of a text."""
 
@@ -39,7 +39,7 @@ def claim_kept(owner: str, *, as_well: bool = False) -> str:
     return f"; it is kept here for {owner}{' as well' if as_well else ''}"
 
 
-def without_kept_claim(line: Loss, owner: str) -> Loss | None:
+def without_kept_claim(line: ReceiptLine, owner: str) -> ReceiptLine | None:
     """A receipt line after the state could not be kept. None if it says nothing else."""
     for as_well in (True, False):
         claim = claim_kept(owner, as_well=as_well)
@@ -119,6 +119,11 @@ def state_of_block(block: Block, owner: str, length: int | None = None) -> Block
     return None
 
 
+def state_of_text(length: int, owner: str) -> Text:
+    """The state of a text of this length that its owner has put nothing on."""
+    return Text(text="", native=_own(owner, {LENGTH: length}, _ON_TEXTS))
+
+
 def phase_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The phase of a text, as it stands outside the item that the text came in; empty if it has none."""
     item = fields.get("$item")
@@ -174,7 +179,7 @@ def _encode_block(each: Block, state: Mapping[str, Any]) -> list[Any]:
 
 def unseal(value: object) -> SealedState | None:
     """Decode a sealed string; None if toolglot did not write it."""
-    match opened(value):
+    match decode_envelope(value):
         case [str() as owner, str() as issuer, list() as encoded] if owner in TAKES_BACK:
             states = tuple(_decode_block(each, owner) for each in encoded)
             return None if None in states else SealedState(owner, issuer, states)  # type: ignore[arg-type]
@@ -183,7 +188,7 @@ def unseal(value: object) -> SealedState | None:
 
 def _select_known(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> Native:
     """Select the state fields that pass their type checks."""
-    state = known(fields, table.get(owner, {}))
+    state = select_known(fields, table.get(owner, {}))
     return {owner: state} if state else {}
 
 

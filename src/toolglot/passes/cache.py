@@ -41,31 +41,31 @@ def fit(request: Request, context: Context) -> Request:
     is_own = context.source == context.target
     if is_own and not _lacks_breakpoints(context):
         return request
-    if is_own and not can.cache_settings:
+    if is_own and not can.cache.settings:
         return _without_breakpoints(request, context)
     request = _fit_settings(request, context)
     before = _marks(request)
     if not before and request.cache is None:
         return request
-    if not can.cache_lifetimes or not can.cache_breakpoints:
+    if not can.cache.lifetimes or not can.cache.breakpoints:
         wanted = len(before) + (request.cache is not None)
         what = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
-        why = "the target caches by itself" if can.cache_settings else "the target has none"
+        why = "the target caches automatically" if can.cache.settings else "the target has none"
         receipt.note("cache", what, f"{why}; answers do not depend on them")
         request = _without_marks(_with_key(request, before, context), before, context)
         return request if request.cache is None else replace(request, cache=None)
     marks = dict(before)
-    if request.cache is not None and "cache" not in can.fields:
+    if request.cache is not None and "cache" not in can.parameters.fields:
         marks = _with_mark_on_last_block(request, request.cache, marks, context)
         request = replace(request, cache=None)
-    if can.cache_by_control:
+    if can.cache.by_control:
         marks = _move_into_results(request, marks)
-    if can.cache_on_parts_only:
+    if can.cache.on_parts_only:
         marks = _keep_on_parts(request, marks, context)
     whole = request.cache is not None  # the request-level breakpoint counts too, as the last
-    surplus = len(marks) + whole - can.cache_breakpoints
+    surplus = len(marks) + whole - can.cache.breakpoints
     if surplus > 0:
-        why = f"the target takes {can.cache_breakpoints}; the last ones stay"
+        why = f"the target takes {can.cache.breakpoints}; the last ones stay"
         receipt.note("cache", f"{len(marks) + whole} cache breakpoints", why)
         marks = dict(list(marks.items())[surplus:])
     if request.cache is not None:
@@ -175,9 +175,9 @@ def _with_marks_on_tools(tools: Tools, marks: Sequence[tuple[int, Cache | None]]
 
 def _lacks_breakpoints(context: Context) -> bool:
     """Whether this model lacks this form of breakpoint. The model that the client requested may support it."""
-    can = context.can
-    lacks = not can.cache_breakpoints or can.cache_by_control
-    return context.aliased and lacks and "options" not in can.cache_settings
+    can = context.can.cache
+    lacks = not can.breakpoints or can.by_control
+    return context.aliased and lacks and "options" not in can.settings
 
 
 def _without_breakpoints(request: Request, context: Context) -> Request:
@@ -195,7 +195,7 @@ def _without_breakpoints(request: Request, context: Context) -> Request:
 
 def _fit_settings(request: Request, context: Context, takes: AbstractSet[str] | None = None) -> Request:
     """Keep only the cache settings that the target supports."""
-    wanted, takes = request.prompt_cache, context.can.cache_settings if takes is None else takes
+    wanted, takes = request.prompt_cache, context.can.cache.settings if takes is None else takes
     if wanted is None:
         return request
     if isinstance(wanted.options, dict) and wanted.options.get("mode") == "explicit":
@@ -213,12 +213,12 @@ def _fit_settings(request: Request, context: Context, takes: AbstractSet[str] | 
 def _with_key(request: Request, marks: Marks, context: Context) -> Request:
     """Replace breakpoints with a cache key. Breakpoints imply that the prompt will repeat, and a key routes it to the
     machine that has it cached."""
-    takes, wanted = context.can.cache_settings, request.prompt_cache or PromptCache()
+    takes, wanted = context.can.cache.settings, request.prompt_cache or PromptCache()
     if "key" not in takes or wanted.key is not None:
         return request
     model, user, tools = request.model, request.user or "", request.tools
     key = DECLARED.derive(tools, f"key {model} {user}", None, lambda: _key(model, user, tools))
-    context.receipt.note("prompt_cache_key", "a key", "it stands for the breakpoints; made of model, user and tools")
+    context.receipt.note("prompt_cache_key", "a key", "it replaces the breakpoints; made of model, user and tools")
     long = "retention" in takes and wanted.retention is None and _longest(request, marks) >= _LONG
     return replace(request, prompt_cache=replace(wanted, key=key, retention="24h" if long else wanted.retention))
 
@@ -259,7 +259,7 @@ def _with_mark_on_last_block(request: Request, cache: Cache, marks: Marks, conte
         for index in range(len(content) - 1, -1, -1):
             block = content[index]
             if isinstance(block, Text) or (isinstance(block, ToolResult) and _may_mark_result(block, context)):
-                context.receipt.note("cache", "a breakpoint for the whole request", "it stands on the last block")
+                context.receipt.note("cache", "a breakpoint for the whole request", "it is on the last block")
                 place = Place(number, index)
                 others = {other: mark for other, mark in marks.items() if other != place}
                 return {**others, place: _longer(marks.get(place), cache, context)}
@@ -268,8 +268,8 @@ def _with_mark_on_last_block(request: Request, cache: Cache, marks: Marks, conte
 
 
 def _may_mark_result(result: ToolResult, context: Context) -> bool:
-    can = context.can
-    return last_text(result) is not None if can.cache_by_control else not can.cache_on_parts_only
+    can = context.can.cache
+    return last_text(result) is not None if can.by_control else not can.on_parts_only
 
 
 def last_text(result: ToolResult) -> int | None:
@@ -290,7 +290,7 @@ def _move_into_results(request: Request, marks: Marks) -> dict[Place, Cache]:
 
 def _longer(first: Cache | None, second: Cache, context: Context) -> Cache:
     """Choose the breakpoint with the longer lifetime."""
-    default = context.can.cache_lifetimes[0]
+    default = context.can.cache.lifetimes[0]
     if first is None or (first.seconds or default) < (second.seconds or default):
         return second
     return first
@@ -309,10 +309,10 @@ def _keep_on_parts(request: Request, marks: Marks, context: Context) -> dict[Pla
 
 
 def _with_lifetime(cache: Cache, context: Context) -> Cache:
-    by_control = context.can.cache_by_control
-    if cache.seconds is None or cache.seconds in context.can.cache_lifetimes:
+    by_control = context.can.cache.by_control
+    if cache.seconds is None or cache.seconds in context.can.cache.lifetimes:
         return Cache(cache.seconds, by_control=True) if by_control and not cache.by_control else cache
-    seconds = lifetime(cache.seconds, context.can.cache_lifetimes)
+    seconds = lifetime(cache.seconds, context.can.cache.lifetimes)
     context.receipt.note("cache", f"a lifetime of {cache.seconds} seconds", f"the target's nearest is {seconds}")
     return Cache(seconds, by_control=by_control)
 

@@ -87,7 +87,7 @@ def originate(request: Request, context: Context) -> Request:
     if _has_marks(request, context):
         return request
     totals = _totals(request)
-    if totals[-1] < context.can.cache_minimum * CHARACTERS:
+    if totals[-1] < context.can.cache.minimum * CHARACTERS:
         return request  # the whole prompt is too short for the cache
     leading = _count_leading(request.messages)
     newest, earlier = _user_turns(request.messages, leading)
@@ -96,7 +96,7 @@ def originate(request: Request, context: Context) -> Request:
     answers = any(message.role == "assistant" for message in request.messages)
     plan = plan_marks(
         sizes,
-        context.can.cache_minimum,
+        context.can.cache.minimum,
         context.cache_marks,
         in_loop=calls,
         goes_on=answers,
@@ -110,7 +110,7 @@ def originate(request: Request, context: Context) -> Request:
     for index in [place for is_planned, place in places if is_planned]:
         messages[index] = _mark_message(messages[index], context)
     tools = request.tools
-    if plan.tools and not context.can.cache_on_parts_only:
+    if plan.tools and not context.can.cache.on_parts_only:
         tools = DECLARED.rewrite(tools, "originated", None, lambda _: _mark_last_tool(request.tools), context.receipt)
     return replace(request, tools=tools, messages=tuple(messages))
 
@@ -119,7 +119,7 @@ WHY = "the client's API has none, and the target caches only what is marked: too
 
 
 def may_originate(context: Context) -> bool:
-    return context.source != context.target and context.can.cache_by_marks and context.cache_marks != "never"
+    return context.source != context.target and context.can.cache.by_marks and context.cache_marks != "never"
 
 
 def _has_marks(request: Request, context: Context) -> bool:
@@ -200,7 +200,7 @@ def _mark_message(message: Message, context: Context) -> Message:
         return message
     block = message.content[index]
     assert isinstance(block, (Text, Media, ToolResult))
-    marked = _mark_block(block, Cache(by_control=context.can.cache_by_control))
+    marked = _mark_block(block, Cache(by_control=context.can.cache.by_control))
     return replace(message, content=(*message.content[:index], marked, *message.content[index + 1 :]))
 
 

@@ -40,6 +40,7 @@ from toolglot.passes.answer_state import (
     seal,
     state_members,
     state_of_block,
+    state_of_text,
     unseal,
 )
 from toolglot.passes.blocks import Place, with_messages
@@ -49,6 +50,7 @@ from toolglot.passes.reasoning import MADE
 from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
+from toolglot.state_fields import STATE_ID
 from toolglot.wire import json
 
 
@@ -83,12 +85,15 @@ class _Run:
         self._context = context
         self._slot = slot
         self._messages: list[Message] = []
-        self._content: list[tuple[int, Block]] = []  # every block with the message that it stands in
+        self._content: list[tuple[int, Block]] = []  # every block with the index of its message
         self._changed: set[int] = set()
         self._waiting: Native = {}  # for the next call
         self._label: Native = {}  # for the text that follows at once
         self._shown = ""  # what the last envelope's reasoning says, while its neighbours may repeat it
         self._states: list[Block] = []  # of the answer, for the target, as calls carried them
+        self._stated: list[tuple[str, str]] = []  # the calls in states that were carried, as id and name
+        self._has_states = False
+        self._texts: list[int] = []  # lengths of the texts since the last call
         self._owners: set[str] = set()  # of state that reasoning carried: the copies on calls go without saying
 
     def add(self, message: Message, number: int) -> None:
@@ -109,26 +114,28 @@ class _Run:
                 self._keep(block, home)
 
     def _unpack_part(self, block: Block, home: int, place: Place) -> None:
-        """What stands on a call or a text. No vendor ever sees it, and least the client's own."""
+        """State on a call or a text. No vendor ever sees it, least of all the client's own."""
         value = native_of(block, self._context.source).get(self._context.slots.call_slot or "")
         sealed, envelope = unseal(value), unpack(value)
         if not isinstance(block, (Text, ToolCall)) or (sealed is None and envelope is None):
-            self._context.receipt.loss(str(place), "carried state", "it stands where none belongs")
+            self._context.receipt.loss(str(place), "carried state", "none belongs here")
         if not isinstance(block, (Text, ToolCall)):
             return
-        block = self._bare(block)
+        block = self._without_slot(block)
         if sealed is not None:
             self._context.carried = True
-            block = self._unsealed(sealed, block, str(Place(place.message)))
+            block = self._unseal(sealed, block, str(Place(place.message)))
         if envelope is None or envelope.place in ("last_call", "last_text"):
             self._keep_part(block, home)
+            if sealed is not None:
+                self._texts = []  # the state tells of the text that carries it, too
         if envelope is not None:
             self._context.carried = True
             self._open(envelope, Thinking(), home, str(place))
             if envelope.place not in ("last_call", "last_text"):
                 self._keep_part(block, home)
 
-    def _bare(self, block: Text | ToolCall) -> Text | ToolCall:
+    def _without_slot(self, block: Text | ToolCall) -> Text | ToolCall:
         source = self._context.source
         own = {key: value for key, value in native_of(block, source).items() if not is_ours(value)}
         others = {owner: fields for owner, fields in block.native.items() if owner != source}
@@ -139,18 +146,22 @@ class _Run:
         if isinstance(block, ToolCall) or block.text or block.native:
             self._keep(block, home)
 
-    def _unsealed(self, sealed: SealedState, block: Text | ToolCall, where: str) -> Text | ToolCall:
+    def _unseal(self, sealed: SealedState, block: Text | ToolCall, where: str) -> Text | ToolCall:
         context = self._context
         why = f"the client carried it for {sealed.owner}"
         if sealed.owner != context.target:
-            why += ", to which alone it goes back"
+            why += "; it is sent only there"
             block = replace(block, native={**block.native, sealed.owner: {MADE: True}})
         elif sealed.issuer not in ("", context.owner.bound_to) and sealed.issuer not in context.owner.accepts:
-            why += "; another server or model has made it"
-        elif context.can.thinking == "none":
-            why += "; this model takes none back"
+            why += "; another server or model created it"
+        elif context.can.reasoning.in_history == "none":
+            why += "; this model accepts none"
         else:
-            self._states += sealed.states
+            states = _with_call(sealed.states, block) if isinstance(block, ToolCall) else sealed.states
+            self._states += states
+            self._stated = [(each.id, each.name) for each in states if isinstance(each, ToolCall)]
+            self._has_states = True
+            self._texts = []
         if sealed.owner not in self._owners:
             context.receipt.note(where, "reasoning state", why)
         return block
@@ -168,11 +179,24 @@ class _Run:
             self._waiting = {}
             self._changed.add(home)
         self._content.append((home, block))
+        if isinstance(block, ToolCall):
+            self._add_stateless_texts()
+            if (block.id, block.name) in self._stated:
+                self._stated.remove((block.id, block.name))
+            else:
+                self._states.append(ToolCall(id=block.id, name=block.name))
+        elif isinstance(block, Text) and block.text:
+            self._texts.append(len(block.text))
+
+    def _add_stateless_texts(self) -> None:
+        """Add the texts that no state came with: the states tell of all texts and calls of the answer."""
+        self._states += [state_of_text(length, self._context.target) for length in self._texts]
+        self._texts = []
 
     def _open(self, envelope: Envelope, block: Block, home: int, where: str) -> None:
         state: Native = {envelope.owner: envelope.state}
         if envelope.owner == self._context.target and not self._is_taken_back(envelope):
-            why = f"the client carried it for {envelope.owner}; another server or model has made it"
+            why = f"the client carried it for {envelope.owner}; another server or model created it"
             self._context.receipt.note(where, "reasoning state", why)
             state = {}
         if not state and envelope.place != "here":
@@ -188,7 +212,7 @@ class _Run:
             if state:
                 self._owners.add(envelope.owner)
                 why = f"the client carried it for {envelope.owner}"
-                why += "" if envelope.owner == self._context.target else ", to which alone it goes back"
+                why += "" if envelope.owner == self._context.target else "; it is sent only there"
                 self._context.receipt.note(where, "reasoning state", why)
             self._drop_repeated(envelope.text)
             self._shown = envelope.text
@@ -225,7 +249,8 @@ class _Run:
 
     def messages(self) -> list[Message]:
         """The messages of the run, without those that held nothing but envelopes for others."""
-        if self._states:
+        if self._has_states:
+            self._add_stateless_texts()
             self._put_back(tuple(self._states))
         contents: list[list[Block]] = [[] for _ in self._messages]
         for home, block in self._content:
@@ -246,8 +271,15 @@ class _Run:
             self._changed.update(run.numbers)
 
 
+def _with_call(states: AnswerState, call: ToolCall) -> AnswerState:
+    """The states with the call that carries them as the last one: Gemini CLI gives it another id."""
+    if not states or not isinstance(last := states[-1], ToolCall):
+        return states
+    return *states[:-1], replace(last, id=call.id, name=call.name)
+
+
 def move_before_call(block: Block, client: str, slot: str | None) -> Block | None:
-    """Return state that stands behind its call as it stands before a call; None for any other block."""
+    """Convert state after its call to the form before a call; None for any other block."""
     fields = native_of(block, client)
     envelope = unpack(fields.get(slot or "")) if isinstance(block, Thinking) else None
     if envelope is None or envelope.place != "last_call":
@@ -256,8 +288,20 @@ def move_before_call(block: Block, client: str, slot: str | None) -> Block | Non
     return replace(block, native={**block.native, client: moved})
 
 
-_SIGNS = frozenset({"$redacted", "reasoning_details", "thinking_blocks", "reasoning_summary", "extra_content"})
-"""What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
+_SIGNS = frozenset(
+    {
+        "$redacted",
+        "reasoning_details",
+        "thinking_blocks",
+        "reasoning_summary",
+        "reasoning_opaque",
+        "extra_content",
+        "provider_specific_fields",
+        "$function_state",
+        STATE_ID,
+    }
+)
+"""Keys of state beside an owner's slot. The servers of Chat Completions have none and bring these."""
 
 
 def is_stateless(block: Block, owner: str, owner_slot: str | None) -> bool:
@@ -278,11 +322,11 @@ def _state_members(kind: type[Block], owner: str, slot: str | None) -> frozenset
     return _SIGNS | {slot or ""} | state_members(kind, owner)
 
 
-class _LastText(Struct):
-    """An empty text, or the state of a text, that waits for the block behind it."""
+class _LastBlock(Struct):
+    """A text or reasoning that is empty so far, or the state of a text, that waits for the next block."""
 
     index: int
-    text: Text | None = None
+    block: Text | Thinking | None = None
     close: Close | None = None
     state: Native | None = None
 
@@ -298,6 +342,7 @@ class Carrier:
         "_held",
         "_issuer",
         "_kept",
+        "_last_is_call",
         "_length",
         "_needs_follower",
         "_next",
@@ -331,7 +376,7 @@ class Carrier:
         `withheld`: receives the blocks at the end of the answer that the client does not get."""
         self._ends_answers = ends_answers
         self._withheld = withheld
-        self._tail: list[_LastText] = []
+        self._tail: list[_LastBlock] = []
         """Where the last block has to be a text: what is written only once another block follows."""
         self._issuer = issuer
         self._client = client
@@ -343,6 +388,7 @@ class Carrier:
         self._call_slot = call_slot if owner in TAKES_BACK else None
         self._states: list[Block] = []  # of the blocks since the last call, for the next one to carry
         self._shift = self._next = 0
+        self._last_is_call = False
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
         self._length = 0  # of the open text
@@ -360,16 +406,17 @@ class Carrier:
         if self._held is not None:
             (block, close, index), self._held = self._held, None
             is_followed = type(event) is not Open or comes_back(event.block)
-            return self._closed_reasoning(block, close, index, is_followed=is_followed), *self._fed(event)
+            return self._close_reasoning(block, close, index, is_followed=is_followed), *self._feed_settled(event)
         if self._tail and (type(event) is Delta or (type(event) is Open and not self._may_be_empty(event.block))):
-            return *self._write_tail(), *self._fed(event)
-        return self._fed(event)
+            return *self._write_tail(event), *self._feed_settled(event)
+        return self._feed_settled(event)
 
     def _may_be_empty(self, block: Block) -> bool:
-        """May it be a text behind others that has nothing but its state?"""
-        return not self._ends_answers and self._next > 0 and isinstance(block, Text) and not block.text
+        """May it be a text or reasoning behind others that has nothing but its state?"""
+        may_be_last = not self._ends_answers and self._slot is not None and self._next > 0
+        return may_be_last and isinstance(block, (Text, Thinking)) and not block.text
 
-    def _fed(self, event: Event) -> Sequence[Event]:
+    def _feed_settled(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta(index=index, text=text):
                 self._length += len(text)
@@ -377,27 +424,28 @@ class Carrier:
                     self._text.append(text)
                 return (Delta(index + self._shift, text, event.logprobs),) if self._shift else (event,)
             case Open(index=index, block=block):
-                return self._opened(index, block)
+                return self._open_block(index, block)
             case Close():
-                return self._closed(event)
+                return self._close_block(event)
             case Finish():
-                return self._finished(event)
+                return self._finish(event)
             case _:
                 return (event,)
 
-    def _opened(self, index: int, block: Block) -> Sequence[Event]:
-        if isinstance(block, Text) and self._may_be_empty(block):
-            self._tail.append(_LastText(index, block))
+    def _open_block(self, index: int, block: Block) -> Sequence[Event]:
+        if isinstance(block, (Text, Thinking)) and self._may_be_empty(block):
+            self._tail.append(_LastBlock(index, block))
             self._block = block
             return ()
         self._block, self._next = block, index + self._shift + 1
+        self._last_is_call = isinstance(block, ToolCall)
         self._length = len(block.text) if isinstance(block, Text) else 0
         if isinstance(block, Thinking):
             self._text = [block.text]
         elif isinstance(block, ToolCall) and self._call_slot is not None:
             self._text = [block.arguments]
         elif isinstance(block, ToolCall) and self._has_state(block.native):
-            carried = self._carried(index, block.native, "next_call")
+            carried = self._carry_block(index, block.native, "next_call")
             return (*carried, Open(index + self._shift, block))
         elif isinstance(block, Text) and (carried := self._carried_phase(index, block)):
             return (*carried, Open(index + self._shift, block))
@@ -406,12 +454,12 @@ class Carrier:
     def _carried_phase(self, index: int, text: Text) -> Sequence[Event]:
         """An empty block with the phase of the text that follows. A slot on calls carries it with the rest."""
         phase = phase_of(native_of(text, self._owner)) if text.native and self._call_slot is None else {}
-        return self._carried(index, {self._owner: phase}, "next_text") if phase else ()
+        return self._carry_block(index, {self._owner: phase}, "next_text") if phase else ()
 
-    def _closed(self, event: Close) -> Sequence[Event]:
-        if self._tail and (last := self._tail[-1]).text is not None and last.close is None:
+    def _close_block(self, event: Close) -> Sequence[Event]:
+        if self._tail and (last := self._tail[-1]).block is not None and last.close is None:
             last.close, self._block = event, None
-            native = merge_native(last.text.native, event.native)
+            native = merge_native(last.block.native, event.native)
             last.state = native if self._has_state(native) else None
             return ()
         block, index = self._block, event.index
@@ -421,11 +469,11 @@ class Carrier:
             self._held = block, close, index
             return ()
         if isinstance(block, Thinking):
-            return (self._closed_reasoning(block, close, index),)
+            return (self._close_reasoning(block, close, index),)
         if isinstance(block, ToolCall) and self._call_slot is not None:
-            return (self._closed_call(block, close, self._call_slot),)
+            return (self._close_call(block, close, self._call_slot),)
         if isinstance(block, ToolCall) and self._has_state(event.native):
-            return close, *self._carried(index + 1, merge_native(block.native, event.native), "last_call")
+            return close, *self._carry_block(index + 1, merge_native(block.native, event.native), "last_call")
         if block is not None and not isinstance(block, ToolCall):
             native = merge_native(block.native, event.native)
             self._keep_state(replace(block, native=native) if isinstance(block, Text) else block)
@@ -433,14 +481,14 @@ class Carrier:
                 return (close,)
             if isinstance(block, Text) and self._has_state(native):
                 if not self._ends_answers and self._slot is not None:
-                    self._tail.append(_LastText(index + 1, state=native))
+                    self._tail.append(_LastBlock(index + 1, state=native))
                     return (close,)
-                return close, *self._carried(index + 1, native, "last_text")
+                return close, *self._carry_block(index + 1, native, "last_text")
             if self._has_state(native):
-                self._lost(index, kept=False)
+                self._report_loss(index, kept=False)
         return (close,)
 
-    def _closed_reasoning(self, block: Thinking, close: Close, index: int, *, is_followed: bool = True) -> Close:
+    def _close_reasoning(self, block: Thinking, close: Close, index: int, *, is_followed: bool = True) -> Close:
         native = merge_native(block.native, close.native)
         text, self._text = "".join(self._text or ()), None
         if not is_followed:
@@ -450,17 +498,17 @@ class Carrier:
             self._keep_state(replace(block, text=text, native=native))
         if self._slot is None:
             if self._has_state(native):
-                self._lost(index)
+                self._report_loss(index)
             return close
         # Also reasoning without state is put in an envelope, so that it is known as foreign when it comes back.
-        envelope = self._packed(native, text=text)
+        envelope = self._pack(native, text=text)
         return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
 
     def _keep_state(self, block: Block) -> None:
         if self._call_slot is not None and (each := state_of_block(block, self._owner, self._length)) is not None:
             self._states.append(each)
 
-    def _closed_call(self, call: ToolCall, close: Close, slot: str) -> Close:
+    def _close_call(self, call: ToolCall, close: Close, slot: str) -> Close:
         """The end of a call that carries its own state, and that of what stands between it and the call before. One
         that cannot be read becomes a text, which carries nothing: the next call does."""
         text, self._text = "".join(self._text or ()), None
@@ -471,37 +519,37 @@ class Carrier:
         if not holds_state(self._states) and not any(isinstance(each, Thinking) for each in self._states):
             self._states = []
             return close
-        return replace(close, native=merge_native(close.native, self._sealed(slot)))
+        return replace(close, native=merge_native(close.native, self._seal_blocks(slot)))
 
-    def _sealed(self, slot: str) -> Native:
-        """What the blocks since the last call want back, as it stands on one part."""
+    def _seal_blocks(self, slot: str) -> Native:
+        """State of the blocks since the last call, in the form for one part."""
         states, self._states = tuple(self._states), []
         also = claim_kept(self._owner, as_well=True) if self._kept else ""
-        self._receipt.note("content", "reasoning state", f"it travels in {slot} of the client's message{also}")
+        self._receipt.note("content", "reasoning state", f"it is carried in {slot} of the client's message{also}")
         return {self._client: {slot: seal(SealedState(self._owner, self._issuer, states))}}
 
-    def _finished(self, event: Finish) -> Sequence[Event]:
+    def _finish(self, event: Finish) -> Sequence[Event]:
         """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
         if self._tail:
-            return *self._end_tail(), event
+            return *self._end_tail(event), event
         if self._call_slot is None or not holds_state(self._states):
             return (event,)
         extra = self._next
-        return Open(extra, Text(text="", native=self._sealed(self._call_slot))), Close(index=extra), event
+        return Open(extra, Text(text="", native=self._seal_blocks(self._call_slot))), Close(index=extra), event
 
-    def _carried(
+    def _carry_block(
         self, index: int, native: Native, place: Literal["next_call", "next_text", "last_call", "last_text"]
     ) -> Sequence[Event]:
         """An empty block with the state of another one, as the block of this index; the others move on."""
         if self._slot is None:
-            self._lost(index if place in ("next_call", "next_text") else index - 1)
+            self._report_loss(index if place in ("next_call", "next_text") else index - 1)
             return ()
-        envelope = self._packed(native, place=place)
+        envelope = self._pack(native, place=place)
         extra = index + self._shift
         self._shift += 1
         return Open(extra, Thinking(native={self._client: {self._slot: envelope}})), Close(index=extra)
 
-    def _packed(self, native: Native, *, text: str = "", place: EnvelopePlace = "here") -> str:
+    def _pack(self, native: Native, *, text: str = "", place: EnvelopePlace = "here") -> str:
         state = native.get(self._owner, {})
         return pack(Envelope(owner=self._owner, state=dict(state), text=text, place=place, issuer=self._issuer))
 
@@ -509,39 +557,57 @@ class Carrier:
         fields = native.get(self._owner, {})
         return not _SIGNS.isdisjoint(fields) or self._owner_slot in fields
 
-    def _write_tail(self) -> Sequence[Event]:
-        """The texts and the state that waited for what follows them."""
+    def _write_tail(self, following: Event) -> Sequence[Event]:
+        """The blocks and the state that waited for what follows them."""
         tail, self._tail = self._tail, []
         events: list[Event] = []
-        for each in tail:
-            if each.text is not None:
-                events += self._carried_phase(each.index, each.text)
-                events.append(Open(each.index + self._shift, each.text))
+        for number, each in enumerate(tail, start=1):
+            if isinstance(each.block, Thinking):
+                is_followed = number < len(tail) or type(following) is not Open or comes_back(following.block)
+                events += self._write_reasoning(each.block, each, is_followed=is_followed)
+            elif each.block is not None:
+                events += self._carried_phase(each.index, each.block)
+                events.append(Open(each.index + self._shift, each.block))
                 self._next = each.index + self._shift + 1
                 if each.close is not None:
                     events.append(replace(each.close, index=each.index + self._shift))
-            if each.state is not None:
-                events += self._carried(each.index + (each.text is not None), each.state, "last_text")
+            if each.state is not None and not isinstance(each.block, Thinking):
+                events += self._carry_block(each.index + (each.block is not None), each.state, "last_text")
         return events
 
-    def _end_tail(self) -> Sequence[Event]:
-        """Leave out the state of a text that ends the answer, and the empty texts behind it."""
-        if all(each.state is None for each in self._tail):
-            return self._write_tail()
+    def _write_reasoning(self, block: Thinking, waiting: _LastBlock, *, is_followed: bool) -> Sequence[Event]:
+        """The beginning of reasoning, and its end if it has no text."""
+        index = waiting.index + self._shift
+        self._next = index + 1
+        self._text = [block.text]
+        opened = Open(index, block)
+        if waiting.close is None:
+            return (opened,)
+        close = replace(waiting.close, index=index)
+        is_followed = is_followed or not self._needs_follower
+        return opened, self._close_reasoning(block, close, waiting.index, is_followed=is_followed)
+
+    def _end_tail(self, event: Finish) -> Sequence[Event]:
+        """Leave out the state of a text that ends the answer, and the empty blocks after it."""
+        after_call = self._last_is_call and all(isinstance(each.block, Thinking) for each in self._tail)
+        if after_call or all(each.state is None for each in self._tail):
+            return self._write_tail(event)
         tail, self._tail = self._tail, []
+        if self._needs_follower and all(isinstance(each.block, Thinking) for each in tail):
+            self._receipt.loss("content", "reasoning state", UNFOLLOWED)
+            return ()
         if self._withheld is not None:
-            self._withheld += [replace(each.text, native=each.state) for each in tail if each.text and each.state]
-        what, why = (
-            "reasoning state of the last text",
-            "the client shows the last block of an answer, which has to be the text",
-        )
+            self._withheld += [replace(each.block, native=each.state) for each in tail if each.block and each.state]
+        of_text = any(each.state and not isinstance(each.block, Thinking) for each in tail)
+        what = "reasoning state of the last text" if of_text else "reasoning state"
+        why = "the client shows the last block of an answer, which must be the text"
         if self._kept:
             self._receipt.note("content", what, why + claim_kept(self._owner))
         else:
             self._receipt.loss("content", what, why)
         return ()
 
-    def _lost(self, index: int, *, kept: bool = True) -> None:
+    def _report_loss(self, index: int, *, kept: bool = True) -> None:
         """`kept`: it is of a kind that can be kept elsewhere."""
         why = "the client's API has no field that carries it"
         if kept and self._kept:

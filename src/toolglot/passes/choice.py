@@ -60,24 +60,24 @@ def _fit_choice(request: Request, context: Context) -> Request:
 def _fit_none(request: Request, choice: ToolChoice, context: Context) -> Request:
     """Forbid tool calls. The tools stay: the history may contain calls to them, and they are part of the cached
     prefix."""
-    if "none" in context.can.tool_choices:
+    if "none" in context.can.tools.choices:
         return request
-    context.receipt.loss("tool_choice", "no tool", "the target cannot be told; a line of text asks for it")
+    context.receipt.loss("tool_choice", "no tool", "the target has no setting for it; a line of text asks for it")
     return instruct(replace(request, tool_choice=None), NO_TOOLS, context)
 
 
 def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[Request, ToolChoice]:
     """Keep the names if the target supports them; otherwise offer only the named tools."""
-    can = context.can
+    can = context.can.tools
     if not choice.names:
         return request, choice
     forced = choice.mode == "required"
     if forced and len(choice.names) == 1:
-        if "named" in can.tool_choices:
+        if "named" in can.choices:
             return request, choice
-    elif "allowed" in can.tool_choices and choice.mode in can.allowed_modes:
+    elif "allowed" in can.choices and choice.mode in can.allowed_modes:
         return request, choice
-    context.receipt.loss("tool_choice.names", ", ".join(choice.names), "the target takes no such choice")
+    context.receipt.loss("tool_choice.names", ", ".join(choice.names), "the target does not accept such a choice")
     return _offer_only(request, choice, context), replace(choice, names=())
 
 
@@ -102,9 +102,9 @@ def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str 
     """Reason why the target cannot be forced to call a tool; None if it can."""
     can = context.can
     kind = "required" if not choice.names else "named" if len(choice.names) == 1 else "allowed"
-    if kind not in can.tool_choices or (kind == "allowed" and "required" not in can.tool_choices):
+    if kind not in can.tools.choices or (kind == "allowed" and "required" not in can.tools.choices):
         return "the target cannot be forced to call a tool"
-    if not can.forced_choice_with_reasoning and reasons(request, context):
+    if not can.reasoning.with_forced_choice and reasons(request, context):
         return "the target cannot be forced to call a tool while it reasons"
     return None
 
@@ -117,7 +117,7 @@ def _ask(request: Request, choice: ToolChoice, why: str, context: Context) -> Re
         request = _offer_only(request, choice, context)
         line = f"Respond with a call of the tool {choice.names[0]}, not with text."
     elif choice.names:
-        names = choice.names if "auto" in context.can.allowed_modes else ()
+        names = choice.names if "auto" in context.can.tools.allowed_modes else ()
         request = request if names else _offer_only(request, choice, context)
     asked = replace(request, tool_choice=ToolChoice(mode="auto", names=names, native=choice.native))
     return instruct(asked, line, context)
@@ -125,7 +125,7 @@ def _ask(request: Request, choice: ToolChoice, why: str, context: Context) -> Re
 
 def _fit_parallel(request: Request, context: Context) -> Request:
     wanted = request.parallel_tool_calls
-    if wanted is None or "parallel_tool_calls" in context.can.fields:
+    if wanted is None or "parallel_tool_calls" in context.can.parameters.fields:
         return request
     request = replace(request, parallel_tool_calls=None)
     if wanted:

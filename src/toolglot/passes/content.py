@@ -16,16 +16,16 @@ ERROR = "Error: "
 def _marks_cuts(context: Context) -> bool:
     """Whether a call in the history can be marked as truncated. Wire formats with arguments as objects can only mark
     calls in answers."""
-    can = context.can
-    return context.source == context.target or (can.incomplete_calls and can.arguments == "text")
+    can = context.can.calls
+    return context.source == context.target or (can.incomplete and can.arguments == "text")
 
 
 def _triggers(context: Context) -> int:
     can = context.can
-    bits = 0 if can.refusals else features.REFUSAL
-    bits |= 0 if can.citations else features.CITATIONS
+    bits = 0 if can.messages.refusals else features.REFUSAL
+    bits |= 0 if can.messages.citations else features.CITATIONS
     bits |= 0 if _marks_cuts(context) else features.CUT_CALLS
-    return bits if can.result_errors else bits | features.RESULT_ERRORS
+    return bits if can.calls.result_errors else bits | features.RESULT_ERRORS
 
 
 @runs_on(_triggers, keeps_messages=True)
@@ -48,19 +48,19 @@ def fit(request: Request, context: Context) -> Request:
 
     def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
         match block:
-            case Refusal(text=text) if not can.refusals:
+            case Refusal(text=text) if not can.messages.refusals:
                 context.receipt.note(str(place), "a refusal", "the target has no block for it; it is text")
                 return (Text(text=text, native=block.native),)
-            case Text() if block.citations and not can.citations:
+            case Text() if block.citations and not can.messages.citations:
                 # A citation in the target's own form stays: the client knows that its server accepts it.
                 own = tuple([citation for citation in block.citations if context.target in citation.native])
                 if len(own) < len(block.citations):
                     lost = len(block.citations) - len(own)
-                    context.receipt.loss(str(place), f"{lost} citations", "the target takes none back")
+                    context.receipt.loss(str(place), f"{lost} citations", "the target does not accept it")
                     return (replace(block, citations=own),)
             case ToolCall(complete=False) if hides_cuts:
                 _report_cut(block, place, context)
-            case ToolResult(is_error=True) if not can.result_errors:
+            case ToolResult(is_error=True) if not can.calls.result_errors:
                 return (_plain_result(block, place, context),)
         return (block,)
 
@@ -85,8 +85,8 @@ def _report_cut(call: ToolCall, place: Place, context: Context) -> None:
     """Report a truncated call whose mark is lost. The encoder reports arguments that are not a JSON object."""
     what = f"call of {call.name} that was cut off"
     if call.kind == "custom" or not call.arguments.strip() or json.object_of(call.arguments) is not None:
-        context.receipt.loss(str(place), what, "it looks whole to the target")
-    elif context.can.arguments == "text":
+        context.receipt.loss(str(place), what, "it looks complete to the target")
+    elif context.can.calls.arguments == "text":
         context.receipt.note(str(place), what, "the target has no mark for it; only its arguments show it")
 
 

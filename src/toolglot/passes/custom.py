@@ -25,7 +25,7 @@ MEMBER = "input"
 
 def _triggers(context: Context) -> int:
     is_own = context.source == context.target and not context.aliased
-    return 0 if context.can.custom_tools or is_own else features.CUSTOM
+    return 0 if context.can.tools.custom or is_own else features.CUSTOM
 
 
 @runs_on(_triggers, in_place=True)
@@ -34,7 +34,7 @@ def wrap(request: Request, context: Context) -> Request:
 
     A client of the target's own dialect knows whether the model that it requests accepts them.
     """
-    if context.can.custom_tools or (context.source == context.target and not context.aliased):
+    if context.can.tools.custom or (context.source == context.target and not context.aliased):
         return request
     tools = request.tools
     functions = DECLARED.rewrite(tools, "functions", None, lambda lines: _wrap_tools(tools, lines), context.receipt)
@@ -66,7 +66,7 @@ def _wrap_tool(tool: Tool | Opaque, where: str, receipt: Receipt) -> Tool | Opaq
     receipt.note(where, f"custom tool {tool.name}", f"it is a function with one text parameter, {MEMBER}")
     grammar = _grammar(tool.format)
     if grammar:
-        receipt.loss(f"{where}.format", "the grammar", "it is told in the description and nothing enforces it")
+        receipt.loss(f"{where}.format", "the grammar", "the description states it and nothing enforces it")
     format_note = f"The input is free text that must match this {grammar[0]} grammar:\n{grammar[1]}" if grammar else ""
     return replace(
         tool,

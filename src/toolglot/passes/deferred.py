@@ -22,13 +22,13 @@ from toolglot.tools.declared import DECLARED, Tools
 
 
 def _triggers(context: Context) -> int:
-    return 0 if context.source == context.target and context.can.deferred_tools else features.DEFERRED | features.OPAQUE
+    return 0 if context.source == context.target and context.can.tools.deferred else features.DEFERRED | features.OPAQUE
 
 
 @runs_on(_triggers, adds=features.BLANK, in_place=True)
 def offer(request: Request, context: Context) -> Request:
     """Offer the deferred tools that the conversation refers to, and drop the others."""
-    if context.source == context.target and context.can.deferred_tools:
+    if context.source == context.target and context.can.tools.deferred:
         return request
     tools = _select_tools(request, context) if context.features & features.DEFERRED else request.tools
     # References become text even if their tools are no longer declared, so that earlier history stays the same.

@@ -33,10 +33,17 @@ from toolglot.passes.answer_state import (
     unseal,
     without_needless_lengths,
 )
-from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.reasoning import MADE
-from toolglot.passes.state_placement import AnswerRun, place_state
+from toolglot.passes.state_placement import (
+    AnswerRun,
+    find_first_message,
+    join_split_calls,
+    place_state,
+    runs,
+    write_run,
+)
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
 
@@ -56,10 +63,35 @@ def open_details(request: Request, context: Context) -> Request:
     if context.slots.details_slot is None:
         return request
 
-    def rewrite(message: Message, number: int) -> Message:
-        return _Opening(message, number, context).open_message() if message.role == "assistant" else message
+    messages = list(request.messages)
+    found: list[tuple[int, AnswerState]] = []
+    for number, message in enumerate(request.messages):
+        if message.role == "assistant":
+            opening = _Opening(message, number, context)
+            messages[number] = opening.open_message()
+            found += [(number, states) for states in opening.states]
+    joined = _put_back(messages, found, context)
+    if joined:
+        numbers = [number for number, run in enumerate(runs(request.messages)) if run.numbers[0] in joined]
+        context.joined_answers = frozenset(numbers)
+    return with_messages(request, tuple(each for number, each in enumerate(messages) if number not in joined))
 
-    return rewrite_messages(request, rewrite)
+
+def _put_back(messages: list[Message], found: Sequence[tuple[int, AnswerState]], context: Context) -> set[int]:
+    """Put the state of each message back on the blocks of its answer. Returns the messages that are left out, because
+    their calls belong to the answer of an earlier one."""
+    joined: set[int] = set()
+    for number, states in found:
+        if number in joined:
+            continue
+        first = find_first_message(messages, number, states)
+        run = AnswerRun()
+        run.add(messages[first], first, 0)
+        join_split_calls(run, messages, states)
+        if (blocks := place_state(run, states, context)) is not None:
+            write_run(messages, run, blocks)
+            joined.update(run.joined)
+    return joined
 
 
 class _Opening:
@@ -69,20 +101,15 @@ class _Opening:
         self._message = message
         self._number = number
         self._context = context
-        self._states: list[AnswerState] = []  # of the whole message
+        self.states: list[AnswerState] = []
+        """State of the whole message, for the target: usually of one answer."""
         self._others: set[str] = set()
         """Owners of state that is not for the target."""
 
     def open_message(self) -> Message:
         content = tuple(new for block in self._message.content if (new := self._open_block(block)) is not None)
         same = len(content) == len(self._message.content) and all(map(_is, content, self._message.content))
-        message = self._message if same else replace(self._message, content=content)
-        for states in self._states:
-            run = AnswerRun()
-            run.add(message, self._number, 0)
-            if (blocks := place_state(run, states, self._context)) is not None:
-                message = replace(message, content=tuple(block for _, block in blocks))
-        return message
+        return self._message if same else replace(self._message, content=content)
 
     def _open_block(self, block: Block) -> Block | None:
         if isinstance(block, Thinking):
@@ -99,7 +126,7 @@ class _Opening:
             return block
         for entry in entries:
             if is_ours(entry.get("data")) and (states := self._unseal(entry["data"])) is not None:
-                self._states.append(states)
+                self.states.append(states)
         rest = {key: value for key, value in fields.items() if key != slot}
         if others and slot is not None:
             rest[slot] = others
@@ -135,12 +162,12 @@ class _Opening:
             return None
         why = f"the client carried it for {sealed.owner}"
         if sealed.owner != self._context.target:
-            why += ", to which alone it goes back"
+            why += "; it is sent only there"
             self._others.add(sealed.owner)
         elif sealed.issuer not in ("", self._context.owner.issuer) and sealed.issuer not in self._context.owner.accepts:
-            why += "; another server or model has made it"
-        elif self._context.can.thinking == "none":
-            why += "; this model takes none back"
+            why += "; another server or model created it"
+        elif self._context.can.reasoning.in_history == "none":
+            why += "; this model accepts none"
         else:
             receipt.note(where, WHAT, why)
             return sealed.states
@@ -269,5 +296,5 @@ class DetailsCarrier:
             "index": 0,
         }
         also = claim_kept(self._owner, as_well=True) if self._kept else ""
-        self._receipt.note("content", WHAT, f"it travels in {self._slot} of the client's message{also}")
+        self._receipt.note("content", WHAT, f"it is carried in {self._slot} of the client's message{also}")
         return Open(self._next, Thinking(native={self._client: {self._slot: [entry]}})), Close(index=self._next)

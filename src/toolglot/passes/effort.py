@@ -14,20 +14,20 @@ ROOM_FOR_ANSWER = 4096
 
 
 @runs_on(
-    lambda context: features.REASONING if context.can.reasoning_with_tools else features.REASONING | features.TOOLS
+    lambda context: features.REASONING if context.can.reasoning.with_tools else features.REASONING | features.TOOLS
 )
 def fit(request: Request, context: Context) -> Request:
     wanted = request.reasoning
     own = context.source == context.target and not context.aliased
-    if not context.can.reasoning_with_tools and request.tools and not own:
+    if not context.can.reasoning.with_tools and request.tools and not own:
         return _without_reasoning(request, context)
     if wanted is None or (own and "$extensions" in native_of(wanted, context.target)):
         return request  # nothing is asked, or in words that only its own server knows
-    if "reasoning" not in context.can.fields:
+    if "reasoning" not in context.can.parameters.fields:
         report = context.receipt.note if wanted.mode == "off" else context.receipt.loss
-        report("reasoning", _shown(wanted), "the target has no such parameter")
+        report("reasoning", _describe(wanted), "the target has no such parameter")
         return replace(request, reasoning=None)
-    if wanted.show is not None and not context.can.reasoning_shown:
+    if wanted.show is not None and not context.can.reasoning.can_hide:
         what = "visible reasoning" if wanted.show else "hidden reasoning"
         context.receipt.note("reasoning.show", what, "the target decides itself whether it shows any")
         wanted = replace(wanted, show=None)
@@ -36,38 +36,38 @@ def fit(request: Request, context: Context) -> Request:
     off = wanted.mode == "off" or wanted.effort == "none"
     fitted: Reasoning | None
     if off:
-        fitted = _off(wanted, context)
+        fitted = _turn_off(wanted, context)
     elif _has_no_room(wanted, request, context):
-        fitted = _dropped(wanted, request, context)
+        fitted = _without_room(wanted, request, context)
     else:
-        fitted = _on(wanted, request, context)
+        fitted = _turn_on(wanted, request, context)
     return request if fitted == request.reasoning else replace(request, reasoning=fitted)
 
 
 def _without_reasoning(request: Request, context: Context) -> Request:
-    """The target refuses function tools unless it is told not to reason, also when nobody asked it to."""
+    """The target refuses function tools unless reasoning is turned off explicitly."""
     wanted = request.reasoning
     if wanted is not None and wanted.mode == "off" and wanted.effort in (None, "none"):
         return request
-    tell = context.receipt.note if wanted is None else context.receipt.loss
-    tell("reasoning", "reasoning", "this model takes function tools here only without reasoning")
+    report = context.receipt.note if wanted is None else context.receipt.loss
+    report("reasoning", "reasoning", "this model takes function tools here only without reasoning")
     return replace(request, reasoning=Reasoning(mode="off", effort="none"))
 
 
-def _shown(wanted: Reasoning) -> str:
+def _describe(wanted: Reasoning) -> str:
     said = (wanted.mode, wanted.effort, wanted.budget_tokens)
     return "reasoning " + " ".join(str(part) for part in said if part is not None)
 
 
-def _off(wanted: Reasoning, context: Context) -> Reasoning:
-    can = context.can
-    if can.reasoning_off:
+def _turn_off(wanted: Reasoning, context: Context) -> Reasoning:
+    can = context.can.reasoning
+    if can.can_disable:
         effort = wanted.effort if wanted.effort in can.efforts else None
         if effort is None and wanted.effort not in (None, "none"):
             context.receipt.note(
                 "reasoning.effort", f"effort {wanted.effort}", "it does not reason, and knows no efforts"
             )
-        budget = wanted.budget_tokens if can.reasoning_budget else None
+        budget = wanted.budget_tokens if can.budget else None
         return replace(wanted, mode="off", effort=effort, budget_tokens=budget)
     least = next((effort for effort in can.efforts if effort != "none"), None)
     context.receipt.loss("reasoning", "no reasoning", f"the model always reasons; its effort is {least or 'its own'}")
@@ -76,30 +76,30 @@ def _off(wanted: Reasoning, context: Context) -> Reasoning:
 
 def _has_no_room(wanted: Reasoning, request: Request, context: Context) -> bool:
     """Is the output limit too small for the smallest budget of a model that needs one?"""
-    can, limit = context.can, request.max_output_tokens
-    if can.min_budget is None or limit is None or limit > can.min_budget or not can.reasoning_budget:
+    can, limit = context.can.reasoning, request.max_output_tokens
+    if can.min_budget is None or limit is None or limit > can.min_budget or not can.budget:
         return False
     if context.source == context.target:
         return False
     if wanted.budget_tokens is not None:
         return True
-    return (wanted.mode is not None or wanted.effort is not None) and (can.reasons_by_budget or not can.efforts)
+    return (wanted.mode is not None or wanted.effort is not None) and (can.needs_budget or not can.efforts)
 
 
-def _dropped(wanted: Reasoning, request: Request, context: Context) -> Reasoning | None:
+def _without_room(wanted: Reasoning, request: Request, context: Context) -> Reasoning | None:
     """No reasoning. An effort stays where it guides more than that."""
     why = f"an output limit of {request.max_output_tokens} leaves no room for thinking"
     context.receipt.loss("reasoning", "reasoning", why)
-    if wanted.effort is None or wanted.effort not in context.can.efforts:
+    if wanted.effort is None or wanted.effort not in context.can.reasoning.efforts:
         return None
     return Reasoning(mode="off", effort=wanted.effort)
 
 
-def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
-    can, receipt = context.can, context.receipt
+def _turn_on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
+    can, receipt = context.can.reasoning, context.receipt
     if wanted.effort is not None and wanted.effort not in can.efforts:
         wanted = _other_effort(wanted, wanted.effort, request, context)
-    if wanted.budget_tokens is not None and not can.reasoning_budget:
+    if wanted.budget_tokens is not None and not can.budget:
         effort = wanted.effort or nearest(budget_to_effort(wanted.budget_tokens), can.efforts)
         receipt.loss(
             "reasoning.budget_tokens",
@@ -107,11 +107,11 @@ def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
             f"the target takes no budget; its effort is {effort or 'its own'}",
         )
         wanted = replace(wanted, budget_tokens=None, effort=effort)
-    return _within_most(wanted, context)
+    return _limit_budget(wanted, context)
 
 
-def _within_most(wanted: Reasoning, context: Context) -> Reasoning:
-    budget, most = wanted.budget_tokens, context.can.max_budget
+def _limit_budget(wanted: Reasoning, context: Context) -> Reasoning:
+    budget, most = wanted.budget_tokens, context.can.reasoning.max_budget
     if budget is None or most is None or budget <= most or context.source == context.target:
         return wanted
     context.receipt.loss("reasoning.budget_tokens", f"a budget of {budget} tokens", f"the target's highest is {most}")
@@ -119,7 +119,7 @@ def _within_most(wanted: Reasoning, context: Context) -> Reasoning:
 
 
 def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Context) -> Reasoning:
-    can, receipt = context.can, context.receipt
+    can, receipt = context.can.reasoning, context.receipt
     if effort not in SCALE:
         if context.source == context.target:  # merely new
             return wanted
@@ -129,7 +129,7 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
         other = nearest(effort, can.efforts)
         receipt.loss("reasoning.effort", f"effort {effort}", f"the target's nearest is {other}")
         return replace(wanted, effort=other)
-    if can.reasoning_budget:
+    if can.budget:
         budget = wanted.budget_tokens or _budget(effort, request.max_output_tokens, context)
         receipt.note("reasoning.effort", f"effort {effort}", f"the target wants a budget: {budget} tokens")
         return replace(wanted, mode=wanted.mode or "on", effort=None, budget_tokens=budget)
@@ -146,8 +146,8 @@ def nearest(effort: str, efforts: tuple[str, ...]) -> str | None:
 
 
 def _budget(effort: str, limit: int | None, context: Context) -> int:
-    """Tokens for an effort, as the target allows. Of a limit that nobody asked for, the answer gets what it needs."""
-    most = context.can.max_budget or BUDGETS[effort]
+    """Tokens for an effort, as the target allows. If the client set no limit, the answer gets what it needs of ours."""
+    most = context.can.reasoning.max_budget or BUDGETS[effort]
     if limit is None:
         return min(BUDGETS[effort], most)
     kept = min(limit // 2, ROOM_FOR_ANSWER) if context.limit_is_ours else None

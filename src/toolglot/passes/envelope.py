@@ -43,6 +43,12 @@ class Envelope(Struct, frozen=True, kw_only=True):
 STATE: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.thinking)
 """State fields of each dialect's reasoning, with their type checks."""
 _ON_TEXTS: Mapping[str, Checks] = ByDialect(lambda manifest: manifest.state.texts)
+_ON_CALLS: Mapping[str, Checks] = ByDialect(lambda manifest: {**manifest.state.thinking, **manifest.state.calls})
+_BY_PLACE: Mapping[str, Mapping[str, Checks]] = {
+    "next_text": _ON_TEXTS,
+    "next_call": _ON_CALLS,
+    "last_call": _ON_CALLS,
+}
 TAKES_BACK: Mapping[str, bool] = ByDialect(lambda manifest: bool(manifest.state.thinking) or manifest.state.words)
 """APIs whose models accept their own reasoning back."""
 BOUND_TO_MODEL: Mapping[str, bool] = ByDialect(lambda manifest: manifest.state.bound_to_model)
@@ -57,25 +63,25 @@ _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 def pack(envelope: Envelope) -> str:
     """Encode an envelope as the string that goes into the client's slot."""
-    state = known(envelope.state, _checks(envelope.owner, envelope.place))
+    state = select_known(envelope.state, _checks(envelope.owner, envelope.place))
     issuer = [envelope.issuer] if envelope.issuer else []
     return close([envelope.owner, envelope.place, state, envelope.text, *issuer])
 
 
 def unpack(value: object) -> Envelope | None:
     """Decode an envelope; None if toolglot did not write it."""
-    match opened(value):
+    match decode_envelope(value):
         case [str() as owner, str() as place, dict() as state, str() as text, *rest]:
             issuer = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
             if DIALECTS.manifest(owner) is not None and place in PLACES and (issuer or not rest):
-                state = known(state, _checks(owner, place))
+                state = select_known(state, _checks(owner, place))
                 return Envelope(owner=owner, state=state, place=place, text=text, issuer=issuer)  # type: ignore[arg-type]
     return None
 
 
 def _checks(owner: str, place: str) -> Checks:
     """The fields that state at this place may have. Only `next_text` has those of texts alone."""
-    return (_ON_TEXTS if place == "next_text" else STATE).get(owner, {})
+    return _BY_PLACE.get(place, STATE).get(owner, {})
 
 
 def close(content: list[Any]) -> str:
@@ -84,11 +90,11 @@ def close(content: list[Any]) -> str:
 
 
 def is_ours(value: object) -> TypeGuard[str]:
-    """Whether the value starts like an envelope. `opened` decodes it."""
+    """Whether the value starts like an envelope. `decode_envelope` decodes it."""
     return isinstance(value, str) and value.startswith(_PREFIX)
 
 
-def opened(value: object) -> Any:
+def decode_envelope(value: object) -> Any:
     """Decode the content of an envelope; None if toolglot did not write it."""
     if not is_ours(value):
         return None
@@ -100,6 +106,6 @@ def opened(value: object) -> Any:
         return None
 
 
-def known(state: Mapping[str, Any], checks: Checks) -> dict[str, Any]:
+def select_known(state: Mapping[str, Any], checks: Checks) -> dict[str, Any]:
     """Keep only the known fields whose values pass their checks."""
     return {key: value for key, value in state.items() if key in checks and checks[key](value)}

@@ -15,7 +15,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from toolglot import features
-from toolglot.dialect import Capabilities, Dialect
+from toolglot.capabilities import ReceiptRules
+from toolglot.dialect import Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
 from toolglot.ir import (
     COUNTS,
@@ -39,7 +40,17 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.plan import runs_on
-from toolglot.receipt import UNREAD, Loss, Receipt, Severity, describe_block, unread_lines
+from toolglot.receipt import (
+    UNREAD,
+    Loss,
+    Note,
+    Receipt,
+    ReceiptLine,
+    Severity,
+    describe_block,
+    receipt_line,
+    unread_lines,
+)
 from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire.usage import ORIGINAL, is_empty_count
 
@@ -47,18 +58,18 @@ from toolglot.wire.usage import ORIGINAL, is_empty_count
 @runs_on(lambda context: features.OTHERS if context.source == context.target else features.FOREIGN)
 def report(request: Request, context: Context) -> Request:
     """Report every native field that the target's encoder does not read. The request is not changed."""
-    can, receipt = context.source_can, context.receipt
+    rules, receipt = context.source_can.receipt, context.receipt
     for name, native in _native_of_settings(request):
         _report_node(name, native, STATE, context, receipt)
     tools = request.tools
     if tools:
-        receipt.add(DECLARED.derive(tools, f"foreign {context.target}", can, lambda: _lines_on_tools(tools, context)))
+        receipt.add(DECLARED.derive(tools, f"foreign {context.target}", rules, lambda: _lines_on_tools(tools, context)))
     if context.features & (features.FOREIGN_HISTORY | features.OTHERS):
         for where, native, state in _native_of_history(request):
             _report_node(where, native, state, context, receipt)
     for owner, fields in request.native.items():
         if owner != context.target:
-            for key in _flags_turned_off(fields, can):
+            for key in _flags_turned_off(fields, rules):
                 receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
 
@@ -67,19 +78,19 @@ def _report_node(
     where: str | Place, native: NativeFields, state: frozenset[str] | None, context: Context, receipt: Receipt
 ) -> None:
     """Report the native fields of one node. `state` are keys that are reported elsewhere; None for reasoning."""
-    can = context.source_can
+    rules = context.source_can.receipt
     for owner, fields in native.items():
         # Fields of other owners on reasoning are state that the client carried for them; `carry` reports it.
         if owner == context.target or (state is None and owner != context.source):
             continue
         if UNREAD in fields:
             receipt.add(unread_lines(fields, str(where)))
-        reported_elsewhere = can.reasoning_members if state is None else state
-        for path, key in missed(fields, can, reported_elsewhere, asked=True):
-            _report_key(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
+        reported_elsewhere = rules.reasoning_members if state is None else state
+        for path, key in find_lost_fields(fields, rules, reported_elsewhere, of_request=True):
+            _report_key(receipt, f"{where}.{path}" if where else path, key, owner, rules.noted)
 
 
-def _lines_on_tools(tools: Tools, context: Context) -> tuple[Loss, ...]:
+def _lines_on_tools(tools: Tools, context: Context) -> tuple[ReceiptLine, ...]:
     receipt = Receipt()
     for index, tool in enumerate(tools):
         if tool.native:
@@ -87,10 +98,10 @@ def _lines_on_tools(tools: Tools, context: Context) -> tuple[Loss, ...]:
     return tuple(receipt)
 
 
-def _flags_turned_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
+def _flags_turned_off(fields: Mapping[str, Json], rules: ReceiptRules) -> Iterator[str]:
     """Flags of a request that are false. Some are true by default, for example OpenRouter's `include_reasoning`."""
     for key, value in fields.items():
-        known = key.startswith("$") or key in can.cosmetic or False in can.assumed.get(key, ())
+        known = key.startswith("$") or key in rules.cosmetic or False in rules.assumed.get(key, ())
         if value is False and not known:
             yield key
 
@@ -102,32 +113,32 @@ def _report_key(receipt: Receipt, where: str, key: str, owner: str, noted: Mappi
         receipt.loss(where, key, f"only {owner} understands it")
 
 
-def missed(
-    fields: Mapping[str, Json], can: Capabilities, state: frozenset[str] = STATE, *, asked: bool = False
+def find_lost_fields(
+    fields: Mapping[str, Json], rules: ReceiptRules, state: frozenset[str] = STATE, *, of_request: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Native fields whose loss matters, as (path, key). A container is represented by its members. Keys in `state` are
     reported elsewhere.
 
     The loss of nulls, empty values, false flags, notes on shape, cosmetic keys and assumed values does not matter. In
-    requests (`asked`), an empty object may enable something (Chat's `web_search_options`). A peer may nest containers
-    as deep as JSON allows, so this does not recurse.
+    requests (`of_request`), an empty object may enable something (Chat's `web_search_options`). A peer may nest
+    containers as deep as JSON allows, so this does not recurse.
     """
-    cosmetic: Container[str] = can.cosmetic if asked else _unreported(can)
-    paths = can.request_paths if asked else can.answer_paths
+    cosmetic: Container[str] = rules.cosmetic if of_request else _silent_keys(rules)
+    paths = rules.request_paths if of_request else rules.answer_paths
     waiting = [("", iter(fields.items()))]
     while waiting:
         path, items = waiting[-1]
         for key, value in items:
             if (
-                (key.startswith("$") and key not in can.containers)
+                (key.startswith("$") and key not in rules.containers)
                 or key in state
                 or key in cosmetic
                 or _is_empty(value)
             ):
                 continue
-            if (key in can.assumed and value in can.assumed[key]) or (value == {} and not asked):
+            if (key in rules.assumed and value in rules.assumed[key]) or (value == {} and not of_request):
                 continue
-            if key in can.containers and isinstance(value, dict):
+            if key in rules.containers and isinstance(value, dict):
                 name = paths.get(key, key.removeprefix("$"))
                 waiting.append((f"{path}{name}." if name else path, iter(value.items())))
                 break
@@ -136,14 +147,14 @@ def missed(
             waiting.pop()
 
 
-def _is_quiet(fields: Mapping[str, Json], can: Capabilities, state: Container[str], depth: int = 0) -> bool:
-    """Quick check that `missed` would find nothing. False may also mean "not sure"."""
-    containers, cosmetic = can.containers, can.cosmetic
+def _is_quiet(fields: Mapping[str, Json], rules: ReceiptRules, state: Container[str], depth: int = 0) -> bool:
+    """Quick check that `find_lost_fields` would find nothing. False may also mean "not sure"."""
+    containers, cosmetic = rules.containers, rules.cosmetic
     for key, value in fields.items():
-        if value is None or value is False or (key in cosmetic and key not in can.informational):
+        if value is None or value is False or (key in cosmetic and key not in rules.informational):
             continue
         if key in containers:
-            if type(value) is not dict or depth > 1 or not _is_quiet(value, can, state, depth + 1):
+            if type(value) is not dict or depth > 1 or not _is_quiet(value, rules, state, depth + 1):
                 return False
         elif key[:1] != "$" and value != "" and value != [] and key not in state:
             return False
@@ -156,14 +167,14 @@ def _is_empty(value: Json) -> bool:
 
 E = TypeVar("E", Start, Finish)
 
-_silent: dict[int, tuple[Capabilities, frozenset[str]]] = {}
+_silent_keys_of: dict[int, tuple[ReceiptRules, frozenset[str]]] = {}
 
 
-def _unreported(can: Capabilities) -> frozenset[str]:
+def _silent_keys(rules: ReceiptRules) -> frozenset[str]:
     """Native keys of an answer that are never reported, computed once per dialect."""
-    found = _silent.get(id(can))
-    if found is None or found[0] is not can:
-        found = _silent[id(can)] = (can, frozenset(can.cosmetic) - can.informational)
+    found = _silent_keys_of.get(id(rules))
+    if found is None or found[0] is not rules:
+        found = _silent_keys_of[id(rules)] = (rules, frozenset(rules.cosmetic) - rules.informational)
     return found[1]
 
 
@@ -229,7 +240,7 @@ class Reporter(Struct, eq=False):
         return event if tier == event.service_tier else replace(event, service_tier=tier)
 
     def _known_tier(self, tier: str | None) -> str | None:
-        if tier is None or tier in self._client.can.answer_tiers or self._client.name == self._upstream.name:
+        if tier is None or tier in self._client.can.answers.tiers or self._client.name == self._upstream.name:
             return tier
         self._receipt.add((describe_lost_tier(tier),))
         return None
@@ -238,50 +249,54 @@ class Reporter(Struct, eq=False):
         if not native:
             return
         state = _STATE_ON.get(self._kinds.get(index, Text), STATE)
-        self._report(f"content[{index}].", native, self._upstream.can.reasoning_members if state is None else state)
+        self._report(
+            f"content[{index}].", native, self._upstream.can.receipt.reasoning_members if state is None else state
+        )
 
     def _report_citations(self, index: int, citations: Sequence[Citation]) -> None:
         for number, citation in enumerate(citations):
             self._report(f"content[{index}].citations[{number}].", citation.native)
 
     def _report(self, where: str, native: NativeFields, state: frozenset[str] = STATE) -> None:
-        can = self._upstream.can
+        rules = self._upstream.can.receipt
         for owner, fields in native.items():
             if owner != self._client.name:
                 if UNREAD in fields:
                     self._receipt.add(unread_lines(fields, where.rstrip(".")))
-                if _is_quiet(fields, can, state):
+                if _is_quiet(fields, rules, state):
                     continue
-                for path, key in missed(fields, can, state):
-                    self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))
+                for path, key in find_lost_fields(fields, rules, state):
+                    self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, rules),))
 
     def _report_end(self, usage: Usage | None, stop: Stop) -> None:
         if self._client.name == self._upstream.name:
             return
         if usage is not None and not _is_plain_usage(usage, self._client):
             self._receipt.add(usage_lines(usage, self._client))
-        can, raw = self._client.can, stop.raw
+        can, raw = self._client.can.answers, stop.raw
         if stop.reason == "other" and raw:
             self._receipt.loss("stop", raw, "the client's API has no such reason to stop")
         if (nearest := can.rough_stops.get(stop.reason)) is not None and raw != nearest:
-            self._receipt.note("stop", raw or stop.reason, f"the client is told {nearest}, which comes nearest")
+            self._receipt.note("stop", raw or stop.reason, f"the client gets {nearest}, the nearest equivalent")
         if stop.detail is not None and stop.reason not in can.stop_details and not self._refused:
             self._receipt.note("stop.detail", "an explanation", "the client's API has no place for it")
         is_sequence = stop.sequence is not None or stop.reason == "stop_sequence"
-        if is_sequence and not self._client.answer.tells_stop_sequence:
-            self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
+        if is_sequence and not self._client.answer.names_stop_sequence:
+            self._receipt.note(
+                "stop.sequence", "the stop sequence", "the client's API reports only that one was written"
+            )
 
 
-def describe_lost_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
+def describe_lost_member(owner: str, where: str, key: str, rules: ReceiptRules) -> ReceiptLine:
     """Receipt line for a member of an answer that only its owner understands."""
-    if key == can.further_answers:
-        return Loss(where, "further answers", "the client's API carries one answer, and gets the first", "loss")
-    severity: Severity = "note" if key in can.informational or key in can.noted else "loss"
-    return Loss(where, key, can.noted.get(key, f"only {owner} understands it"), severity)
+    if key == rules.further_answers:
+        return Loss(where, "further answers", "the client's API carries one answer, and gets the first")
+    severity: Severity = "note" if key in rules.informational or key in rules.noted else "loss"
+    return receipt_line(severity, where, key, rules.noted.get(key, f"only {owner} understands it"))
 
 
-def describe_lost_tier(tier: str) -> Loss:
-    return Loss("service_tier", f"service tier {tier}", "the client's API has no such tier", "note")
+def describe_lost_tier(tier: str) -> ReceiptLine:
+    return Note("service_tier", f"service tier {tier}", "the client's API has no such tier")
 
 
 def _is_plain_usage(usage: Usage, client: Dialect) -> bool:
@@ -297,14 +312,14 @@ def _is_plain_usage(usage: Usage, client: Dialect) -> bool:
 _EVERYWHERE = frozenset({"input_tokens", "output_tokens"})
 
 
-def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
+def usage_lines(usage: Usage, client: Dialect) -> Iterator[ReceiptLine]:
     """Receipt lines for usage data that the client does not get: members that only the upstream understands, and counts
     that the client's API has no member for. No answer depends on them."""
     for name in _uncounted(client.answer.counts):
         if count := getattr(usage, name):
-            yield Loss(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name], "note")
+            yield Note(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name])
     if usage.is_split_estimated:
-        yield Loss("usage.output_tokens", "an estimate", "the upstream reported only the total", "note")
+        yield Note("usage.output_tokens", "an estimate", "the upstream reported only the total")
     for owner, fields in usage.native.items():
         if owner == client.name:
             continue
@@ -312,7 +327,7 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
             if not key.startswith("$") and not is_empty_count(value):
                 what = f"{key} {value}" if type(value) is int else key
                 why = f"only {owner} understands it; the counts that others know are carried over"
-                yield Loss(f"usage.{key}", what, why, "note")
+                yield Note(f"usage.{key}", what, why)
 
 
 @lru_cache(maxsize=16)
@@ -321,10 +336,10 @@ def _uncounted(counts: frozenset[str]) -> tuple[str, ...]:
 
 
 _UNCOUNTED = {
-    "cached_tokens": "the client's API does not tell them apart; they are part of the input",
-    "cache_write_tokens": "the client's API does not tell them apart; they are part of the input",
-    "cache_write_long_tokens": "the client's API does not tell the lifetimes of cache writes apart",
-    "reasoning_tokens": "the client's API does not tell them apart; they are part of the output",
+    "cached_tokens": "the client's API does not distinguish them; they are part of the input",
+    "cache_write_tokens": "the client's API does not distinguish them; they are part of the input",
+    "cache_write_long_tokens": "the client's API does not distinguish the lifetimes of cache writes",
+    "reasoning_tokens": "the client's API does not distinguish them; they are part of the output",
 }
 """Receipt reasons for counts that a client's API does not have."""
 
@@ -367,9 +382,9 @@ def remove(request: Request, context: Context) -> Request:
             return (block,)
         kind = describe_block(block)
         # The content of a cosmetic item is carried another way: its tools are also in the list of tools.
-        report_line = context.receipt.note if kind in context.source_can.cosmetic else context.receipt.loss
+        report_line = context.receipt.note if kind in context.source_can.receipt.cosmetic else context.receipt.loss
         report_line(str(place), kind, _foreign_reason(block.dialect))
-        for index, tool in _unnamed_tools(block) if kind in context.source_can.cosmetic else ():
+        for index, tool in _unnamed_tools(block) if kind in context.source_can.receipt.cosmetic else ():
             context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _foreign_reason(block.dialect))
         return ()
 
@@ -403,4 +418,4 @@ def _unnamed_tools(item: Opaque) -> Iterator[tuple[int, Opaque]]:
 
 
 def _foreign_reason(owner: str) -> str:
-    return f"it has no meaning that is known outside {owner}"
+    return f"it has no known meaning outside {owner}"

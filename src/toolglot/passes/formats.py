@@ -17,8 +17,12 @@ def fit(request: Request, context: Context, *, may_call: bool = False) -> Reques
     if wanted is None:
         return request
     own = context.source == context.target and not context.aliased
-    beside_tools = context.can.format_with_tools or own or not request.tools or wanted.kind == "text"
-    if "response_format" in context.can.fields and wanted.kind in context.can.response_formats and beside_tools:
+    beside_tools = context.can.parameters.format_with_tools or own or not request.tools or wanted.kind == "text"
+    if (
+        "response_format" in context.can.parameters.fields
+        and wanted.kind in context.can.parameters.response_formats
+        and beside_tools
+    ):
         return request
     request = replace(request, response_format=None)
     if wanted.kind == "text":

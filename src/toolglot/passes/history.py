@@ -13,6 +13,7 @@ Blocks of server-side tools are opaque and are not moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from toolglot import features
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
@@ -21,7 +22,7 @@ from toolglot.passes.blocks import NO_CONTENT, Place, has_results, with_messages
 from toolglot.plan import runs_on
 
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
-BEHIND = "they stand in call order, right behind their calls"
+BEHIND = "they are in call order, right after their calls"
 
 
 @runs_on(
@@ -30,7 +31,25 @@ BEHIND = "they stand in call order, right behind their calls"
 )
 def repair(request: Request, context: Context) -> Request:
     """Pair calls and results, in order. A history in the target's own dialect is left to its client."""
-    return request if context.source == context.target else pair(request, context)
+    return request if context.source == context.target else pair(_give_calls_to_assistant(request, context), context)
+
+
+def _give_calls_to_assistant(request: Request, context: Context) -> Request:
+    """Only the model calls tools: calls in a message of another role, or without one, are the assistant's. Results
+    beside them stay in messages of that role."""
+    if all(message.role == "assistant" or ToolCall not in map(type, message.content) for message in request.messages):
+        return request
+    messages: list[Message] = []
+    for number, message in enumerate(request.messages):
+        if message.role == "assistant" or ToolCall not in map(type, message.content):
+            messages.append(message)
+            continue
+        context.receipt.note(str(Place(number)), f"calls of the {message.role}", "only the assistant has calls")
+        for is_result, blocks in groupby(message.content, lambda block: type(block) is ToolResult):
+            content = tuple(blocks)
+            is_call = not is_result and ToolCall in map(type, content)
+            messages.append(replace(message, content=content, role="assistant" if is_call else message.role))
+    return with_messages(request, tuple(messages))
 
 
 def pair(request: Request, context: Context) -> Request:
@@ -109,7 +128,7 @@ def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, 
 
 def _is_one_batch(context: Context) -> bool:
     can = context.can
-    return context.source != context.target or can.roles_alternate or not can.calls_in_one_message
+    return context.source != context.target or can.messages.roles_alternate or not can.calls.in_one_message
 
 
 def _split_results(
@@ -302,7 +321,7 @@ def _in_call_order(
             context.receipt.note(
                 str(Place(start)), f"no result of {call.name} ({call.id})", "one says that the call was interrupted"
             )
-            groups.append((Message(role=context.can.results_role), [_interrupted_result(call)]))
+            groups.append((Message(role=context.can.calls.results_role), [_interrupted_result(call)]))
         elif groups and groups[-1][0] is message:
             groups[-1][1].append(result)
         else:

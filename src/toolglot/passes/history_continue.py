@@ -10,13 +10,15 @@ from toolglot.ir import Message, Request, Text, ToolResult, replace
 from toolglot.passes import Context, RequestPass
 
 
-def go_on(words: str) -> RequestPass:
+def append_question(words: str) -> RequestPass:
     """Create a pass that appends these words as a user message if the conversation ends in tool results."""
 
     def append_message(request: Request, context: Context) -> Request:
         if not _ends_in_results(request):
             return request
-        context.receipt.note(f"messages[{len(request.messages)}]", "a word to go on", "results of tools come last")
+        context.receipt.note(
+            f"messages[{len(request.messages)}]", "a request to continue", "the conversation ends with tool results"
+        )
         continuation = Message(role="user", content=(Text(text=words),))
         return replace(request, messages=(*request.messages, continuation))
 

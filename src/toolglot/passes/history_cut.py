@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from toolglot.ir import Message, Request, Thinking, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results
 from toolglot.passes.history_size import Limit, Scale, Size, is_image, minus, plus, without_image
-from toolglot.passes.history_units import NO_RESULTS, Batch, is_beside_results, together
+from toolglot.passes.history_units import NO_RESULTS, Batch, group_units, is_beside_results
 
 _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
 
-class Cutting:
+class HistoryCutter:
     """A conversation replayed turn by turn, and what has been dropped so far."""
 
     def __init__(self, request: Request, scale: Scale, limits: Sequence[Limit]) -> None:
@@ -44,7 +44,7 @@ class Cutting:
             self._total = plus(self._total, self.size(number))
 
     @property
-    def passed(self) -> list[Limit]:
+    def exceeded_limits(self) -> list[Limit]:
         """Limits that the conversation exceeds."""
         return [limit for limit in self._limits if self._total[limit.measure] > limit.most]
 
@@ -60,27 +60,27 @@ class Cutting:
                 total = plus(total, size)
         return total
 
-    def go_through(self, *, keep_first: bool, starts_with_user: bool) -> None:
+    def replay_turns(self, *, keep_first: bool, starts_with_user: bool) -> None:
         """Replay the conversation turn by turn, and repeat the cuts of earlier turns."""
         self._begin()
-        messages, talk = self._messages, _Talk(self._messages, keep_first)
+        messages, replayed = self._messages, _ReplayedConversation(self._messages, keep_first)
         # A cut exactly to the limit is made anew in every turn, so there are no earlier cuts to repeat.
         in_steps = any(limit.share < 1 for limit in self._limits)
         count = 0
         for end in _turns(messages) if in_steps else [len(messages)]:
             for number in range(count, end):
                 self._add_message(number)
-                talk.add_message(number)
+                replayed.add_message(number)
             count = end
-            if self.passed:
-                self._cut(talk.now, talk.kept, starts_with_user)
+            if self.exceeded_limits:
+                self._cut(replayed.now, replayed.protected, starts_with_user)
 
     def _begin(self) -> None:
         """Reset to an empty conversation, without candidates."""
         self._total = self._fixed
         self._head = 0
         self._images: deque[tuple[int, list[tuple[int, int]]]] = deque()
-        units, self._unit_of, self._batches = together(self._messages)
+        units, self._unit_of, self._batches = group_units(self._messages)
         self._units = [deque(unit) for unit in units]
         self._ready_units: list[tuple[int, int]] = []
         """Heap of (first message, unit)."""
@@ -96,24 +96,24 @@ class Cutting:
         elif images := _images_of(message):
             self._images.append((number, images))
 
-    def _cut(self, now: int, kept: set[int], starts_with_user: bool) -> None:
+    def _cut(self, now: int, protected: set[int], starts_with_user: bool) -> None:
         """Cut the conversation to its limits. Candidates end before message `now`, where the current question begins,
-        and are not in `kept`."""
+        and are not in `protected`."""
         while self._waiting_units and self._units[self._waiting_units[0]][-1] < now:
             self._put_back((self._waiting_units.popleft(),))
         while self._waiting_batches and self._batches[self._waiting_batches[0]].last < now:
             heapq.heappush(self._ready_batches, self._waiting_batches.popleft())
-        for limit in self.passed:
+        for limit in self.exceeded_limits:
             if limit.name == _BY_IMAGES:
-                self._thin(limit, now, kept)
+                self._drop_images_above(limit, now, protected)
             elif limit.name == _BY_RESULTS:
                 self._drop_batches(limit)
-        passed = [limit for limit in self.passed if limit.name not in (_BY_IMAGES, _BY_RESULTS)]
-        if passed:
-            kept_units = {self._unit_of[number] for number in kept if number in self._unit_of}
-            self._drop_units(passed, kept_units)
+        exceeded_limits = [limit for limit in self.exceeded_limits if limit.name not in (_BY_IMAGES, _BY_RESULTS)]
+        if exceeded_limits:
+            kept_units = {self._unit_of[number] for number in protected if number in self._unit_of}
+            self._drop_units(exceeded_limits, kept_units)
             if starts_with_user:
-                self._drop_head(passed[0], kept_units)
+                self._drop_head(exceeded_limits[0], kept_units)
 
     def _is_above(self, limit: Limit) -> bool:
         """Whether more remains than a cut should leave."""
@@ -121,25 +121,27 @@ class Cutting:
 
     # Images
 
-    def _thin(self, limit: Limit, now: int, kept: set[int]) -> None:
+    def _drop_images_above(self, limit: Limit, now: int, protected: set[int]) -> None:
         put_back: list[tuple[int, list[tuple[int, int]]]] = []
         while self._images and self._images[0][0] < now and self._is_above(limit):
             number, places = self._images.popleft()
-            left = places if number in kept else self._thin_message(limit, number, places)
+            left = places if number in protected else self._drop_images_of_message(limit, number, places)
             if left:
                 put_back.append((number, left))
         self._images.extendleft(reversed(put_back))
 
-    def _thin_message(self, limit: Limit, number: int, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _drop_images_of_message(
+        self, limit: Limit, number: int, places: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
         """Drop images of one message. Returns the images that remain candidates."""
         for done, (index, inner) in enumerate(places):
             if not self._is_above(limit):
                 return places[done:]
             if number not in self.gone and (number, index) not in self.gone_blocks:
-                self._thin_one(number, index, inner)
+                self._drop_image(number, index, inner)
         return []
 
-    def _thin_one(self, number: int, index: int, inner: int) -> None:
+    def _drop_image(self, number: int, index: int, inner: int) -> None:
         message = self._messages[number]
         block = message.content[index]
         image = block.content[inner] if isinstance(block, ToolResult) else block
@@ -219,13 +221,13 @@ class Cutting:
 
     # Messages
 
-    def _drop_units(self, passed: list[Limit], kept: set[int]) -> None:
+    def _drop_units(self, exceeded_limits: list[Limit], protected: set[int]) -> None:
         put_back: list[int] = []
-        while (limit := next(filter(self._is_above, passed), None)) is not None:
+        while (limit := next(filter(self._is_above, exceeded_limits), None)) is not None:
             unit = self._pop_oldest()
             if unit is None:
                 break
-            if unit in kept:
+            if unit in protected:
                 put_back.append(unit)
             else:
                 self._drop_unit(unit, limit)
@@ -254,11 +256,11 @@ class Cutting:
                 self._total = minus(self._total, self.size(number))
                 self.gone[number] = limit
 
-    def _drop_head(self, limit: Limit, kept: set[int]) -> None:
+    def _drop_head(self, limit: Limit, protected: set[int]) -> None:
         """Drop a leading assistant turn if possible, so that the conversation begins with the user again."""
         put_back: list[int] = []
         while self._first_role() == "assistant" and (unit := self._pop_oldest()) is not None:
-            if unit == self._unit_of[self._head] and unit not in kept:
+            if unit == self._unit_of[self._head] and unit not in protected:
                 self._drop_unit(unit, limit)
             else:
                 put_back.append(unit)
@@ -276,7 +278,7 @@ class Cutting:
         return messages[self._head].role if self._head < len(messages) else ""
 
 
-class _Talk:
+class _ReplayedConversation:
     """Tracks the conversation during the replay, and the messages that must stay."""
 
     def __init__(self, messages: Sequence[Message], keep_first: bool) -> None:
@@ -313,18 +315,18 @@ class _Talk:
             self._last_alone = self._last_alone if is_beside_results(message) else number
 
     @property
-    def kept(self) -> set[int]:
+    def protected(self) -> set[int]:
         """Messages that must stay: the user's last texts and the very last message. If the current question is a turn
         with its results, also the user message that led to it: otherwise the conversation would begin with the
         assistant."""
-        kept = (
+        protected = (
             self._last,
             self._last_alone,
             self._count - 1,
             self._led if self._answered else None,
             self._first if self._keep_first else None,
         )
-        return {number for number in kept if number is not None}
+        return {number for number in protected if number is not None}
 
 
 def _turns(messages: Sequence[Message]) -> list[int]:

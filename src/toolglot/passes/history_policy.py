@@ -16,8 +16,8 @@ from msgspec.structs import asdict
 
 from toolglot.ir import Request
 from toolglot.passes import Context, RequestPass, history, ids
-from toolglot.passes.history_continue import go_on
-from toolglot.passes.history_shorten import shorten, tell
+from toolglot.passes.history_continue import append_question
+from toolglot.passes.history_shorten import report_shortened, shorten
 from toolglot.passes.history_size import Limit
 from toolglot.passes.trim import trim
 from toolglot.tokens.media import ImageTokens, tokens_by_area
@@ -77,15 +77,15 @@ class Layer(Struct, frozen=True):
     exact: bool = False
 
 
-class Settled(Struct, frozen=True):
+class MergedPolicy(Struct, frozen=True):
     """The policy merged from all layers."""
 
-    said: HistoryPolicy
+    merged: HistoryPolicy
     limits: tuple[Limit, ...]
 
 
 @lru_cache(maxsize=256)
-def settle(layers: tuple[Layer, ...]) -> Settled:
+def merge_layers(layers: tuple[Layer, ...]) -> MergedPolicy:
     """Merge the layers."""
     merged: dict[str, object] = {}
     exact: set[str] = set()
@@ -96,12 +96,14 @@ def settle(layers: tuple[Layer, ...]) -> Settled:
     policy = HistoryPolicy(**merged)  # type: ignore[arg-type]  # fields of such policies
     share = CUT_TO if policy.cut_to is None else policy.cut_to
     limits = ((name, getattr(policy, name)) for name in LIMITS)
-    return Settled(policy, tuple(Limit(name, most, 1.0 if name in exact else share) for name, most in limits if most))
+    return MergedPolicy(
+        policy, tuple(Limit(name, most, 1.0 if name in exact else share) for name, most in limits if most)
+    )
 
 
 def with_policy(
     passes: Sequence[RequestPass],
-    settled: Settled,
+    settled: MergedPolicy,
     *,
     image_tokens: ImageTokens = tokens_by_area,
     leans: Callable[[Request], bool] = lambda request: False,
@@ -116,9 +118,9 @@ def with_policy(
 
 
 def _policy_passes(
-    settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]
+    settled: MergedPolicy, image_tokens: ImageTokens, leans: Callable[[Request], bool]
 ) -> Iterator[RequestPass]:
-    policy = settled.said
+    policy = settled.merged
     asking = ANALYZE_RESULTS if policy.continuation is True else policy.continuation or ""
     if policy.repair:
         yield _for_own_dialect(ids.unique, leans)
@@ -128,9 +130,9 @@ def _policy_passes(
     if settled.limits:
         yield trim(settled.limits, keep_first=bool(policy.keep_first), asking=asking, image_tokens=image_tokens)
     if policy.result_bytes:
-        yield tell(policy.result_bytes)
+        yield report_shortened(policy.result_bytes)
     if asking:
-        yield go_on(asking)
+        yield append_question(asking)
 
 
 def _for_own_dialect(repair: RequestPass, leans: Callable[[Request], bool]) -> RequestPass:

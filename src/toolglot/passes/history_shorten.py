@@ -22,8 +22,8 @@ LEAST = 256
 
 
 def shorten(limit: int) -> RequestPass:
-    """Create the pass that shortens each result to this many bytes of text. `tell` must follow it: only then is it
-    known which results are sent at all."""
+    """Create the pass that shortens each result to this many bytes of text. `report_shortened` must
+    follow it: only then is it known which results are sent at all."""
 
     def fit(request: Request, context: Context) -> Request:
         context.shortened = {}
@@ -44,7 +44,7 @@ def shorten(limit: int) -> RequestPass:
     return fit
 
 
-def tell(limit: int) -> RequestPass:
+def report_shortened(limit: int) -> RequestPass:
     """Create the pass that reports which of the sent results were shortened."""
 
     def report_cuts(request: Request, context: Context) -> Request:

@@ -24,28 +24,28 @@ def is_beside_results(message: Message) -> bool:
     return has_results(message) or [_text(block) for block in message.content[:1]] == [NO_RESULTS.text]
 
 
-class Framed(NamedTuple):
+class SeparatedMessages(NamedTuple):
     """A conversation, and the user messages around it that toolglot inserted. The user never wrote these, so nothing
     has to stay for them. They are recognized by text and position, because no wire format carries a mark for them."""
 
     begin: tuple[Message, ...]
-    said: tuple[Message, ...]
+    conversation: tuple[Message, ...]
     asking: tuple[Message, ...]
 
     @property
     def whole(self) -> tuple[Message, ...]:
-        place = leading(self.said)
-        return (*self.said[:place], *self.begin, *self.said[place:], *self.asking)
+        place = leading(self.conversation)
+        return (*self.conversation[:place], *self.begin, *self.conversation[place:], *self.asking)
 
 
-def framed(messages: tuple[Message, ...], begin: str, asking: str) -> Framed:
+def separate_inserted(messages: tuple[Message, ...], begin: str, asking: str) -> SeparatedMessages:
     """Separate the inserted messages. `begin`: the text inserted before a leading assistant turn; `asking`: the text
     appended after results at the end, if any."""
     first = leading(messages)
     begins = _is_user_text(messages[first : first + 1], begin)
     asks = len(messages) - 1 > first and has_results(messages[-2]) and _is_user_text(messages[-1:], asking)
     end = len(messages) - asks
-    return Framed(
+    return SeparatedMessages(
         messages[first : first + begins],
         (*messages[:first], *messages[first + begins : end]) if begins or asks else messages,
         messages[end:],
@@ -73,7 +73,7 @@ class Batch(NamedTuple):
     """The message with the last of its results."""
 
 
-class Together(NamedTuple):
+class MessageUnits(NamedTuple):
     units: list[list[int]]
     """Indices of messages that stay or go together, the oldest unit first. System messages are in no unit."""
     unit_of: dict[int, int]
@@ -81,7 +81,7 @@ class Together(NamedTuple):
     """Batches that have results, the oldest first."""
 
 
-def together(messages: Sequence[Message]) -> Together:
+def group_units(messages: Sequence[Message]) -> MessageUnits:
     leader = list(range(len(messages)))
     calls: dict[int, list[tuple[int, int]]] = defaultdict(list)
     results: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -108,7 +108,7 @@ def together(messages: Sequence[Message]) -> Together:
     units = list(members.values())
     unit_of = {member: number for number, unit in enumerate(units) for member in unit}
     batches = [Batch(start, [*calls[start], *found], found[-1][0]) for start, found in sorted(results.items())]
-    return Together(units, unit_of, batches)
+    return MessageUnits(units, unit_of, batches)
 
 
 def _find(leader: list[int], number: int) -> int:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
 from toolglot import features
-from toolglot.dialect import Capabilities
-from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult, replace
+from toolglot.capabilities import CallIdRules
+from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, with_messages
 from toolglot.passes.digest import digest
 from toolglot.passes.tool_history import ToolHistory, tool_history, with_results
 from toolglot.plan import runs_on
+from toolglot.state_fields import STATE_ID
 
 
 @runs_on(lambda context: features.CALLS, in_place=True)
@@ -33,11 +34,39 @@ def derive(request: Request, context: Context) -> Request:
     history = tool_history(request, context)
     context.call_ids.update(history.used_ids if history.is_flat else _all_ids(request))
     # A dialect knows how to pair its own calls and results.
-    return request if context.source == context.target else unique(request, context)
+    return request if context.source == context.target else _with_state_ids(unique(request, context), context)
+
+
+def _with_state_ids(request: Request, context: Context) -> Request:
+    """Give calls of the target the ids back in which it carries state, and their results too."""
+    if not context.can.ids.state_mark:
+        return request
+    calls = [call for call in tool_history(request, context).calls if call.native]
+    given = {call.id: each for call in calls if (each := native_of(call, context.target).get(STATE_ID)) is not None}
+    if not given:
+        return request
+    context.features |= features.ODD_IDS
+    context.call_ids.update(given.values())
+
+    return _with_ids(request, given)
+
+
+def _with_ids(request: Request, new: Mapping[str, str]) -> Request:
+    """The request with other ids, for calls and their results alike."""
+
+    def rename(block: Block, place: Place) -> tuple[Block, ...]:
+        match block:
+            case ToolCall(id=old) if old in new:
+                return (replace(block, id=new[old]),)
+            case ToolResult(call_id=old) if old in new:
+                return (replace(block, call_id=new[old]),)
+        return (block,)
+
+    return rewrite_blocks(request, rename, ToolCall, ToolResult)
 
 
 def unique(request: Request, context: Context) -> Request:
-    """Ids for all calls, no two the same, whoever speaks."""
+    """Ids for all calls, no two the same, in any dialect."""
     history = tool_history(request, context)
     if history.has_own_ids:
         return _with_names(request, history, context)
@@ -67,7 +96,7 @@ def _with_names(request: Request, history: ToolHistory, context: Context) -> Req
 
 
 def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:
-    """The call that each result belongs to, if it stands before it."""
+    """The call that each result belongs to, if it precedes the result."""
     calls = {call.id: (call, place) for call, place in zip(history.calls, history.call_places, strict=True)}
     found = [calls.get(result.call_id, _NO_CALL) for result in history.results]
     return [call if at < place else None for (call, at), place in zip(found, history.places, strict=True)]
@@ -76,7 +105,7 @@ def _calls_of_results(history: ToolHistory) -> list[ToolCall | None]:
 _NO_CALL: tuple[None, tuple[int, int]] = (None, (0, 0))
 
 
-def _of_call(result: ToolResult, call: ToolCall | _PairedCall) -> ToolResult:
+def _with_call_name(result: ToolResult, call: ToolCall | _PairedCall) -> ToolResult:
     """Gemini refuses a response whose name is not that of its call."""
     return replace(result, call_id=call.id, name=call.name, kind=call.kind)
 
@@ -107,8 +136,8 @@ def _has_result_without_id(message: Message) -> bool:
 
 
 class Pairing:
-    """The ids given so far, and the batch of calls that is waiting for results. `note` is told, as a receipt is, what
-    gets another id."""
+    """The ids given so far, and the batch of calls that is waiting for results. `note` gets a line for each
+    changed id, as a receipt does."""
 
     def __init__(self, note: Callable[[str, str, str], None]) -> None:
         self.seen: set[str] = set()
@@ -131,20 +160,20 @@ class Pairing:
         for number, message in enumerate(messages):
             if message.role == "assistant":
                 if answers:
-                    yield from self._answered(answers)
+                    yield from self._pair_from(answers)
                     answers = []
                 self._next_turn(new_batch=before != "assistant")
             if message.role != "assistant" and (answers or _has_result_without_id(message)):
                 answers.append((number, message))
                 if len(answers) == _LOOKED_AHEAD:  # a conversation of any length is held in little memory
-                    yield from self._answered(answers)
+                    yield from self._pair_from(answers)
                     answers = []
             else:
                 yield rewrite_message(message, number, self._pair, ToolCall, ToolResult)
             before = message.role
-        yield from self._answered(answers)
+        yield from self._pair_from(answers)
 
-    def _answered(self, messages: Sequence[tuple[int, Message]]) -> Iterator[Message]:
+    def _pair_from(self, messages: Sequence[tuple[int, Message]]) -> Iterator[Message]:
         """The messages from a result without an id on. Ids are worth more than names and order, so a call that a later
         one of these results names is not given to one without an id."""
         self._named = defaultdict(int)
@@ -211,7 +240,7 @@ class Pairing:
         call.answered = True
         if (call.id, call.name, call.kind) == (result.call_id, result.name, result.kind):
             return result
-        return _of_call(result, call)
+        return _with_call_name(result, call)
 
     def _find(self, result: ToolResult) -> _PairedCall | None:
         if result.call_id:
@@ -240,13 +269,17 @@ class Pairing:
         return bool(call.sent) and self._unanswered[call.sent] <= self._named[call.sent]
 
 
-@runs_on(lambda context: features.ODD_IDS if features.takes_plain_ids(context.can) else features.CALLS, in_place=True)
+@runs_on(
+    lambda context: features.ODD_IDS if features.takes_plain_ids(context.can.ids) else features.CALLS, in_place=True
+)
 def shorten(request: Request, context: Context) -> Request:
     """Replace ids that the target's wire does not allow, for a call and its result alike."""
+    if context.can.ids.form:
+        return _number(request, context)
     history = tool_history(request, context)
-    used, can = history.used_ids, context.can
-    is_legal = _pattern(can.id_pattern).fullmatch
-    if history.is_flat and False not in [len(one) <= can.id_length and is_legal(one) is not None for one in used]:
+    used, can = history.used_ids, context.can.ids
+    is_legal = _pattern(can.pattern).fullmatch
+    if history.is_flat and False not in [len(one) <= can.max_length and is_legal(one) is not None for one in used]:
         context.call_ids |= used
         return request
     renaming = _Renaming(context)
@@ -265,29 +298,86 @@ def shorten(request: Request, context: Context) -> Request:
     return request
 
 
+def _number(request: Request, context: Context) -> Request:
+    """Give all calls the ids that the target's template writes into the prompt. They depend on the calls before alone,
+    so that a longer conversation has the same ones."""
+    if not tool_history(request, context).has_own_ids:
+        request = unique(request, context)
+    calls = tool_history(request, context).calls
+    form = context.can.ids.form
+    new = {
+        call.id: form.replace("{number}", str(number)).replace("{name}", call.name) for number, call in enumerate(calls)
+    }
+    renamed = sum(old != given for old, given in new.items())
+    if not renamed:
+        return request
+    context.receipt.note("messages", f"{renamed} call ids", f"the target's prompt has them as {form}")
+    context.call_ids |= {*new, *new.values()}
+    return _with_ids(request, new)
+
+
 class _Renaming:
     def __init__(self, context: Context) -> None:
         self.new: dict[str, str] = {}
         self._taken: set[str] = set()
-        self._can = context.can
+        self._rules = context.can.ids
+        self._mark = context.source_can.ids.state_mark
         self._receipt = context.receipt
 
     def of(self, old: str, place: Place) -> str:
         new = self.new.get(old)
         if new is None:
-            fine = is_legal_id(old, self._can) and old not in self._taken
-            new = old if fine else replacement_id(old, self._can, self._taken)
+            short = self._without_state(old)
+            fine = is_legal_id(short, self._rules) and short not in self._taken
+            new = short if fine else replacement_id(short, self._rules, self._taken, *([] if short == old else [old]))
             self.new[old] = new
             self._taken.add(new)
             if new != old:
-                self._receipt.note(str(place), f"call id {old}", f"the target's wire does not allow it; it is {new}")
+                why = "the target's wire does not allow it" if short == old else "the state in it is another model's"
+                self._receipt.note(str(place), f"call id {short}", f"{why}; it is {new}")
         return new
 
+    def _without_state(self, old: str) -> str:
+        """The id without the state that the client's server put in it, unless the target takes such ids."""
+        if not self._mark or self._mark not in old or is_legal_id(old, self._rules):
+            return old
+        return old.partition(self._mark)[0] or old
 
-def is_legal_id(call_id: str, can: Capabilities) -> bool:
-    if can.id_state_mark and can.id_state_mark in call_id:
+
+def is_legal_id(call_id: str, rules: CallIdRules) -> bool:
+    if rules.state_mark and rules.state_mark in call_id:
         return len(call_id) <= _LONGEST_WITH_STATE
-    return len(call_id) <= can.id_length and _pattern(can.id_pattern).fullmatch(call_id) is not None
+    return len(call_id) <= rules.max_length and _pattern(rules.pattern).fullmatch(call_id) is not None
+
+
+class UsedIds:
+    """The call ids of a conversation. It also contains ids that the client does not keep apart from one of them."""
+
+    __slots__ = ("_ids", "_wholes")
+
+    def __init__(self, ids: Iterable[str], rules: CallIdRules) -> None:
+        self._ids = set(ids)
+        self._wholes = {_whole(each) for each in self._ids} if rules.numbered_parts else None
+
+    def __contains__(self, call_id: object) -> bool:
+        if call_id in self._ids:
+            return True
+        if self._wholes is None or not isinstance(call_id, str):
+            return False
+        return call_id in self._wholes or _whole(call_id) in self._ids
+
+    def add(self, call_id: str) -> None:
+        self._ids.add(call_id)
+        if self._wholes is not None:
+            self._wholes.add(_whole(call_id))
+
+
+def _whole(call_id: str) -> str | None:
+    """The call that a client takes this one for a part of: `a` for `a_1`."""
+    if not call_id[-1:].isdecimal():
+        return None
+    whole, _, number = call_id.rpartition("_")
+    return whole if whole and number.isdecimal() else None
 
 
 _LONGEST_WITH_STATE = 65_536
@@ -297,17 +387,20 @@ _LONGEST_WITH_STATE = 65_536
 _pattern = lru_cache(maxsize=64)(re.compile)  # `re` has a cache as well, behind more work than a short id is
 
 
-def replacement_id(call_id: str, can: Capabilities, taken: Set[str], *salt: object) -> str:
+def replacement_id(call_id: str, rules: CallIdRules, taken: Container[str], *salt: object) -> str:
     """A legal id that is not taken: a readable rest of the old one and a hash, or the hash alone.
 
-    The hash alone serves wires that allow no underscore; Mistral's ids are exactly nine letters and digits.
+    The hash alone serves wires that allow no underscore; Mistral's ids are exactly nine letters and digits. A hash of
+    digits only is not used: some clients take `a_123` for a part of the call `a` (`CallIdRules.numbered_parts`).
     """
-    length = can.id_length
-    stem = "".join(letter if is_legal_id(letter, can) else "_" for letter in call_id[:length])[: max(length - 9, 0)]
+    length = rules.max_length
+    stem = "".join(letter if is_legal_id(letter, rules) else "_" for letter in call_id[:length])[: max(length - 9, 0)]
     candidate = ""
     for attempt in range(16):
         mark = digest(call_id, *salt, *([attempt] if attempt else []))
+        if mark[:8].isdigit():
+            continue
         for candidate in (f"{stem}_{mark[:8]}", mark[:length]):
-            if is_legal_id(candidate, can) and candidate not in taken:
+            if is_legal_id(candidate, rules) and candidate not in taken:
                 return candidate
     return candidate

@@ -18,14 +18,14 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from toolglot import features
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.ir import Block, Opaque, Request, Tool, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.digest import digest
 from toolglot.passes.tool_history import ToolHistory, tool_history
 from toolglot.plan import runs_on
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.tools.declared import DECLARED
 
 Key: TypeAlias = tuple[str | None, str]
@@ -40,14 +40,14 @@ def shorten(request: Request, context: Context) -> Request:
     declared = DECLARED.derive(tools, what, can, _declare, tools, can, own=own)
     if declared.lines:
         context.receipt.add(declared.lines)
-    # Requests share the declared originals. `_Naming` adds to a copy.
+    # Requests share the declared originals. `_CalledNames` adds to a copy.
     context.tools = {**declared.originals, **context.tools} if context.tools else declared.originals
     is_known, choice, tools = declared.knows(tool_history(request, context)), request.tool_choice, declared.tools
     if not is_known or (choice is not None and choice.names):
         context.tools = dict(context.tools)
-        naming = _Naming(declared, context)
+        naming = _CalledNames(declared, context)
         if not is_known:
-            request = rewrite_blocks(request, _History(naming).rename, ToolCall, ToolResult)
+            request = rewrite_blocks(request, _HistoryNames(naming).rename, ToolCall, ToolResult)
         choice = _rename_choice(choice, naming)
     if tools is not request.tools:
         DECLARED.rewrite(request.tools, "own named" if own else "named", context.can, lambda _: tools, context.receipt)
@@ -67,7 +67,7 @@ class _DeclaredNames(Struct, frozen=True):
     originals: dict[str, OriginalTool]
     """As the client calls them, by the names that they have upstream."""
     tools: tuple[Tool | Opaque, ...]
-    lines: tuple[Loss, ...]
+    lines: tuple[ReceiptLine, ...]
     unchanged: frozenset[str]
     """The names without a namespace that stay as they are."""
 
@@ -97,7 +97,7 @@ def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) 
             places[key] = index
             namespaces_of.setdefault(tool.name, []).append(tool.namespace)
     receipt = Receipt()
-    names = _Names(can, receipt, {}, {}, set())
+    names = _NameAssigner(can, receipt, {}, {}, set())
     legal = [key for key in declared if names.keep(key) == key and names.is_legal(key[1])]
     for key in (*legal, *declared):
         if key not in names.upstream:
@@ -107,7 +107,7 @@ def _declare(tools: tuple[Tool | Opaque, ...], can: Capabilities, *, own: bool) 
     return _DeclaredNames(names.upstream, namespaces_of, names.originals, renamed, tuple(receipt), unchanged)
 
 
-class _Names:
+class _NameAssigner:
     """Names that are given one after the other, no two the same."""
 
     def __init__(
@@ -121,7 +121,8 @@ class _Names:
         self.upstream = upstream
         self.originals = originals
         self.taken = taken
-        self._can = can
+        self._rules = can.names
+        self._has_namespaces = can.tools.namespaces
         self._receipt = receipt
 
     def assign(self, key: Key, original: OriginalTool, where: str) -> Key:
@@ -132,45 +133,45 @@ class _Names:
         if new[0] is None:
             self.originals.setdefault(new[1], original)
         if new != key:
-            self._receipt.note(where, f"tool name {_shown(key)}", f"renamed to {_shown(new)}")
+            self._receipt.note(where, f"tool name {_describe_key(key)}", f"renamed to {_describe_key(new)}")
         return new
 
     def keep(self, key: Key) -> Key:
         """The key without its namespace where the target has none, and nothing else done to it."""
         namespace, name = key
-        if namespace is None or self._can.namespaces:
+        if namespace is None or self._has_namespaces:
             return key
         prefix = f"{namespace}__"
         return None, name if name.startswith(prefix) else prefix + name
 
     def is_legal(self, name: str) -> bool:
-        can = self._can
-        return len(name) <= can.name_length and _is_legal(name, can.name_start, can.name_pattern)
+        rules = self._rules
+        return len(name) <= rules.max_length and _is_legal(name, rules.start, rules.pattern)
 
     def _replacement(self, kept: Key, key: Key) -> Key:
         namespace, name = kept
-        clean = "".join(letter if re.fullmatch(self._can.name_pattern, letter) else "_" for letter in name) or "tool"
-        if not re.match(self._can.name_start, clean):
+        clean = "".join(letter if re.fullmatch(self._rules.pattern, letter) else "_" for letter in name) or "tool"
+        if not re.match(self._rules.start, clean):
             clean = f"_{clean}"
         new: Key = (namespace, clean)
         salt = 0
         while not self.is_legal(new[1]) or new in self.taken:
             mark = digest(key[0] or "", key[1], *([salt] if salt else []))[:8]
-            new = (namespace, f"{clean[: self._can.name_length - 9]}_{mark}")
+            new = (namespace, f"{clean[: self._rules.max_length - 9]}_{mark}")
             salt += 1
             if salt > 16:  # a rule that nothing satisfies; the upstream will say so
                 break
         return new
 
 
-class _Naming:
+class _CalledNames:
     """The names of everything that is called, declared or not."""
 
     def __init__(self, declared: _DeclaredNames, context: Context) -> None:
         self._namespaces_of = declared.namespaces_of
         self._context = context
         taken = set(declared.upstream.values())
-        self._names = _Names(context.can, context.receipt, dict(declared.upstream), context.tools, taken)
+        self._names = _NameAssigner(context.can, context.receipt, dict(declared.upstream), context.tools, taken)
 
     def of_call(self, call: ToolCall, place: Place) -> Key:
         original = OriginalTool(call.name, call.namespace, call.kind)
@@ -197,7 +198,7 @@ def _is_legal(name: str, start: str, pattern: str) -> bool:
     return re.match(start, name) is not None and re.fullmatch(pattern, name) is not None
 
 
-def _shown(key: Key) -> str:
+def _describe_key(key: Key) -> str:
     return key[1] if key[0] is None else f"{key[0]}.{key[1]}"
 
 
@@ -221,17 +222,17 @@ def _rename_tools(
     return tools if len(renamed) == len(tools) and all(map(is_, renamed, tools)) else tuple(renamed)
 
 
-def _rename_choice(choice: ToolChoice | None, naming: _Naming) -> ToolChoice | None:
+def _rename_choice(choice: ToolChoice | None, naming: _CalledNames) -> ToolChoice | None:
     if choice is None or not choice.names:
         return choice
     names = tuple(naming.of_name(name, "tool_choice")[1] for name in choice.names)
     return choice if names == choice.names else replace(choice, names=names)
 
 
-class _History:
+class _HistoryNames:
     """Calls under their upstream names, and results under the names of their calls."""
 
-    def __init__(self, naming: _Naming) -> None:
+    def __init__(self, naming: _CalledNames) -> None:
         self._naming = naming
         self._called: dict[str, tuple[str, str]] = {}
 

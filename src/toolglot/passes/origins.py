@@ -30,13 +30,13 @@ class Origins:
         self._messages = messages
         self._steps: list[_MessageChange] = []
 
-    def moved(self, messages: tuple[Message, ...], *, keeps_messages: bool = False) -> None:
+    def record_moves(self, messages: tuple[Message, ...], *, keeps_messages: bool = False) -> None:
         """Record the messages after a pass. `keeps_messages`: if their number is unchanged, so are their positions."""
         if messages is not self._messages:
             self._steps.append(_MessageChange(self._messages, messages, keeps_messages))
             self._messages = messages
 
-    def replaced(self, messages: tuple[Message, ...]) -> None:
+    def record_replacement(self, messages: tuple[Message, ...]) -> None:
         """Record the messages after a pass that moved nothing."""
         self._messages = messages
 

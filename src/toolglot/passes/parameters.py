@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from toolglot import features
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities, ReasoningCapabilities
 from toolglot.ir import Request, replace
 from toolglot.passes import Context
 from toolglot.plan import runs_on
@@ -40,18 +40,18 @@ _PRIVATE = frozenset({"user", "legacy_user", "metadata", "stop", "moderation"})
 
 
 def _triggers(context: Context) -> int:
-    can, own = context.can, context.source == context.target
+    limits, max_tools, own = context.can.limits, context.can.tools.max_count, context.source == context.target
     if own and not context.aliased:
         return 0
-    bits = _bits_without(can.fields)
-    if can.max_stop_sequences is not None:
+    bits = _bits_without(context.can.parameters.fields)
+    if limits.max_stop_sequences is not None:
         bits |= features.SETTINGS["stop"]
-    if can.default_output_tokens is not None and not own:
+    if limits.default_output_tokens is not None and not own:
         bits |= features.NO_LIMIT
-    if can.max_tools is not None:
-        bits |= features.MANY_TOOLS if can.max_tools >= features.MANY else features.TOOLS
-    bits |= features.LOW_LIMIT if can.min_output_tokens <= features.LOW else features.SETTINGS["max_output_tokens"]
-    bits |= features.HOT if can.max_temperature >= 1 else features.SETTINGS["temperature"]
+    if max_tools is not None:
+        bits |= features.MANY_TOOLS if max_tools >= features.MANY else features.TOOLS
+    bits |= features.LOW_LIMIT if limits.min_output_tokens <= features.LOW else features.SETTINGS["max_output_tokens"]
+    bits |= features.HOT if limits.max_temperature >= 1 else features.SETTINGS["temperature"]
     return bits | features.SETTINGS["top_logprobs"]
 
 
@@ -80,7 +80,7 @@ def fit(request: Request, context: Context) -> Request:
                 name, describe_setting(name, value), "the target has no such parameter; this is what it does anyway"
             )
         else:
-            excludes_reasoning = name in context.can.fields_without_reasoning
+            excludes_reasoning = name in context.can.parameters.fields_without_reasoning
             reason = "takes it only without reasoning" if excludes_reasoning else "has no such parameter"
             why = f"the target {reason}"
             context.receipt.loss(name, _describe(name, value), why)
@@ -99,20 +99,20 @@ def _bits_without(fields: frozenset[str]) -> int:
 
 def accepted_fields(request: Request, can: Capabilities) -> frozenset[str]:
     """Fields that the target accepts in this request."""
-    if not can.fields_without_reasoning or _reasons(request, can):
-        return can.fields
-    return can.fields | can.fields_without_reasoning
+    if not can.parameters.fields_without_reasoning or _reasons(request, can.reasoning):
+        return can.parameters.fields
+    return can.parameters.fields | can.parameters.fields_without_reasoning
 
 
-def _reasons(request: Request, can: Capabilities) -> bool:
+def _reasons(request: Request, can: ReasoningCapabilities) -> bool:
     """Whether the model will reason, given the settings that `effort.fit` will leave in the request."""
-    if request.tools and not can.reasoning_with_tools:
+    if request.tools and not can.with_tools:
         return False
     wanted = request.reasoning
     if wanted is None or all(value is None for value in (wanted.mode, wanted.effort, wanted.budget_tokens)):
-        return can.reasons_by_default
+        return can.on_by_default
     is_off = wanted.mode == "off" or wanted.effort == "none"
-    return not (is_off and can.reasoning_off)
+    return not (is_off and can.can_disable)
 
 
 def _with_logprobs(request: Request, context: Context) -> Request:
@@ -130,26 +130,26 @@ def _describe(name: str, value: Any) -> str:
 
 
 def _limits(request: Request, context: Context) -> dict[str, Any]:
-    can, receipt = context.can, context.receipt
+    limits, max_tools, receipt = context.can.limits, context.can.tools.max_count, context.receipt
     changes: dict[str, Any] = {}
-    if request.temperature is not None and request.temperature > can.max_temperature:
-        changes["temperature"] = can.max_temperature
+    if request.temperature is not None and request.temperature > limits.max_temperature:
+        changes["temperature"] = limits.max_temperature
         receipt.loss(
-            "temperature", f"temperature {request.temperature}", f"the target's highest is {can.max_temperature}"
+            "temperature", f"temperature {request.temperature}", f"the target's highest is {limits.max_temperature}"
         )
     tokens = request.max_output_tokens
     if context.source == context.target:  # no limit counts tokens, a limit of 0 warms the cache
         pass
-    elif tokens is None and can.default_output_tokens is not None:
-        changes["max_output_tokens"] = can.default_output_tokens
+    elif tokens is None and limits.default_output_tokens is not None:
+        changes["max_output_tokens"] = limits.default_output_tokens
         context.limit_is_ours = True
-        receipt.note("max_output_tokens", "no output limit", f"the target requires one: {can.default_output_tokens}")
-    elif tokens is not None and tokens < can.min_output_tokens:
-        changes["max_output_tokens"] = can.min_output_tokens
-        receipt.note("max_output_tokens", f"limit of {tokens}", f"the target's lowest is {can.min_output_tokens}")
-    if can.max_tools is not None and len(request.tools) > can.max_tools and context.source != context.target:
-        receipt.loss("tools", f"{len(request.tools)} tools", f"the target takes {can.max_tools}, and may refuse more")
-    most = can.max_stop_sequences
+        receipt.note("max_output_tokens", "no output limit", f"the target requires one: {limits.default_output_tokens}")
+    elif tokens is not None and tokens < limits.min_output_tokens:
+        changes["max_output_tokens"] = limits.min_output_tokens
+        receipt.note("max_output_tokens", f"limit of {tokens}", f"the target's lowest is {limits.min_output_tokens}")
+    if max_tools is not None and len(request.tools) > max_tools and context.source != context.target:
+        receipt.loss("tools", f"{len(request.tools)} tools", f"the target takes {max_tools}, and may refuse more")
+    most = limits.max_stop_sequences
     if most is not None and len(request.stop) > most:
         changes["stop"] = request.stop[:most]
         receipt.loss("stop", f"{len(request.stop)} stop sequences", f"the target takes {most}; the first ones stay")

@@ -25,8 +25,9 @@ STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
 MADE = "$made"
 """Native note on reasoning: this owner created it, and its state goes nowhere else."""
-ON_CALLS = STATE | {"extra_content"}
-"""Native state keys of calls. Google's OpenAI-compatible endpoint puts signatures in `extra_content`."""
+ON_CALLS = STATE | {"extra_content", "provider_specific_fields"}
+"""Native state keys of calls. Google's OpenAI-compatible endpoint puts signatures in `extra_content`, LiteLLM in the
+other one."""
 
 
 def _demand_of(context: Context) -> HistoryDemand:
@@ -93,10 +94,10 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
         if not isinstance(block, Thinking) or _is_own(block, context):
             state = state or _holds_state(block, context.target)
             content.append(block)
-        elif context.can.thinking != "text":
+        elif context.can.reasoning.in_history != "text":
             left = True
             known = known or is_anothers(block, context.target)
-            own = own or (context.target in block.native and context.can.thinking == "none")
+            own = own or (context.target in block.native and context.can.reasoning.in_history == "none")
         elif block.text:
             state = state or _holds_state(block, context.target)
             content.append(block)
@@ -106,7 +107,11 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
     if left:
         why = f"it cannot be given back, {UNKNOWN}"
         if own:
-            why = "this model takes none back" if context.can.thinking == "none" else "its state has not come back"
+            why = (
+                "this model accepts none"
+                if context.can.reasoning.in_history == "none"
+                else "its state was not sent back"
+            )
         why = "reasoning of another model cannot be given back" if known else why
         context.receipt.loss(where, "reasoning", why)
     if emptied:
@@ -116,15 +121,17 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
     return message if not left and not emptied else replace(message, content=tuple(content))
 
 
-_STATE_WHY = "signatures go back to the model that made them alone"
+_STATE_WHY = "signatures go back only to the model that made them"
 
 
 def _is_own(block: Thinking, context: Context) -> bool:
     """Whether the target created this reasoning and accepts it back. Servers that imitate an API create reasoning
     without its signature."""
-    if context.aliased and (context.can.thinking == "none" or _is_doubtful(block, context)):
+    if context.aliased and (context.can.reasoning.in_history == "none" or _is_doubtful(block, context)):
         return False
-    if context.target in block.native and (context.can.thinking != "owned" or context.target in _WANTS_WORDS):
+    if context.target in block.native and (
+        context.can.reasoning.in_history != "owned" or context.target in _WANTS_WORDS
+    ):
         return True  # it accepts plain text back
     return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
 
@@ -132,7 +139,7 @@ def _is_own(block: Thinking, context: Context) -> bool:
 def _is_doubtful(block: Thinking, context: Context) -> bool:
     """Whether this is only text in a field of the client's own API, for a model that accepts only its own reasoning.
     Under an alias, nothing shows whether this model or another one of the same API wrote it."""
-    if context.can.thinking != "owned" or context.source != context.target:
+    if context.can.reasoning.in_history != "owned" or context.source != context.target:
         return False
     fields = native_of(block, context.target)
     return bool(fields) and fields.keys() <= _WORDS

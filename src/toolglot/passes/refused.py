@@ -1,4 +1,4 @@
-"""Remove content that the target's wire format can express but its API rejects (names in `Capabilities.refuses`).
+"""Remove content that the target's wire format can express but its API rejects (names in `can.limits.refused_content`).
 
 A client of the target's own dialect knows what its model accepts, unless the model was replaced. Rejections that depend
 on the API's version (`FOR_EVERYONE`) apply to all clients.
@@ -7,13 +7,28 @@ on the API's version (`FOR_EVERYONE`) apply to all clients.
 from __future__ import annotations
 
 from toolglot import features
-from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, native_of, replace, with_native
+from toolglot.ir import (
+    Block,
+    Media,
+    Message,
+    Request,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    native_of,
+    replace,
+    with_native,
+)
 from toolglot.passes import Context, RequestPass
-from toolglot.passes.blocks import Place, rewrite_message, rewrite_messages, with_messages
+from toolglot.passes.blocks import Place, has_results, rewrite_message, rewrite_messages, with_messages
 from toolglot.passes.media import marker
+from toolglot.passes.reasoning import UNSIGNED
 from toolglot.plan import runs_on
 
-FOR_EVERYONE = frozenset({"assistant_documents", "user_citations", "calls_without_reasoning"})
+FOR_EVERYONE = frozenset(
+    {"assistant_documents", "user_citations", "calls_without_reasoning", "user_after_results", "unsigned_calls"}
+)
 """Rejections that a client of the target's own dialect may not know: the upstream has another version, or another model
 answered a turn."""
 
@@ -21,7 +36,7 @@ answered a turn."""
 def _triggers(context: Context) -> int:
     bits = 0
     for name, (trigger, _) in REMOVERS.items():
-        bits |= trigger if name in context.can.refuses else 0
+        bits |= trigger if name in context.can.limits.refused_content else 0
     return bits
 
 
@@ -29,7 +44,11 @@ def _triggers(context: Context) -> int:
 def fit(request: Request, context: Context) -> Request:
     own = context.source == context.target and not context.aliased
     for name, (trigger, remove) in REMOVERS.items():
-        if context.features & trigger and name in context.can.refuses and (name in FOR_EVERYONE or not own):
+        if (
+            context.features & trigger
+            and name in context.can.limits.refused_content
+            and (name in FOR_EVERYONE or not own)
+        ):
             request = remove(request, context)
     return request
 
@@ -79,7 +98,7 @@ def _without_blank_stops(request: Request, context: Context) -> Request:
     kept = tuple(sequence for sequence in request.stop if sequence.strip())
     if len(kept) == len(request.stop):
         return request
-    context.receipt.loss("stop", "a stop sequence of spaces alone", "the target refuses it")
+    context.receipt.loss("stop", "a stop sequence of only spaces", "the target refuses it")
     return replace(request, stop=kept)
 
 
@@ -92,9 +111,7 @@ def _without_spaces_at_the_end(request: Request, context: Context) -> Request:
     if not isinstance(block, Text) or not block.text.strip() or block.text == block.text.rstrip():
         return request
     place = Place(len(request.messages) - 1, len(last.content) - 1)
-    context.receipt.note(
-        str(place), "spaces at the end", "the target refuses them in an answer that it goes on writing"
-    )
+    context.receipt.note(str(place), "spaces at the end", "the target refuses them in an answer that it continues")
     content = (*last.content[:-1], replace(block, text=block.text.rstrip()))
     return with_messages(request, (*request.messages[:-1], replace(last, content=content)))
 
@@ -109,10 +126,75 @@ def _with_empty_reasoning(request: Request, context: Context) -> Request:
         has_field = native_of(message, context.target).get("reasoning_content") is not None
         if has_field or any(isinstance(block, Thinking) and block.text for block in message.content):
             return message
-        context.receipt.note(str(Place(number)), "no reasoning", "the target wants the field, if only empty")
+        context.receipt.note(str(Place(number)), "no reasoning", "the target requires the field, even if empty")
         return with_native(message, context.target, reasoning_content="")
 
     return rewrite_messages(request, rewrite)
+
+
+BRIDGE = "I have read the tool results."
+
+
+def _with_bridges(request: Request, context: Context) -> Request:
+    """Put a short answer of the assistant between tool results and what the user says after them.
+
+    Mistral refuses a user's message after results (mistral-common #169). Inside of a result, the text would pass for
+    the tool's, and images have no place there.
+    """
+    messages: list[Message] = []
+    for number, message in enumerate(request.messages):
+        for part in _split_after_results(message):
+            before = messages[-1] if messages else None
+            if part.role == "user" and before is not None and has_results(before) and not has_results(part):
+                why = "the target refuses it; an answer of the assistant was put between them"
+                context.receipt.note(str(Place(number)), "a user's message after tool results", why)
+                messages.append(Message(role="assistant", content=(Text(text=BRIDGE),)))
+            messages.append(part)
+    return with_messages(request, tuple(messages))
+
+
+def _split_after_results(message: Message) -> tuple[Message, ...]:
+    """The message in two if it goes on after its last result."""
+    content = message.content
+    count = next((end for end in range(len(content), 0, -1) if isinstance(content[end - 1], ToolResult)), len(content))
+    if count == len(content):
+        return (message,)
+    return replace(message, content=content[:count]), replace(message, role="user", content=content[count:])
+
+
+_SIGNATURE_MEMBERS = frozenset({"extra_content", "provider_specific_fields"})
+"""Members of a call in which Google's server and LiteLLM have its signature."""
+_DETAILS = "reasoning_details"
+"""OpenRouter's signatures, in reasoning or beside it."""
+
+
+def _with_placeholder_signatures(request: Request, context: Context) -> Request:
+    """Add Google's placeholder to the first call of each step that has no signature. Gemini 3 requires one, also behind
+    Chat Completions, and calls of other models have none."""
+    messages = [*request.messages]
+    is_settled = False  # a step is all that the assistant says until it gets results
+    for number, message in enumerate(request.messages):
+        if message.role != "assistant":
+            is_settled = False
+            continue
+        for index, block in enumerate(message.content):
+            if is_settled or not isinstance(block, ToolCall):
+                continue
+            is_settled = True
+            if _is_signed(block, message, context):
+                continue
+            context.receipt.note(str(Place(number, index)), "no thought signature", "marked as another model's call")
+            signed = with_native(block, context.target, extra_content={"google": {"thought_signature": UNSIGNED}})
+            content = (*message.content[:index], signed, *message.content[index + 1 :])
+            messages[number] = replace(message, content=content)
+    return with_messages(request, tuple(messages))
+
+
+def _is_signed(call: ToolCall, message: Message, context: Context) -> bool:
+    mark = context.can.ids.state_mark
+    if (mark and mark in call.id) or not _SIGNATURE_MEMBERS.isdisjoint(native_of(call, context.target)):
+        return True
+    return any(_DETAILS in native_of(node, context.target) for node in (message, *message.content))
 
 
 REMOVERS: dict[str, tuple[int, RequestPass]] = {
@@ -122,5 +204,7 @@ REMOVERS: dict[str, tuple[int, RequestPass]] = {
     "blank_stop": (features.SETTINGS["stop"], _without_blank_stops),
     "spaces_at_the_end": (features.ENDS_ODD, _without_spaces_at_the_end),
     "calls_without_reasoning": (features.CALLS, _with_empty_reasoning),
+    "user_after_results": (features.CALLS, _with_bridges),
+    "unsigned_calls": (features.CALLS, _with_placeholder_signatures),
 }
 """Name of a rejection -> the features of requests that it may concern, and the pass that removes the content."""

@@ -12,9 +12,14 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from toolglot.capabilities import change_capabilities, read_capability
 from toolglot.errors import ApiError
 from toolglot.ir import (
+    Block,
+    Json,
+    Media,
     Message,
+    Opaque,
     PromptCache,
     Request,
     Thinking,
@@ -22,9 +27,23 @@ from toolglot.ir import (
     ToolChoice,
     replace,
 )
-from toolglot.passes import Context, RequestPass, cache, choice, effort, formats, parameters, refused, system, turns
-from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, leading
+from toolglot.passes import (
+    Context,
+    RequestPass,
+    cache,
+    choice,
+    effort,
+    formats,
+    media,
+    parameters,
+    refused,
+    schema,
+    system,
+    turns,
+)
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, leading, rewrite_blocks
 from toolglot.passes.native_fields import without_native_anywhere
+from toolglot.receipt import Receipt
 from toolglot.wire.efforts import BUDGETS, SCALE
 
 BUDGET = BUDGETS["medium"]
@@ -40,9 +59,9 @@ class RefusedRequest(NamedTuple):
     remedies: Remedies
     """Remedies of the dialect."""
 
-    def narrowed(self, **changes: Any) -> Context:
+    def with_capabilities(self, **changes: Any) -> Context:
         """The context with the target's corrected capabilities."""
-        return _with(self.context, **changes)
+        return _with_capabilities(self.context, **changes)
 
 
 Fix = Callable[[RefusedRequest], Request]
@@ -73,8 +92,8 @@ class Remedies(Struct, frozen=True, kw_only=True):
 NO_REMEDIES = Remedies()
 
 
-def _with(context: Context, **changes: Any) -> Context:
-    return replace(context, can=replace(context.can, **changes))
+def _with_capabilities(context: Context, **changes: Any) -> Context:
+    return replace(context, can=change_capabilities(context.can, **changes))
 
 
 # Reasoning in the history
@@ -86,7 +105,7 @@ def forget_reasoning(refusal: RefusedRequest) -> Request:
     for number, message in enumerate(refusal.request.messages):
         content = tuple(block for block in message.content if not isinstance(block, Thinking))
         if len(content) < len(message.content):
-            refusal.context.receipt.loss(str(Place(number)), "reasoning", "the upstream does not take it back")
+            refusal.context.receipt.loss(str(Place(number)), "reasoning", "the upstream does not accept it")
         if content or not message.content:
             messages.append(replace(message, content=content))
     if not refusal.context.receipt:
@@ -106,21 +125,21 @@ def nearest_effort(refusal: RefusedRequest) -> Request:
     wanted = refusal.request.reasoning
     if wanted is None or (refusal.error.param and "effort" not in refusal.error.param):
         return refusal.request
-    named = refusal.match.groupdict().get("refused")
-    if named is not None and named != ("none" if wanted.mode == "off" else wanted.effort):
+    remove_named_field = refusal.match.groupdict().get("refused")
+    if remove_named_field is not None and remove_named_field != ("none" if wanted.mode == "off" else wanted.effort):
         return refusal.request  # the value of another field
     values = _REFUSED_VALUE.split(refusal.match["values"], maxsplit=1)[0]
     efforts = tuple(word for word in SCALE if re.search(rf"\b{word}\b", values))
     if wanted.effort in efforts and wanted.mode != "off":
         return refusal.request
     if not efforts or efforts == ("none",):
-        return without("effort")(refusal)
-    return effort.fit(refusal.request, refusal.narrowed(efforts=efforts, reasoning_off="none" in efforts))
+        return remove_fields("effort")(refusal)
+    return effort.fit(refusal.request, refusal.with_capabilities(efforts=efforts, reasoning_off="none" in efforts))
 
 
 def think_by_budget(refusal: RefusedRequest) -> Request:
     """Replace an effort, or adaptive thinking, with a token budget."""
-    request = effort.fit(refusal.request, refusal.narrowed(efforts=(), reasoning_budget=True))
+    request = effort.fit(refusal.request, refusal.with_capabilities(efforts=(), reasoning_budget=True))
     wanted = request.reasoning
     if wanted is None or wanted.mode == "off" or wanted.budget_tokens is not None:
         return request
@@ -133,13 +152,13 @@ def think_by_effort(refusal: RefusedRequest) -> Request:
     wanted = refusal.request.reasoning
     if wanted is None or wanted.mode == "off":
         return refusal.request
-    efforts = refusal.context.can.efforts or ("low", "medium", "high")
-    request = effort.fit(refusal.request, refusal.narrowed(efforts=efforts, reasoning_budget=False))
+    efforts = refusal.context.can.reasoning.efforts or ("low", "medium", "high")
+    request = effort.fit(refusal.request, refusal.with_capabilities(efforts=efforts, reasoning_budget=False))
     return replace(request, reasoning=replace(request.reasoning or wanted, mode="auto", native={}))
 
 
 def think_anyway(refusal: RefusedRequest) -> Request:
-    return effort.fit(refusal.request, refusal.narrowed(reasoning_off=False))
+    return effort.fit(refusal.request, refusal.with_capabilities(reasoning_off=False))
 
 
 # Which tools to call
@@ -150,8 +169,8 @@ def choose_freely(refusal: RefusedRequest) -> Request:
     `tool_choice`."""
     wanted = refusal.request.tool_choice
     if wanted is not None and wanted.mode == "required":
-        return choice.fit(refusal.request, refusal.narrowed(tool_choices=frozenset({"auto", "none"})))
-    return without("tool_choice")(refusal)
+        return choice.fit(refusal.request, refusal.with_capabilities(tool_choices=frozenset({"auto", "none"})))
+    return remove_fields("tool_choice")(refusal)
 
 
 # How much to write
@@ -184,11 +203,11 @@ def _limit_output(refusal: RefusedRequest, most: int) -> Request:
 
 
 def one_of_temperature_and_top_p(refusal: RefusedRequest) -> Request:
-    return refused.fit(refusal.request, refusal.narrowed(refuses=frozenset({"temperature_with_top_p"})))
+    return refused.fit(refusal.request, refusal.with_capabilities(refuses=frozenset({"temperature_with_top_p"})))
 
 
-def cool(refusal: RefusedRequest) -> Request:
-    return parameters.fit(refusal.request, refusal.narrowed(max_temperature=float(refusal.match["most"])))
+def lower_temperature(refusal: RefusedRequest) -> Request:
+    return parameters.fit(refusal.request, refusal.with_capabilities(max_temperature=float(refusal.match["most"])))
 
 
 # Roles
@@ -197,24 +216,72 @@ def cool(refusal: RefusedRequest) -> Request:
 def other_roles(refusal: RefusedRequest) -> Request:
     """Turn developer messages into system messages; else later system messages into tagged user text; else move the
     system prompt into the first user message."""
-    request, context = refusal.request, refusal.narrowed(developer_role=False)
+    request, context = refusal.request, refusal.with_capabilities(developer_role=False)
     if any(message.role == "developer" for message in request.messages):
-        refusal.context.receipt.note("messages", "developer messages", "the upstream wants them as system messages")
+        refusal.context.receipt.note("messages", "developer messages", "the upstream expects them as system messages")
         return system.fit(request, context)
     first = leading(request.messages)
     if any(message.role in INSTRUCTION_ROLES for message in request.messages[first:]):
-        return system.fit(request, _with(context, system="leading"))
+        return alternate_roles(refusal)
     if not first or first == len(request.messages) or request.messages[first].role != "user":
         return request
     instructions = tuple(block for message in request.messages[:first] for block in message.content)
     user = request.messages[first]
-    refusal.context.receipt.loss("messages[0]", "the system prompt", "the upstream has none; the user says it")
+    refusal.context.receipt.loss("messages[0]", "the system prompt", "the upstream has none; it is sent as user text")
     user = replace(user, content=(*instructions, *user.content))
     return replace(request, messages=(user, *request.messages[first + 1 :]))
 
 
+def alternate_roles(refusal: RefusedRequest) -> Request:
+    """Make user and assistant alternate after a single system message. Templates with one of these rules usually have
+    the other too."""
+    context = refusal.with_capabilities(developer_role=False, system="first", roles_alternate=True)
+    request = system.fit(refusal.request, context)
+    merged = turns.merge_neighbours(request, context)
+    if (count := len(request.messages) - len(merged.messages)) > 0:
+        why = "the upstream wants one message for each turn; they join those before them"
+        refusal.context.receipt.note("messages", f"{count} messages", why)
+    return bridge_results(refusal._replace(request=merged))
+
+
+def bridge_results(refusal: RefusedRequest) -> Request:
+    return refused.fit(refusal.request, refusal.with_capabilities(refuses=frozenset({"user_after_results"})))
+
+
 def end_with_user(refusal: RefusedRequest) -> Request:
-    return turns.group(refusal.request, refusal.narrowed(prefill=False))
+    return turns.group(refusal.request, refusal.with_capabilities(prefill=False))
+
+
+# Schemas and media of a client of the upstream's own dialect, which no pass looks at
+
+
+def rewrite_schemas(rewrite: Callable[[Json, str, Receipt], Json]) -> Fix:
+    """Make a fix that rewrites the schema of every tool."""
+
+    def change(refusal: RefusedRequest) -> Request:
+        tools: list[Tool | Opaque] = []
+        for index, tool in enumerate(refusal.request.tools):
+            if isinstance(tool, Tool):
+                parameters_ = rewrite(tool.parameters, f"tools[{index}].parameters", refusal.context.receipt)
+                tools.append(tool if parameters_ is tool.parameters else replace(tool, parameters=parameters_))
+            else:
+                tools.append(tool)
+        return replace(refusal.request, tools=tuple(tools))
+
+    return change
+
+
+add_items = rewrite_schemas(schema.add_items)
+modernize_schemas = rewrite_schemas(schema.modernize_schema)
+
+
+def correct_media_types(refusal: RefusedRequest) -> Request:
+    """Send media under the registered type that its data shows."""
+
+    def rewrite(block: Block, place: Place) -> tuple[Block, ...]:
+        return (media.normalize_type(block, place, refusal.context),) if isinstance(block, Media) else (block,)
+
+    return rewrite_blocks(refusal.request, rewrite, Media)
 
 
 # Errors of a validator
@@ -248,7 +315,7 @@ def _fix_field(refusal: RefusedRequest, path: list[str], choices: re.Match[str] 
             return fix(refusal)
         if FIELDS.get(name) == "effort" and choices is not None:
             return nearest_effort(refusal._replace(match=choices))
-        if name not in NEVER and (changed := without(name)(refusal)) != refusal.request:
+        if name not in NEVER and (changed := remove_fields(name)(refusal)) != refusal.request:
             return changed
     return refusal.request
 
@@ -302,12 +369,12 @@ NEVER = frozenset({"model", "messages", "input", "contents", "content", "parts",
 """Fields that every request needs."""
 
 
-def named(refusal: RefusedRequest) -> Request:
+def remove_named_field(refusal: RefusedRequest) -> Request:
     """Remove the field that the error names. For a path, the last part whose removal changes the request."""
     for name in _names(refusal):
         if name in NEVER:
             continue
-        request = without(name)(refusal)
+        request = remove_fields(name)(refusal)
         if request != refusal.request:
             return request
     return refusal.request
@@ -321,19 +388,29 @@ def _names(refusal: RefusedRequest) -> Iterable[str]:
         yield from reversed(_parts(path))
 
 
-def without(*names: str) -> Callable[[RefusedRequest], Request]:
+def remove_listed_fields(refusal: RefusedRequest) -> Request:
+    """Remove all fields of a list, for example `['reasoning_effort', 'parallel_tool_calls']`."""
+    return remove_fields(*(name for name in _parts(refusal.match["listed"]) if name not in NEVER))(refusal)
+
+
+def remove_limit(refusal: RefusedRequest) -> Request:
+    """Remove the output limit, for a server that has no such field."""
+    return _unset(refusal, "max_output_tokens")
+
+
+def remove_fields(*names: str) -> Callable[[RefusedRequest], Request]:
     """Create a fix that removes these fields, named as in any dialect."""
 
     def change(refusal: RefusedRequest) -> Request:
         request = refusal.request
         for name in names:
-            request = _without(refusal._replace(request=request), name)
+            request = _remove_field(refusal._replace(request=request), name)
         return request
 
     return change
 
 
-def _without(refusal: RefusedRequest, name: str) -> Request:
+def _remove_field(refusal: RefusedRequest, name: str) -> Request:
     request, context = refusal.request, refusal.context
     field = FIELDS.get(re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower())
     if field is not None:
@@ -352,8 +429,8 @@ def _remove_by_pass(refusal: RefusedRequest, field: str) -> Request:
     fit = _PASSES.get(field)
     if fit is not None:
         can = refusal.context.can
-        left = {name: getattr(can, name) - {field} for name in ("fields", "fields_without_reasoning")}
-        changed = fit(refusal.request, refusal.narrowed(**left))
+        left = {name: read_capability(can, name) - {field} for name in ("fields", "fields_without_reasoning")}
+        changed = fit(refusal.request, refusal.with_capabilities(**left))
         if changed != refusal.request:
             return changed
     return _unset(refusal, field)

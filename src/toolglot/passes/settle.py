@@ -10,12 +10,14 @@ If the response was truncated, its stop reason shows it. Otherwise the client's 
 - Arguments are text: the client gets them unchanged, since the text itself shows that the call cannot be run.
 - A call is written once it is complete: the client gets a text instead, and the matching stop reason if it has one,
   which makes agents ask again.
-- The client has already seen pieces of an object: only an error cannot be misread.
+- The client has already seen pieces of an object: only an error cannot be misread. It takes the place of the call's
+  end: Claude Code keeps every block that has ended, and sends the broken call back with the next request.
 
 A broken call to a tool that the caller runs itself never reaches the client: the caller gets it marked, and returns an
 error to the model.
 
-A call without a name ends the answer with an error in every dialect.
+A call without a name ends the answer with an error in every dialect. So does an answer that stops for calls if all of
+them are of a kind that only the upstream's dialect has: they are dropped, and an agent would take the task for done.
 
 A call that its server marks as truncated may have arguments that are valid JSON. A client whose wire format has no such
 mark would run it. The last brace of its arguments is therefore not sent: the last piece of an object waits until the
@@ -30,12 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.errors import NAMELESS, malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Block, Opaque, Refusal, Response, StopReason, Text, ToolCall, replace
-from toolglot.passes import OriginalTool
+from toolglot.passes import OriginalTool, find_original
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
@@ -48,12 +50,13 @@ CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "
 _CUT = "the call was cut off and must not be run"
 _NOT_ACCEPTED = "The model tried a tool call that its server did not accept"
 _CORRECTED: dict[StopReason, str] = {
-    "tool_calls": "there are calls: the client is told to answer them",
+    "tool_calls": "there are calls: the client gets the stop reason for them",
     "end": "there is no call to answer: the turn is over",
-    "malformed_call": "no call can be read: the client is told so",
+    "malformed_call": "no call can be read: the client gets an error",
 }
+_UNKNOWN_KIND = "a call of a kind that the client's API does not have"
 _NOT_SERVED = "it is not run, and the model reads that as an error"
-_ANY = Capabilities(fields=frozenset())
+_ANY = Capabilities()
 """Capabilities of an unknown client."""
 _NO_CALLS: frozenset[int] = frozenset()  # shared: each new set would cost 216 bytes per open stream
 
@@ -94,6 +97,7 @@ class Settler:
         "_failed",
         "_garbled",
         "_held",
+        "_is_foreign",
         "_opaque",
         "_open",
         "_receipt",
@@ -124,17 +128,19 @@ class Settler:
         self._serves = serves
         self._tools = tools
         # Only the arguments can show the client that a call was truncated: there is no mark, and no text instead.
-        as_text = client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
-        self._cut_visibly = marks_cuts and not client.incomplete_calls and not as_text
+        as_text = client.calls.broken == "shown" or (whole and client.calls.broken != "as_text")
+        self._cut_visibly = marks_cuts and not client.calls.incomplete and not as_text
         # An encoder that replaces another dialect's call with a text reports that itself.
         self._reports_broken = not (as_text and is_foreign)
+        self._is_foreign = is_foreign
         self._open: dict[int, _OpenCall] = {}
         self._broken: dict[int, tuple[str, str]] = {}  # index -> name of the call and its problem
         # Broken calls that get an answer: their arguments show that they cannot be run, or the caller runs the tool.
         self._answerable = _NO_CALLS
         self._served = _NO_CALLS
         self._garbled = _NO_CALLS  # truncated calls whose arguments are incomplete or missing
-        self._held: Close | None = None  # of a call without arguments: the next event shows whether it was truncated
+        # The end of a call without arguments, or of one that cannot be run: the next event shows whether it was cut.
+        self._held: Close | None = None
         self._blocks = 0
         self._calls = 0
         self._opaque = False
@@ -155,7 +161,13 @@ class Settler:
         if held is None:
             return self._settle(event)
         cut = isinstance(event, Fault) or (isinstance(event, Finish) and event.stop.reason in CUTS)
-        return (replace(held, complete=False) if cut else held, *self._settle(event))
+        if held.complete:
+            return (replace(held, complete=False) if cut else held, *self._settle(event))
+        if cut:
+            return (*(() if isinstance(event, Fault) else (held,)), *self._settle(event))
+        self._failed = True
+        self._report_broken()
+        return (self._refuse_broken(),)
 
     def _settle(self, event: Event) -> Sequence[Event]:
         match event:
@@ -171,7 +183,7 @@ class Settler:
                     is_served = self._serves is not None and self._serves(block.name)
                     self._open[index] = _OpenCall(block, is_served, _is_function(block, self._tools))
                 elif isinstance(block, Opaque):
-                    self._opaque = True
+                    self._opaque = True  # it may be a call of a kind that only the upstream's API has
             case Close(index=index):
                 call = self._open.pop(index, None)
                 if call is not None:
@@ -199,7 +211,7 @@ class Settler:
 
     def _close(self, event: Close, call: _OpenCall) -> Sequence[Event]:
         arguments = "".join(call.pieces)
-        if call.is_function and not self._whole and self._client.broken_calls == "refused":
+        if call.is_function and not self._whole and self._client.calls.broken == "refused":
             note_repeated_keys(arguments, f"content[{event.index}].arguments", self._receipt)
         is_garbled = call.is_function and json.object_of(arguments) is None
         if event.complete and is_garbled:
@@ -211,8 +223,11 @@ class Settler:
                 self._served |= {event.index}
             elif self._cut_visibly and call.is_function:
                 last, is_garbled = self._cut(event.index, call, arguments, is_garbled=is_garbled), True
-            if call.is_served or (is_garbled and self._client.broken_calls == "as_text"):
+            if call.is_served or (is_garbled and self._client.calls.broken == "as_text"):
                 self._answerable |= {event.index}
+        if self._is_refused(event.index):
+            self._held = event
+            return () if last is None else (last,)
         if last is not None:
             return (last, event)
         if event.complete and call.is_function and not arguments.strip():
@@ -226,25 +241,32 @@ class Settler:
             for index in sorted(self._garbled):
                 self._receipt.note(f"content[{index}]", f"call of {self._broken[index][0]}", _CUT)
         elif self._broken:
-            for index, (name, why) in self._broken.items():
-                if index in self._served:
-                    self._receipt.note(f"content[{index}]", f"call of {name}", f"{why}: {_NOT_SERVED}")
-                elif self._reports_broken:
-                    self._receipt.loss(f"content[{index}]", f"call of {name}", why)
-            if refused := self._refused():
-                return (Fault(malformed_call("; ".join(f"call of {name}: {why}" for name, why in refused))),)
-        if stop.reason == "malformed_call" and not self._client.malformed_call_stop:
+            self._report_broken()
+        elif stop.reason == "tool_calls" and self._opaque and self._is_foreign and not self._calls:
+            return (Fault(malformed_call(_UNKNOWN_KIND)),)
+        if stop.reason == "malformed_call" and not self._client.answers.malformed_call_stop:
             return self._explain(event)
         if stop.reason in ("refusal", "filtered") and stop.detail and not self._blocks:
             # The explanation is the only content, and few clients have a field for it.
             return (*_single_block(Refusal(text=""), stop.detail), event)
         return (self._correct_stop(event),)
 
-    def _refused(self) -> list[tuple[str, str]]:
-        """Broken calls that a client would run if the stream ended normally, each with its problem."""
-        if self._whole or self._client.broken_calls == "shown":
-            return []
-        return [each for index, each in self._broken.items() if index not in self._answerable]
+    def _report_broken(self) -> None:
+        for index, (name, why) in self._broken.items():
+            if index in self._served:
+                self._receipt.note(f"content[{index}]", f"call of {name}", f"{why}: {_NOT_SERVED}")
+            elif self._reports_broken:
+                self._receipt.loss(f"content[{index}]", f"call of {name}", why)
+
+    def _is_refused(self, index: int) -> bool:
+        """Whether this is a broken call that the client would run if the stream ended normally."""
+        if index not in self._broken or index in self._answerable:
+            return False
+        return not self._whole and self._client.calls.broken != "shown"
+
+    def _refuse_broken(self) -> Fault:
+        refused = [f"call of {name}: {why}" for index, (name, why) in self._broken.items() if self._is_refused(index)]
+        return Fault(malformed_call("; ".join(refused)))
 
     def _explain(self, event: Finish) -> Sequence[Event]:
         """Explain that the upstream rejected a call, for a client whose dialect has no such stop reason."""
@@ -263,14 +285,14 @@ class Settler:
         return replace(event, stop=replace(stop, reason=reason))
 
     def _reason(self, reason: StopReason) -> StopReason:
-        if self._runnable and reason in ("end", "other", "malformed_call"):
+        if self._count_runnable and reason in ("end", "other", "malformed_call"):
             return "tool_calls"
-        if reason == "tool_calls" and not self._runnable and not self._opaque:
-            return "malformed_call" if self._broken and self._client.malformed_call_stop else "end"
+        if reason == "tool_calls" and not self._count_runnable and (self._is_foreign or not self._opaque):
+            return "malformed_call" if self._broken and self._client.answers.malformed_call_stop else "end"
         return reason
 
     @property
-    def _runnable(self) -> int:
+    def _count_runnable(self) -> int:
         """Number of calls that a client can answer. Broken calls do not count, unless they are answerable."""
         return self._calls - len(self._broken) + len(self._answerable)
 
@@ -298,7 +320,7 @@ def _is_function(call: ToolCall, tools: Mapping[str, OriginalTool]) -> bool:
     """Whether the client reads the arguments as those of a function."""
     if call.kind == "function":
         return True
-    original = tools.get(call.name)
+    original = find_original(tools, call.name)
     return original is not None and original.kind == "function"
 
 

@@ -5,16 +5,21 @@ owner wants to see again comes as a `AnswerState`: reasoning whole, and of calls
 state goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client or the
 encoder has joined are cut where they were joined, without the blank line between them. An empty text that the client
 has left out comes back if it had state.
+
+Some clients send each call of a batch in a message of its own, with its result behind it, and some of them repeat the
+text and the reasoning of the answer in each. The ids in the state show that the calls belong together, and the answer
+becomes one message again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from toolglot.events import merge_native
-from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, ToolResult, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.answer_state import NEEDS_FOLLOWER, UNFOLLOWED, AnswerState, length_of
 from toolglot.passes.blocks import INSTRUCTION_ROLES
@@ -26,13 +31,15 @@ _GAP = separator_between("a", "b")
 
 
 class AnswerRun:
-    """Neighbouring messages of the assistant: an answer, as clients tell it in one message or in several."""
+    """Adjacent assistant messages: one answer, which clients send as one message or as several."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        self.blocks: list[tuple[int, Block]] = []  # each with the message that it stands in
+        self.blocks: list[tuple[int, Block]] = []  # each with the index of its message
         self.end = 0
         """How many messages that are no instructions there are up to its end."""
+        self.joined: list[int] = []
+        """Later messages whose calls belong to this answer. They are left out."""
 
     def add(self, message: Message, number: int, count: int) -> None:
         self.numbers.append(number)
@@ -66,6 +73,79 @@ def _runs(messages: Sequence[Message]) -> Iterator[AnswerRun]:
             run = AnswerRun()
     if run.numbers:
         yield run
+
+
+def join_split_calls(run: AnswerRun, messages: Sequence[Message], states: AnswerState) -> None:
+    """Add the calls of this answer that the client sends in later messages, each behind the result of the one before.
+    They move to the last message of the run. A message with any other text than the run's belongs to another answer."""
+    missing = _own_ids(states).keys() - {call.id for call in run.calls()}
+    home = run.numbers[-1]
+    said = [block for _, block in run.blocks]
+    for number in range(home + 1, len(messages)):
+        message = messages[number]
+        if not missing:
+            return
+        if message.role != "assistant":
+            if message.role not in INSTRUCTION_ROLES and not _is_only_results(message):
+                return
+        elif ids := _ids_of_calls_alone(message, said):
+            if not ids <= missing:
+                return
+            missing -= ids
+            run.joined.append(number)
+            news = [block for block in message.content if not isinstance(block, Text) and block not in said]
+            run.blocks += [(home, block) for block in news]
+        else:
+            return
+
+
+def find_first_message(messages: Sequence[Message], number: int, states: AnswerState) -> int:
+    """Find the first message of the answer whose state came with this message: a client that splits a batch may keep
+    the state with any of its calls."""
+    ids = _own_ids(states).keys()
+    first = number
+    for before in range(number - 1, -1, -1):
+        message = messages[before]
+        if message.role != "assistant":
+            if message.role not in INSTRUCTION_ROLES and not _is_only_results(message):
+                break
+            continue
+        called = {block.id for block in message.content if isinstance(block, ToolCall)}
+        if not called or not called <= ids:
+            break
+        first = before
+        if not _ids_of_calls_alone(message, messages[number].content):
+            break
+    return first
+
+
+def _is_only_results(message: Message) -> bool:
+    return all(isinstance(block, ToolResult) for block in message.content)
+
+
+def _ids_of_calls_alone(message: Message, said: Sequence[Block]) -> set[str]:
+    """The ids of the calls of a message that has nothing else but reasoning, or repeats the text of what was said;
+    empty if it has."""
+    if any(not isinstance(block, (ToolCall, Thinking, Text)) for block in message.content):
+        return set()
+    if (texts := _texts(message.content)) and texts != _texts(said):
+        return set()
+    return {block.id for block in message.content if isinstance(block, ToolCall)}
+
+
+def _texts(blocks: Sequence[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text) and (block.text.strip() or block.native)]
+
+
+def write_run(messages: list[Message], run: AnswerRun, blocks: Sequence[tuple[int, Block]]) -> None:
+    """Replace the messages of the run. Messages whose calls have moved to it become empty."""
+    for place in run.numbers:
+        content = tuple(block for home, block in blocks if home == place)
+        messages[place] = replace(messages[place], content=content)
+    for place in run.joined:
+        first = messages[run.numbers[-1]]
+        messages[run.numbers[-1]] = replace(first, native=merge_native(messages[place].native, first.native))
+        messages[place] = replace(messages[place], content=(), native={})
 
 
 def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[tuple[int, Block]] | None:
@@ -111,9 +191,13 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
                     pending.append(Text(text="", native=state))
                     changed = True
                 elif length:
-                    context.receipt.loss("messages", "phase", "the texts of an answer cannot be told apart any more")
+                    context.receipt.loss("messages", "phase", "the texts of an answer can no longer be distinguished")
     if not changed:
         return None
+    if blocks and not before and owner not in NEEDS_FOLLOWER:
+        leading = list(takewhile(lambda block: isinstance(block, Thinking), pending))
+        before[_start(blocks)] = leading
+        pending = pending[len(leading) :]
     done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
     return [*done, *((run.numbers[-1], block) for block in pending)]
 
@@ -139,7 +223,7 @@ def _start(blocks: Sequence[tuple[int, Block]]) -> int:
 
 
 def _owned(saved: Thinking, owner: str) -> Thinking:
-    """With its owner's name, also where all that it wants back are the words: nobody puts it back a second time."""
+    """With its owner's name, also if it only wants the words back, so that it is not put back a second time."""
     return saved if owner in saved.native else replace(saved, native={**saved.native, owner: {}})
 
 

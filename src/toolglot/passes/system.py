@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from toolglot import features
 from toolglot.ir import Block, Media, Message, Request, Text, native_of, replace
 from toolglot.passes import Context
@@ -21,9 +23,11 @@ def _triggers(context: Context) -> int:
     if own and not context.aliased:
         return 0
     bits = features.SYSTEM_MEDIA | (0 if own else features.ODD_ROLE)
-    if context.can.system != "anywhere":
+    if context.can.messages.system == "first":
+        bits |= features.ANY  # no feature tells how many system messages there are
+    elif context.can.messages.system != "anywhere":
         bits |= features.LATER_SYSTEM | features.INLINE
-    return bits if context.can.developer_role else bits | features.DEVELOPER
+    return bits if context.can.messages.developer_role else bits | features.DEVELOPER
 
 
 @runs_on(_triggers, adds=features.NEIGHBOURS, keeps_messages=True)
@@ -41,19 +45,24 @@ def fit(request: Request, context: Context) -> Request:
     roles = {message.role for message in request.messages[first:]}
     if roles <= _SPEAKERS:
         instructions = (_as_instruction(request.messages[number], number, context) for number in range(first))
-        return with_messages(request, (*instructions, *request.messages[first:]))
-    messages: list[Message] = []
+        return with_messages(request, (*_as_prompt(instructions, context), *request.messages[first:]))
+    leading_run = (_as_instruction(request.messages[number], number, context) for number in range(first))
+    messages: list[Message] = [*_as_prompt(leading_run, context)]
     run: list[Message] = []  # consecutive system messages that may stay; they are merged
     for number, (message, before_answer) in enumerate(zip(request.messages, _before_answers(request), strict=True)):
+        if number < first:
+            continue
         if message.role not in INSTRUCTION_ROLES:
             messages += _as_one(run)
             run = []
             messages.append(_with_known_role(message, number, context))
-        elif number < first or context.can.system == "anywhere":
+        elif context.can.messages.system == "anywhere":
             messages.append(_as_instruction(message, number, context))
-        elif context.can.system == "after_user" and before_answer and (run or _may_follow(messages[-1])):
+        elif context.can.messages.system == "after_user" and before_answer and (run or _may_follow(messages[-1])):
             if run:
-                context.receipt.note(str(Place(number)), "one more system message in a row", "it joins that before it")
+                context.receipt.note(
+                    str(Place(number)), "another system message in a row", "it is merged into the one before it"
+                )
             run.append(_as_instruction(message, number, context))
         else:
             messages.append(_as_user(message, number, context))
@@ -72,6 +81,16 @@ def _before_answers(request: Request) -> list[bool]:
         if message.role not in INSTRUCTION_ROLES:
             following = message.role == "assistant"
     return answers[::-1]
+
+
+def _as_prompt(instructions: Iterable[Message], context: Context) -> tuple[Message, ...]:
+    """The system messages before the conversation; a single one if the target takes no more."""
+    run = list(instructions)
+    if context.can.messages.system != "first" or len(run) < 2:
+        return tuple(run)
+    for number in range(1, len(run)):
+        context.receipt.note(str(Place(number)), "one more system message", "the target takes one; it joins the first")
+    return _as_one(run)
 
 
 def _as_one(run: list[Message]) -> tuple[Message, ...]:
@@ -96,7 +115,7 @@ def _may_follow(message: Message) -> bool:
 
 def _as_user(message: Message, number: int, context: Context) -> Message:
     context.receipt.note(
-        str(Place(number)), f"a later {message.role} message", "it stands in place as tagged user text"
+        str(Place(number)), f"a later {message.role} message", "it is in its place as tagged user text"
     )
     return replace(message, role="user", content=tuple(map(_tag, message.content)))
 
@@ -108,11 +127,11 @@ def _tag(block: Block) -> Block:
 
 
 def _as_instruction(message: Message, number: int, context: Context) -> Message:
-    role = "system" if message.role == "developer" and not context.can.developer_role else message.role
+    role = "system" if message.role == "developer" and not context.can.messages.developer_role else message.role
     content = message.content
     if any(isinstance(block, Media) for block in content):
         content = tuple(_text_only(block, Place(number, index), context) for index, block in enumerate(content))
-    if context.can.system != "anywhere" and INLINE in native_of(message, context.target):
+    if context.can.messages.system != "anywhere" and INLINE in native_of(message, context.target):
         message = _move_to_prompt(message, number, context)
     if role == message.role and content is message.content:
         return message
@@ -130,5 +149,5 @@ def _move_to_prompt(message: Message, number: int, context: Context) -> Message:
 def _text_only(block: Block, place: Place, context: Context) -> Block:
     if not isinstance(block, Media):
         return block
-    context.receipt.loss(str(place), block.kind, "system messages hold text alone")
-    return marker(block, "left out: system messages hold text alone")
+    context.receipt.loss(str(place), block.kind, "system messages hold only text")
+    return marker(block, "left out: system messages hold only text")

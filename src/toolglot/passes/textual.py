@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolglot import features
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities
 from toolglot.ir import Request
 from toolglot.passes import Context
 from toolglot.plan import runs_on
@@ -48,11 +48,11 @@ def render(request: Request, context: Context) -> Request:
     return text_request.render(request, context)
 
 
-def reader(context: Context, again: RetryPrompt | None, *, whole: bool = False) -> TextAnswerPass | None:
+def reader(context: Context, retry: RetryPrompt | None, *, whole: bool = False) -> TextAnswerPass | None:
     """Create the event pass that parses calls in an answer's text; None if the text cannot contain calls. `whole`: the
     answer is not streamed."""
     if context.text is None or context.text.tools is None:
         return None
     from toolglot.textcalls.answer import TextAnswerPass
 
-    return TextAnswerPass(context, again, whole=whole)
+    return TextAnswerPass(context, retry, whole=whole)

@@ -20,7 +20,7 @@ _id_of_result = attrgetter("call_id")
 
 
 class ToolHistory:
-    """The calls and results that stand in messages, in order, and their places: message and block. `is_flat`: no call
+    """The calls and results of messages, in order, and their places: message and block. `is_flat`: no call
     and no result stands inside of a result."""
 
     __slots__ = ("_has_own_ids", "_used_ids", "call_places", "calls", "is_flat", "messages", "places", "results")
@@ -42,7 +42,7 @@ class ToolHistory:
 
     @property
     def has_own_ids(self) -> bool:
-        """Has every call an id of its own, and does every result tell whose it is?"""
+        """Does every call have a unique id, and does every result name its call?"""
         if self._used_ids is None:
             self.find_ids()
         return self._has_own_ids

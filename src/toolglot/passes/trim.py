@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.blocks import Place, has_results, leading, with_messages
-from toolglot.passes.history_cut import Cutting
+from toolglot.passes.history_cut import HistoryCutter
 from toolglot.passes.history_size import NOUNS, Limit, Scale, without_image
-from toolglot.passes.history_units import NO_RESULTS, framed
+from toolglot.passes.history_units import NO_RESULTS, separate_inserted
 from toolglot.passes.turns import BEGIN
 from toolglot.tokens.media import ImageTokens, tokens_by_area
 
@@ -31,14 +31,18 @@ def trim(
     reasons = {limit.name: limit for limit in limits}
 
     def fit(request: Request, context: Context) -> Request:
-        parts = framed(request.messages, BEGIN, asking)
-        if parts.said is not request.messages:  # inserted messages do not count, and keep their place
-            rest = fit(with_messages(request, parts.said), context).messages
-            return request if rest is parts.said else with_messages(request, parts._replace(said=rest).whole)
-        cutting = Cutting(request, scale, limits)
-        if not cutting.passed:
+        parts = separate_inserted(request.messages, BEGIN, asking)
+        if parts.conversation is not request.messages:  # inserted messages do not count, and keep their place
+            rest = fit(with_messages(request, parts.conversation), context).messages
+            return (
+                request
+                if rest is parts.conversation
+                else with_messages(request, parts._replace(conversation=rest).whole)
+            )
+        cutting = HistoryCutter(request, scale, limits)
+        if not cutting.exceeded_limits:
             return request
-        cutting.go_through(keep_first=keep_first, starts_with_user=context.can.starts_with_user)
+        cutting.replay_turns(keep_first=keep_first, starts_with_user=context.can.messages.starts_with_user)
         _report(request.messages, cutting, reasons, context)
         remaining = _apply_cuts(request.messages, cutting, context)
         return with_messages(request, _start_with_user(remaining, request, context))
@@ -46,10 +50,10 @@ def trim(
     return fit
 
 
-def _apply_cuts(messages: Sequence[Message], cutting: Cutting, context: Context) -> tuple[Message, ...]:
+def _apply_cuts(messages: Sequence[Message], cutting: HistoryCutter, context: Context) -> tuple[Message, ...]:
     changed = {number for number, _ in cutting.gone_blocks} | {number for number, _, _ in cutting.thinned}
     # Assistant turns that have become adjacent are merged; for other dialects `turns` does it.
-    joins = context.source == context.target and context.can.roles_alternate
+    joins = context.source == context.target and context.can.messages.roles_alternate
     left: list[Message] = []
     before = -1
     for number, message in enumerate(messages):
@@ -65,7 +69,7 @@ def _apply_cuts(messages: Sequence[Message], cutting: Cutting, context: Context)
     return tuple(left)
 
 
-def _cut_message(message: Message, number: int, cutting: Cutting) -> Message:
+def _cut_message(message: Message, number: int, cutting: HistoryCutter) -> Message:
     content = tuple(
         _drop_images(block, number, index, cutting)
         for index, block in enumerate(message.content)
@@ -75,7 +79,7 @@ def _cut_message(message: Message, number: int, cutting: Cutting) -> Message:
     return replace(left, content=(NO_RESULTS, *content)) if has_results(message) and not has_results(left) else left
 
 
-def _drop_images(block: Block, number: int, index: int, cutting: Cutting) -> Block:
+def _drop_images(block: Block, number: int, index: int, cutting: HistoryCutter) -> Block:
     if not isinstance(block, ToolResult):
         return without_image(block) if (number, index, -1) in cutting.thinned else block
     places = [inner for inner in range(len(block.content)) if (number, index, inner) in cutting.thinned]
@@ -89,7 +93,7 @@ def _drop_images(block: Block, number: int, index: int, cutting: Cutting) -> Blo
 
 def _start_with_user(messages: tuple[Message, ...], request: Request, context: Context) -> tuple[Message, ...]:
     """Insert a user message before a leading assistant turn; for other dialects `turns` does it."""
-    if context.source != context.target or not context.can.starts_with_user:
+    if context.source != context.target or not context.can.messages.starts_with_user:
         return messages
     first = leading(messages)
     opening = messages[first : first + 1]
@@ -101,7 +105,7 @@ def _start_with_user(messages: tuple[Message, ...], request: Request, context: C
 # The receipt
 
 
-def _report(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, Limit], context: Context) -> None:
+def _report(messages: Sequence[Message], cutting: HistoryCutter, limits: Mapping[str, Limit], context: Context) -> None:
     receipt = context.receipt
     gone = {number for number, limit in cutting.gone.items() if limit is not None}
     for number, index, inner in sorted(cutting.thinned):
@@ -115,11 +119,11 @@ def _report(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, 
     for number in sorted(gone):
         if (limit := cutting.gone[number]) is not None:
             receipt.loss(str(Place(number)), _describe_message(messages[number], number, limit, cutting), str(limit))
-    for limit in cutting.passed:
+    for limit in cutting.exceeded_limits:
         what = f"{cutting.amount(limit)} {NOUNS[limit.name]}"
-        receipt.note("messages", what, f"{limit}; what is asked now never goes")
+        receipt.note("messages", what, f"{limit}; the current question is never dropped")
 
 
-def _describe_message(message: Message, number: int, limit: Limit, cutting: Cutting) -> str:
+def _describe_message(message: Message, number: int, limit: Limit, cutting: HistoryCutter) -> str:
     size = "" if limit.name == "max_messages" else f" ({cutting.size(number)[limit.measure]} {NOUNS[limit.name]})"
     return f"message of the {message.role}{size}"

@@ -25,7 +25,7 @@ START = "Begin."
 
 def _triggers(context: Context) -> int:
     can = context.can
-    bits = features.BLANK if can.prefill else features.BLANK | features.ENDS_ODD
+    bits = features.BLANK if can.messages.prefill else features.BLANK | features.ENDS_ODD
     if context.source == context.target:
         return bits
     return (
@@ -34,7 +34,7 @@ def _triggers(context: Context) -> int:
         | features.NEIGHBOURS
         | features.ODD_RESULTS
         | features.STARTS_ODD
-        | (features.CALLS if can.results_role == "user" else 0)
+        | (features.CALLS if can.calls.results_role == "user" else 0)
     )
 
 
@@ -43,15 +43,15 @@ def group(request: Request, context: Context) -> Request:
     had_messages = bool(request.messages)
     in_pieces = bool(context.features & features.PIECES)
     if in_pieces and context.source != context.target:
-        request = with_messages(request, _rejoined(request.messages))
+        request = with_messages(request, _join_pieces(request.messages))
     if context.features & features.BLANK and _has_blanks(request.messages):
         request = _without_emptiness(request, context)
     # A dialect's own grouping is legal, whatever it is.
     if context.source != context.target:
-        turns = _merged(_split(request.messages, context), context)
-        request = with_messages(request, tuple(_whole([turn]) for turn in turns) if in_pieces else tuple(turns))
-        request = _with_something(request, had_messages, context)
-    return _with_edges(request, context)
+        turns = _merge_roles(split_results(request.messages, context), context)
+        request = with_messages(request, tuple(_join_message([turn]) for turn in turns) if in_pieces else tuple(turns))
+        request = _with_message(request, had_messages, context)
+    return _fit_edges(request, context)
 
 
 def _has_blanks(messages: tuple[Message, ...]) -> bool:
@@ -71,21 +71,25 @@ def _has_blank_text(message: Message) -> bool:
     return False
 
 
-def _with_something(request: Request, had_messages: bool, context: Context) -> Request:
+def _with_message(request: Request, had_messages: bool, context: Context) -> Request:
     """A conversation that the target takes, where nothing is left but system text."""
     if request.messages and request.messages[-1].role not in INSTRUCTION_ROLES:
         return request
     if len(request.messages) > count_leading(request.messages):
         return request
     if not had_messages:
-        context.receipt.loss("messages", "no messages", "a request needs one; none is made up")
-    elif context.can.needs_message or context.can.starts_with_user or context.can.system == "leading":
+        context.receipt.loss("messages", "no messages", "a request needs one; none is invented")
+    elif (
+        context.can.messages.needs_message
+        or context.can.messages.starts_with_user
+        or context.can.messages.system in ("leading", "first")
+    ):
         context.receipt.loss("messages", "no message but system text", "the target wants one; a short one was added")
         return replace(request, messages=(*request.messages, Message(role="user", content=(Text(text=START),))))
     return request
 
 
-def _rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def _join_pieces(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages of the assistant whose text goes on in the next one, as one message.
 
     This comes before empty text is taken out: a piece may be a mere space.
@@ -93,18 +97,18 @@ def _rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     runs: list[list[Message]] = []
     for message in messages:
         before = runs[-1][-1] if runs else None
-        if before is not None and before.role == message.role == "assistant" and _goes_on(before, message):
+        if before is not None and before.role == message.role == "assistant" and _continues(before, message):
             runs[-1].append(message)
         else:
             runs.append([message])
-    return tuple(_whole(run) for run in drain(runs))
+    return tuple(_join_message(run) for run in drain(runs))
 
 
-def _goes_on(before: Message, message: Message) -> bool:
+def _continues(before: Message, message: Message) -> bool:
     return bool(before.content and message.content) and _pieces_of_one(before.content[-1], message.content[0])
 
 
-def _whole(run: list[Message]) -> Message:
+def _join_message(run: list[Message]) -> Message:
     """One message with the texts joined that came as pieces of one: others would put something between them."""
     texts: list[list[Block]] = []
     for message in run:
@@ -115,7 +119,7 @@ def _whole(run: list[Message]) -> Message:
                 texts.append([block])
     if len(run) == 1 and len(texts) == len(run[0].content):
         return run[0]
-    return replace(run[0], content=tuple(map(_joined, texts)))
+    return replace(run[0], content=tuple(map(_join_texts, texts)))
 
 
 def _pieces_of_one(before: Block, block: Block) -> bool:
@@ -127,7 +131,7 @@ def _is_piece(block: Block) -> bool:
     return any(fields.get("$piece") is True for fields in block.native.values())
 
 
-def _joined(pieces: list[Block]) -> Block:
+def _join_texts(pieces: list[Block]) -> Block:
     first = pieces[0]
     if len(pieces) == 1 or not isinstance(first, (Text, Thinking)):
         return first
@@ -146,18 +150,18 @@ def _joined(pieces: list[Block]) -> Block:
 def _without_emptiness(request: Request, context: Context) -> Request:
     """Without the empty text that the target refuses, spaces included, and without messages that have nothing else.
 
-    An instruction without a word instructs nobody, whatever the target takes: some clients always send one.
+    An empty instruction is removed for every target: some clients always send one.
     """
     messages: list[Message] = []
     said = any(message.content for message in request.messages)
     is_own = context.source == context.target
     for number, message in enumerate(request.messages):
-        if not context.can.empty_text or (message.role in INSTRUCTION_ROLES and not is_own):
+        if not context.can.messages.empty_text or (message.role in INSTRUCTION_ROLES and not is_own):
             kept = _with_text(message)
         else:
             kept = _without_idle_text(request.messages, number, context)
         # Of an item that only its own dialect understands nothing is left; a conversation of nothing else stays.
-        idle = not is_own and (said or message.role == "assistant" or not context.can.empty_text)
+        idle = not is_own and (said or message.role == "assistant" or not context.can.messages.empty_text)
         if kept.content or (not message.content and not idle):
             messages.append(kept)
         else:
@@ -217,18 +221,18 @@ def _non_empty(content: tuple[Block, ...]) -> tuple[Block, ...]:
         if not isinstance(block, Text) or block.text.strip():
             kept.append(block)
         elif block.cache is not None and kept:
-            kept[-1] = _cached(kept[-1], block.cache)
+            kept[-1] = _with_cache(kept[-1], block.cache)
     return tuple(kept) if len(kept) != len(content) else content
 
 
-def _cached(block: Block, cache: Cache) -> Block:
+def _with_cache(block: Block, cache: Cache) -> Block:
     return replace(block, cache=cache) if isinstance(block, (Text, ToolResult)) and block.cache is None else block
 
 
-def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:
+def split_results(messages: Sequence[Message], context: Context) -> list[Message]:
     """A message for each result and one for the rest, or all in the user's turn."""
     split: list[Message] = []
-    in_user_turn = context.can.results_role == "user"
+    in_user_turn = context.can.calls.results_role == "user"
     for message in messages:
         role, content = message.role, message.content
         if role == "assistant" or (role == "tool" and not content):
@@ -247,10 +251,15 @@ def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:
     return split
 
 
-def _merged(messages: list[Message], context: Context) -> list[Message]:
+def merge_neighbours(request: Request, context: Context) -> Request:
+    """The request with neighbouring messages of one role as one, if the target wants that."""
+    return with_messages(request, tuple(_merge_roles([*request.messages], context)))
+
+
+def _merge_roles(messages: list[Message], context: Context) -> list[Message]:
     """Neighbours of one role as one message, where the target wants that."""
     can = context.can
-    merging = _BOTH if can.roles_alternate else _ASSISTANT if can.calls_in_one_message else _NONE
+    merging = _BOTH if can.messages.roles_alternate else _ASSISTANT if can.calls.in_one_message else _NONE
     before = ""
     for message in messages:
         role = message.role
@@ -270,7 +279,7 @@ def _merged(messages: list[Message], context: Context) -> list[Message]:
         if end == start + 1 and (first.role != "user" or len(first.content) < 2):
             merged.append(first)
         else:
-            merged.append(_turn(messages[start:end], start, context))
+            merged.append(_merge_turn(messages[start:end], start, context))
         start = end
     return merged
 
@@ -280,7 +289,7 @@ _ASSISTANT = frozenset({"assistant"})
 _BOTH = frozenset({"assistant", "user"})
 
 
-def _turn(turn: list[Message], number: int, context: Context) -> Message:
+def _merge_turn(turn: list[Message], number: int, context: Context) -> Message:
     first = turn[0]
     content = first.content if len(turn) == 1 else tuple([block for message in turn for block in message.content])
     if first.role == "user" and ToolResult in map(type, content):
@@ -295,16 +304,20 @@ def _turn(turn: list[Message], number: int, context: Context) -> Message:
     return replace(first, content=content)
 
 
-def _with_edges(request: Request, context: Context) -> Request:
+def _fit_edges(request: Request, context: Context) -> Request:
     messages = request.messages
-    wants_user = context.can.starts_with_user and context.source != context.target
+    wants_user = context.can.messages.starts_with_user and context.source != context.target
     start = count_leading(messages) if wants_user else len(messages)
     if start < len(messages) and messages[start].role == "assistant":
         where = str(Place(start))
-        context.receipt.loss(where, "a start without the user", "the target wants one; a message was put in front")
+        context.receipt.loss(
+            where,
+            "a conversation that does not start with the user",
+            "the target requires it; a message was added before it",
+        )
         messages = (*messages[:start], Message(role="user", content=(Text(text=BEGIN),)), *messages[start:])
-    if messages and messages[-1].role == "assistant" and not context.can.prefill:
-        why = "the target cannot go on writing it; a user message asks it to"
+    if messages and messages[-1].role == "assistant" and not context.can.messages.prefill:
+        why = "the target cannot continue it; a user message asks it to"
         context.receipt.loss(str(Place(len(messages) - 1)), "an assistant message at the end", why)
         messages = (*messages, Message(role="user", content=(Text(text=CONTINUE),)))
     return with_messages(request, messages)

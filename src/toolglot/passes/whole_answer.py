@@ -6,6 +6,7 @@ from toolglot.dialect import Dialect
 from toolglot.ir import Opaque, Response, Text, ToolCall
 from toolglot.passes import Context
 from toolglot.passes.carry import is_stateless
+from toolglot.passes.ids import UsedIds
 from toolglot.passes.restore import is_restored
 from toolglot.passes.settle import is_nameless, is_settled, is_sound
 
@@ -15,18 +16,17 @@ def keeps_content(response: Response, context: Context, client: Dialect, upstrea
     check of each block covers all passes."""
     owner, slot = upstream.name, upstream.state.slot
     is_foreign = client.name != owner
-    calls = 0
-    ids: set[str] = set()
+    used: UsedIds | None = None
     for block in response.content:
         kind = type(block)
         if kind is ToolCall:
             assert isinstance(block, ToolCall)
-            if not is_sound(block, context.tools) or not is_restored(block, context, client.can):
+            used = UsedIds(context.call_ids, client.can.ids) if used is None else used
+            if not is_sound(block, context.tools) or not is_restored(block, context, client.can, used):
                 return False
-            calls += 1
-            ids.add(block.id)
+            used.add(block.id)
         elif kind is Opaque and is_nameless(block):
             return False
         if (is_foreign and (kind is not Text or block.native)) and not is_stateless(block, owner, slot):
             return False
-    return len(ids) == calls and is_settled(response, has_calls=calls > 0)
+    return is_settled(response, has_calls=used is not None)

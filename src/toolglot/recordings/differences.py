@@ -206,7 +206,7 @@ def _compare_frames(then: bytes | None, now: bytes | None, place: str, framing: 
     found = [Difference(f"{place} event", event, new_event)] if event != new_event else []
     found += compare_values(value, new_value, place)
     return found or [
-        _narrow_texts(Difference(place, _text(then), _text(now), why="the same values, written otherwise"))
+        _narrow_texts(Difference(place, _text(then), _text(now), why="the same values, written differently"))
     ]
 
 

@@ -69,9 +69,11 @@ class Cell(Struct, frozen=True):
     short: str
     full: str = ""
     kind: str = ""
-    """`error` for an error."""
+    """`error` for an error, `delta` for an event that only brings more content."""
     label: str = ""
-    """Prefix of `short`: which event it is, or of which call. Its end alone is enough to identify it."""
+    """Prefix of `short`: the event, or its call. Its end alone is enough to identify it."""
+    text: str = ""
+    """Content of a delta."""
 
 
 class FrameSplitter:

@@ -51,7 +51,7 @@ class _WorkExceededError(Exception):
     pass
 
 
-class _WorkBudget:
+class _MatchBudget:
     def __init__(self) -> None:
         self._left = MAX_WORK
 
@@ -71,7 +71,7 @@ class LinearPattern:
         tree = _parse(text)
         flags = tree.state.flags
         self._gave_up = gave_up
-        self._work = _WorkBudget()
+        self._work = _MatchBudget()
         self._forwards = _Automaton(tree, flags, self._work, backwards=False)
         self._backwards = _Automaton(tree, flags, self._work, backwards=True)
         if self._forwards.matches_nothing:
@@ -159,7 +159,7 @@ class _StateSet:
 class _Automaton:
     """State 0 is the end. A state has a test and a next state, or leads on without a character."""
 
-    def __init__(self, tree: Any, flags: int, work: _WorkBudget, *, backwards: bool) -> None:
+    def __init__(self, tree: Any, flags: int, work: _MatchBudget, *, backwards: bool) -> None:
         self._work = work
         self._order = -1 if backwards else 1
         self._tests: list[Test | None] = [None]
@@ -301,7 +301,7 @@ class _Automaton:
             self._at[state] = value is kinds.AT_BOUNDARY
             return state
         name = _REFUSED.get(kind, "this kind of group")
-        raise PatternError(f"it has what cannot be searched for in bounded time, or not in pieces: {name}")
+        raise PatternError(f"it has a construct that cannot be matched in bounded time or in pieces: {name}")
 
     def _repeat(self, least: int, most: int, items: Any, flags: int, behind: int) -> int:
         if most == kinds.MAXREPEAT:

@@ -28,7 +28,7 @@ SpanKind: TypeAlias = Literal["text", "number", "digits", "changing"]
 
 
 class RedactedSpan(NamedTuple):
-    """A part of recorded JSON that stands for something else. A `changing` one may also be unchanged."""
+    """A part of recorded JSON that replaces something else. A `changing` one may also be unchanged."""
 
     start: int
     end: int
@@ -37,8 +37,8 @@ class RedactedSpan(NamedTuple):
 
 _BEFORE, _BEHIND = 96, 256
 """Bytes around a placeholder that are searched for the rest of a date or an id."""
-_GROUP = rb"(?:[0-9]|\[redacted digits\]){1,20}+"
-_PART = rb"(?:[0-9A-Fa-f]|\[redacted(?: digits)?\]){1,20}+"
+_GROUP = rb"(?:[0-9]|\[redacted digits\]|(?!)){1,20}+"
+_PART = rb"(?:[0-9A-Fa-f]|\[redacted(?: digits)?\]|(?!)){1,20}+"
 _CLOCK = rb"#:#(?::#(?:[.,]#)?)?(?:%b)?" % HALF_OF_DAY
 _LONG = (
     rb"(?<![0-9A-Fa-f])@-@-@-@-@",

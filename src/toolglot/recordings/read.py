@@ -34,7 +34,7 @@ from toolglot.wire import json
 
 MAX_HEAD_BYTES = 1024 * 1024
 """Bytes of the first line."""
-NOT_A_RECORDING = "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
+NOT_A_RECORDING = "this is not a recorded exchange: its first lines should be `exchange` and `client.request`"
 
 
 class Attempt(Struct, kw_only=True):

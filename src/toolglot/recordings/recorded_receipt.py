@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine, receipt_line
 from toolglot.recordings.format import ReceiptLines
 from toolglot.recordings.read import Recording
 from toolglot.recordings.redact import REDACTED
@@ -42,10 +42,10 @@ def recorded_receipt(recording: Recording) -> RecordedReceipt | None:
     return RecordedReceipt(map(receipt_key, map(loss_from_line, recording.receipt)))
 
 
-def receipt_key(line: Loss) -> ReceiptKey:
+def receipt_key(line: ReceiptLine) -> ReceiptKey:
     return line.where, line.what, line.why
 
 
-def loss_from_line(line: dict[str, str]) -> Loss:
+def loss_from_line(line: dict[str, str]) -> ReceiptLine:
     where, what, why = (line.get(name, "") for name in ("where", "what", "why"))
-    return Loss(where, what, why, "note" if line.get("severity") == "note" else "loss")
+    return receipt_line("note" if line.get("severity") == "note" else "loss", where, what, why)

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import asdict, fields
 
-from toolglot.dialect import Capabilities
-from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled
+from toolglot.capabilities import PLACES, find_capability_type
+from toolglot.passes.history_policy import HistoryPolicy, Layer, MergedPolicy
 from toolglot.recordings.format import CallSettings
 from toolglot.recordings.read import Recording
 from toolglot.textcalls.settings import BadCalls, TextCalls
 
 STATE_ADDED = "was kept here for"
 """Receipt text for reasoning state that was added."""
-POLICY_APPLIED = ("this upstream is sent at most", "results of tools come last")
+POLICY_APPLIED = ("this upstream is sent at most", "the conversation ends with tool results")
 """Receipt texts for an applied history policy."""
 
 
@@ -34,29 +33,32 @@ def recorded_text_calls(settings: CallSettings) -> TextCalls | None:
 
 def recorded_quirks(settings: CallSettings) -> dict[str, Any]:
     """Return the recorded capabilities that still exist."""
-    return _known_fields(settings.quirks, Capabilities)
+    return _convert_known(
+        settings.quirks, {name: find_capability_type(name) for name in PLACES if name in settings.quirks}
+    )
 
 
 def recorded_history(settings: CallSettings) -> tuple[Layer, ...]:
     """Return the history policy: limits that cut in steps, and limits that are exact."""
-    said = _known_fields(settings.history, HistoryPolicy)
+    said = _convert_known(settings.history, {field.name: field.type for field in fields(HistoryPolicy)})
     exact = {name: said.pop(name) for name in settings.exact if name in said}
     return Layer(HistoryPolicy(**said)), Layer(HistoryPolicy(**exact), exact=True)
 
 
-def record_history(settled: Settled) -> tuple[dict[str, Any], list[str]]:
+def record_history(settled: MergedPolicy) -> tuple[dict[str, Any], list[str]]:
     """The inverse: return a policy, and its exact limits."""
-    said = {name: value for name, value in asdict(settled.said).items() if value is not None}
+    said = {name: value for name, value in asdict(settled.merged).items() if value is not None}
     exact = [limit.name for limit in settled.limits if limit.share == 1.0 and said.get("cut_to") != 1.0]
     return said, exact
 
 
-def _known_fields(told: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
+def _convert_known(recorded: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the recorded values that have a type; drop those that do not fit it."""
     known: dict[str, Any] = {}
-    for field in fields(kind):
-        if field.name in told:
+    for name, kind in types.items():
+        if name in recorded:
             try:
-                known[field.name] = msgspec.convert(told[field.name], field.type)
+                known[name] = msgspec.convert(recorded[name], kind)
             except msgspec.ValidationError:
                 continue
     return known
@@ -67,11 +69,11 @@ def added_content(recording: Recording) -> str | None:
     told = [attempt.request.settings for attempt in recording.attempts]
     receipt = [line.get("why", "") for line in recording.receipt]
     if any(each.state_put_back for each in told if each is not None) or any(STATE_ADDED in why for why in receipt):
-        return "state that was kept was put back"
+        return "stored state was restored"
     if any(each.conversation_put_back for each in told if each is not None):
-        return "the upstream was told what it had said itself"
+        return "the upstream's own earlier answers were sent to it"
     if any(line.what == "history" for line in recording.reads):
-        return "it goes on from what was stored"
+        return "it continues a stored conversation"
     return None
 
 
@@ -82,5 +84,5 @@ def missing_content(recording: Recording) -> str | None:
     if (put := added_content(recording)) is not None and not recording.reads:
         return f"{put}, which is not in the recording"
     if None in told and any(line.get("why", "").startswith(POLICY_APPLIED) for line in recording.receipt):
-        return "a history policy was applied, and which one the recording does not tell"
+        return "a history policy was applied, and the recording does not say which one"
     return None

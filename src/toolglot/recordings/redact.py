@@ -255,6 +255,39 @@ def replace_secrets(text: str, secrets: Iterable[str], instead: str) -> str:
     return "".join((*parts, text[done:])) if parts else text
 
 
+_SHORTEST_PART = 16
+"""Characters of a secret in a row that are as good as the secret. Servers quote a key that they reject in part."""
+_STEP = _SHORTEST_PART // 2
+
+
+def replace_secret_parts(text: str, secrets: Iterable[str], instead: str) -> str:
+    """`replace_secrets`, and every part of a secret that is long."""
+    secrets = tuple(secrets)
+    text = replace_secrets(text, secrets, instead)
+    for secret in secrets:
+        # A part of this length contains one of these pieces whole, wherever it begins.
+        for at in range(0, len(secret) - _STEP + 1, _STEP):
+            text = _replace_around(text, secret, at, instead)
+    return text
+
+
+def _replace_around(text: str, secret: str, at: int, instead: str) -> str:
+    """Replace parts of a secret that contain its piece at this offset."""
+    piece, found = secret[at : at + _STEP], 0
+    while (found := text.find(piece, found)) >= 0:
+        start, end = 0, _STEP
+        while start < min(at, found) and secret[at - start - 1] == text[found - start - 1]:
+            start += 1
+        while at + end < len(secret) and secret[at + end : at + end + 1] == text[found + end : found + end + 1]:
+            end += 1
+        if start + end >= _SHORTEST_PART:
+            text = text[: found - start] + instead + text[found + end :]
+            found += len(instead) - start
+        else:
+            found += 1
+    return text
+
+
 @lru_cache(maxsize=16)
 def _redactor(secrets: tuple[str, ...]) -> Redactor:
     return Redactor(secrets)

@@ -1,7 +1,7 @@
 """Match recorded JSON with redacted spans against a text with the real values.
 
-A redacted span stands for any text inside one string: it never crosses a quote, so only a text with the same structure
-matches. Or it stands for a number, for digits in a string, or for something that changes between runs.
+A redacted span matches any text inside one string: it never crosses a quote, so only a text with the same structure
+matches. Or it matches a number, for digits in a string, or for something that changes between runs.
 
 The literal text after a text span, up to the next such span, is matched at its first occurrence: a later one would only
 make the span larger, and the next no safer. A number ends where it ends, unless what follows may be a part of it: then
@@ -28,7 +28,7 @@ from toolglot.recordings.placeholders import (
 from toolglot.wire import json
 
 MAX_SPAN = 64 * 1024
-"""Maximum bytes that one span may stand for."""
+"""Maximum bytes that one span may match."""
 MAX_NUMBER = 1024
 MAX_PLACES = 32
 """Positions that are followed at once."""
@@ -40,7 +40,7 @@ _NUMBER = re.compile(
     rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![0-9.eE+-])"
     rb"|\"\[redacted number\]\"|\((?:time|seconds)\)"
 )
-_DIGITS = re.compile(rb"(?:[0-9.eE+-]|,(?=[0-9]{3}(?![0-9]))|\[redacted digits\])++")
+_DIGITS = re.compile(rb"(?:[0-9.eE+-]|,(?=[0-9]{3}(?![0-9]))|\[redacted digits\]|(?!))++")
 """In a string any part of a number may be redacted."""
 _DIGIT = re.compile(rb"[0-9\]]")
 _VOLATILE = re.compile(rb"\((?:time|id|seconds)\)")

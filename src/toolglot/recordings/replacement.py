@@ -11,7 +11,7 @@ REDACTED = "[redacted]"
 _WORD_PATTERN = re.compile(r"(?:\\{1,8}u[0-9A-Fa-f]{4}|[^\"{}\[\],:\s\\])+|\\.")
 """The parts to redact of a match that contains a quote: it may span several strings of a document."""
 NUMBER_PATTERN = re.compile(r"-?[0-9][0-9.eE+-]*")
-_NUMBERS_PATTERN = re.compile(r"(?:[\s,:\[\]{}]++|-?[0-9][0-9.eE+-]*+)++")
+_NUMBERS_PATTERN = re.compile(r"(?:[\s,:\[\]{}]++|-?[0-9][0-9.eE+-]*+|(?!))++")
 """Several numbers, with the JSON between them: this may be a part of a document inside a string."""
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 LITERALS = ("true", "false", "null")
@@ -36,7 +36,7 @@ class ReplacedPiece(NamedTuple):
 
     text: str
     is_number: bool = False
-    """It stands for one or several numbers, and consists of nines."""
+    """It replaces one or several numbers, and consists of nines."""
 
 
 def merge_found(found: list[FoundSecret]) -> list[FoundSecret]:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from toolglot.capabilities import change_capabilities
 from toolglot.dialect import StreamEncoder, capabilities
 from toolglot.dialects import find
 from toolglot.dialects.warp.native import NAME as WARP
@@ -21,21 +21,21 @@ from toolglot.errors import DecodeError, ToolglotError, UpstreamError, unreadabl
 from toolglot.events import Event, Fault, unfold
 from toolglot.ir import Request, Tool, with_native
 from toolglot.passes import Context, RequestPass
-from toolglot.passes.history_policy import settle, with_policy
+from toolglot.passes.history_policy import merge_layers, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.recordings.answer_label import answer_label
 from toolglot.recordings.format import CallSettings
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.recorded_settings import recorded_history, recorded_quirks, recorded_text_calls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 
 class PassChange(Struct, frozen=True):
     """What a pass did to the request."""
 
     name: str
-    lines: tuple[Loss, ...]
+    lines: tuple[ReceiptLine, ...]
 
 
 class TranslatedFrame(Struct, frozen=True):
@@ -43,13 +43,13 @@ class TranslatedFrame(Struct, frozen=True):
 
     events: tuple[Event, ...] = ()
     written: bytes = b""
-    lines: tuple[Loss, ...] = ()
+    lines: tuple[ReceiptLine, ...] = ()
 
 
 class EncoderSpy:
     """A stream encoder that remembers its events."""
 
-    text_around = None
+    delta_template = None
 
     def __init__(self, encoder: StreamEncoder) -> None:
         self._encoder = encoder
@@ -86,10 +86,10 @@ class RetranslatedAttempt:
         beside = self.exchange.verbatim or not self.streams
         self._beside = self.exchange.upstream.stream_decoder(Receipt()) if beside else None
 
-    def _make_exchange(self, recording: Recording, attempt: Attempt) -> Exchange:
+    def _make_exchange(self, recording: Recording, attempt: Attempt) -> ExchangeCore:
         if not recording.request.data:
-            return Exchange(recording.head.client, attempt.request.dialect)
-        first: tuple[Exchange, list[PassChange], str | None] | None = None
+            return ExchangeCore(recording.head.client, attempt.request.dialect)
+        first: tuple[ExchangeCore, list[PassChange], str | None] | None = None
         for exchange, changes in _candidate_exchanges(recording, attempt, self._served_tools.__contains__):
             sent, refused = b"", None
             try:
@@ -110,9 +110,9 @@ class RetranslatedAttempt:
 
     def is_retried(self) -> bool:
         """Tell whether the next attempt continues this answer, because it had a wrong call in it."""
-        if self._translation.wants_again is None:
+        if self._translation.pending_retry is None:
             return False
-        self._translation.again()
+        self._translation.encode_retry()
         return True
 
     def feed(self, frame: bytes) -> TranslatedFrame:
@@ -153,7 +153,7 @@ class RetranslatedAttempt:
             self._spy.take_events()
         return TranslatedFrame((*self._spy.take_events(), *beside), written, self._lines())
 
-    def _lines(self) -> tuple[Loss, ...]:
+    def _lines(self) -> tuple[ReceiptLine, ...]:
         if len(self.exchange.receipt) == self._told:
             return ()
         lines = tuple(islice(self.exchange.receipt, self._told, None))
@@ -179,7 +179,7 @@ def _tool_names(request: Request) -> set[str]:
 
 def _candidate_exchanges(
     recording: Recording, attempt: Attempt, serves: Callable[[str], bool]
-) -> Iterator[tuple[Exchange, list[PassChange]]]:
+) -> Iterator[tuple[ExchangeCore, list[PassChange]]]:
     if (settings := attempt.request.settings) is not None:
         yield _make_candidate(recording, attempt, settings, serves if recording.runs_tools else None)
         return
@@ -197,7 +197,7 @@ def _candidate_exchanges(
 
 def _tools_became_text(recording: Recording, attempt: Attempt) -> bool:
     """Tell whether the client sent tools and the upstream got none: then they were sent as text."""
-    exchange = Exchange(recording.head.client, attempt.request.dialect)
+    exchange = ExchangeCore(recording.head.client, attempt.request.dialect)
     try:
         asked = exchange.client.decode_request(recording.request.data)
         sent = exchange.upstream.decode_request(attempt.request.data)
@@ -215,30 +215,30 @@ def _make_candidate(
     attempt: Attempt,
     settings: CallSettings | None = None,
     serves: Callable[[str], bool] | None = None,
-) -> tuple[Exchange, list[PassChange]]:
+) -> tuple[ExchangeCore, list[PassChange]]:
     settings = settings or CallSettings()
     changes: list[PassChange] = []
     label, asked = answer_label(recording), attempt.request
     client, upstream = find(recording.head.client), find(asked.dialect)
-    quirks, policy = recorded_quirks(settings), settle(recorded_history(settings))
+    quirks, policy = recorded_quirks(settings), merge_layers(recorded_history(settings))
     passes = with_policy(
         REQUEST_PASSES,
         policy,
         image_tokens=upstream.request.image_tokens,
         leans=lambda request: client.request.refuse_elsewhere(request) is not None,
     )
-    exchange = Exchange(
+    exchange = ExchangeCore(
         client,
         upstream,
         model=asked.model or None,
-        can=msgspec.structs.replace(capabilities(upstream, asked.model), **quirks) if quirks else None,
+        can=change_capabilities(capabilities(upstream, asked.model), **quirks) if quirks else None,
         passes=[*(_watch_pass(each, changes) for each in passes), *_warp_history_passes(settings, client.name)],
         created=label.created,
         answer_id=label.answer_id,
         clock=label.clock,
         verbatim=settings.verbatim,
         text_calls=recorded_text_calls(settings),
-        history_format=policy.said.calls,
+        history_format=policy.merged.calls,
         keeps_state=settings.keeps_state,
         can_cut=settings.can_cut,
         issuer=settings.issuer,

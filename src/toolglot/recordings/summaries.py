@@ -22,23 +22,25 @@ _INSTRUCTION_ROLES = ("system", "developer")
 def event_cell(event: Event) -> Cell:
     is_bad = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
     told = _event_text(event)
+    if isinstance(event, Delta):
+        return Cell(visible(told), told, "delta", text=event.text)
     return Cell(visible(told), told, "error" if is_bad else "")
 
 
 def _event_text(event: Event) -> str:
     match event:
         case Delta(index=index, text=text):
-            return f"delta {index} {json.encode_text(text)}"
+            return f"{index} + {json.encode_text(text)}"
         case Open(index=index, block=block):
-            return f"open {index} {_block_text(block)}"
+            return f"start {index}: {_block_text(block)}"
         case Close(index=index, complete=complete):
-            return f"close {index}" if complete else f"close {index}, cut off"
+            return f"end {index}" if complete else f"end {index}, cut off"
         case Start(id=identity, model=model):
-            return " ".join(filter(None, ("start", identity, model)))
+            return " ".join(filter(None, ("start of answer", identity, model)))
         case Finish(stop=stop, usage=usage):
-            return ", ".join(filter(None, (f"finish {stop.reason}", usage_text(usage))))
+            return ", ".join(filter(None, (f"end of answer: {stop.reason}", usage_text(usage))))
         case Fault(error=error):
-            return f"fault {error.kind}: {error.message}"
+            return f"error {error.kind}: {error.message}"
 
 
 def _block_text(block: Block) -> str:

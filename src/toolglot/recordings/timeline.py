@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolglot.dialects import DIALECTS
 from toolglot.errors import WOULD_LOSE
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
     UNREAD,
@@ -37,6 +37,7 @@ from toolglot.recordings.retranslate import RetranslatedAttempt, TranslatedFrame
 from toolglot.recordings.summaries import count_noun, decode_request, event_cell, request_text, result_cells
 from toolglot.wire.framing import EVENTS, Framing
 
+NO_UPSTREAM = "none asked"
 FRAME_WINDOW = 64
 """Number of frames to search for the one that the client got."""
 
@@ -49,7 +50,7 @@ class TimelineRow(Struct, kw_only=True):
     client: list[Cell] = field(default_factory=list)
     events: list[Cell] = field(default_factory=list)
     upstream: list[Cell] = field(default_factory=list)
-    lines: tuple[Loss, ...] = ()
+    lines: tuple[ReceiptLine, ...] = ()
     """Receipt lines that were written here."""
 
 
@@ -59,7 +60,7 @@ class TimelineBanner(Struct, kw_only=True):
     at: float | None
     text: str
     kind: str = ""
-    lines: tuple[Loss, ...] = ()
+    lines: tuple[ReceiptLine, ...] = ()
 
 
 class TimelineRequest(Struct, frozen=True, kw_only=True):
@@ -70,13 +71,15 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
     body: Cell
     lines: tuple[str, ...] = ()
     """What was done to it."""
-    receipt: tuple[Loss, ...] = ()
+    receipt: tuple[ReceiptLine, ...] = ()
     results: tuple[Cell, ...] = ()
     """Tool results sent with the request."""
 
 
 class Timeline(Struct, kw_only=True):
     title: str
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    """What it is about, each with its name."""
     client: str
     upstream: str
     requests: list[TimelineRequest] = field(default_factory=list)
@@ -113,7 +116,7 @@ class _TimelineBuilder:
         self._receipt: set[tuple[str, str, str]] = set()
         self._recorded_receipt = recorded_receipt(recording) if recorded else None
         self._unknown = added_content(recording) or missing_content(recording)
-        self._news: dict[tuple[str, str, str], Loss] = {}
+        self._news: dict[tuple[str, str, str], ReceiptLine] = {}
         self._rows = self._client_frames = self._client_bytes = self._strange = 0
         self._cut_into_frames = False
         self._first: float | None = None
@@ -127,26 +130,37 @@ class _TimelineBuilder:
         self._finish_attempt(None)
         self._client_rows(self._client.close(), self._last)
         upstreams = dict.fromkeys(attempt.request.dialect for attempt in self._recording.attempts)
-        about = [
-            f"client {head.client}",
-            f"model {head.model}" if head.model else "",
-            "streaming" if head.stream else "",
-        ]
         return Timeline(
-            title=" ".join(filter(None, (head.id, ", ".join(filter(None, about)), head.time))),
+            title=f"Exchange {head.id}" if self._recorded else head.id,
+            facts=list(self._facts()) if self._recorded else [],
             client=head.client,
-            upstream=", ".join(upstreams) or "none asked",
+            upstream=", ".join(upstreams) or NO_UPSTREAM,
             requests=self._requests,
             entries=self._entries,
             totals=list(self._totals()),
         )
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        head, recording = self._recording.head, self._recording
+        if head.time:
+            yield "time", head.time
+        wanted = f"asks for {head.model}" if head.model else ""
+        yield "client", ", ".join(filter(None, (head.client, wanted, "streaming" if head.stream else "")))
+        yield (
+            "upstream",
+            "; ".join(dict.fromkeys(_describe_upstream(each.request) for each in recording.attempts)) or NO_UPSTREAM,
+        )
+        lost = dict.fromkeys(line.where for line in map(loss_from_line, recording.receipt) if line.severity == "loss")
+        if lost:
+            yield "lost", ", ".join(lost)
 
     def _describe_requests(self) -> Iterator[TimelineRequest]:
         request, head = self._recording.request, self._recording.head
         if request.data:
             body = document_cell(request.data, head.client)
             asked = decode_request(head.client, request.data)
-            about = f"{head.client}, {request_text(asked, len(request.data))}"
+            wanted = f"model {head.model}" if head.model else ""
+            about = ", ".join(filter(None, (head.client, wanted, request_text(asked, len(request.data)))))
             title, results = f"client request: {request.method} {request.path}", result_cells(asked)
             yield TimelineRequest(title=title, about=about, body=body, results=results)
 
@@ -165,7 +179,7 @@ class _TimelineBuilder:
                 elif error is not None:
                     self._banner(line.at, f"attempt {line.attempt} broke off: {error}", "error")
             case ClientResponse(status=status) if status >= 400:
-                self._banner(line.at, f"the client is told: status {status}", "error")
+                self._banner(line.at, f"the client gets status {status}", "error")
             case ClientData():
                 self._first = line.at if self._first is None else self._first
                 self._last = line.at
@@ -216,7 +230,7 @@ class _TimelineBuilder:
         if differs and isinstance(replayed, str):
             return f"not made again: {replayed}"
         if differs and (isinstance(replayed, Comparison) or not (put or self._recording.runs_tools)):
-            return "today's code makes another request of it: `toolglot replay` tells the differences"
+            return "today's code makes another request of it: `toolglot replay` shows the differences"
         if again.same:
             return None
         if put is not None:
@@ -244,7 +258,7 @@ class _TimelineBuilder:
                 self._add_upstream_row(frame, again.whole(frame), at)
         if streamed and status < 400:  # the client wanted a whole answer
             self._add_upstream_row(b"", replace(again.whole(attempt.body), events=()), at)
-        read = attempt.end is None or attempt.end.error != UNREAD  # otherwise nobody was told how it ends
+        read = attempt.end is None or attempt.end.error != UNREAD  # otherwise its end was not read
         if again.streams and status < 400 and attempt.pieces and read:
             self._add_end(again.close(), at, ended=ended)
 
@@ -319,10 +333,10 @@ class _TimelineBuilder:
         row.number = self._rows
         self._entries.append(row)
 
-    def _banner(self, at: float | None, text: str, kind: str = "", lines: tuple[Loss, ...] = ()) -> None:
+    def _banner(self, at: float | None, text: str, kind: str = "", lines: tuple[ReceiptLine, ...] = ()) -> None:
         self._entries.append(TimelineBanner(at=at, text=text, kind=kind, lines=lines))
 
-    def _new_lines(self, lines: Sequence[Loss]) -> tuple[Loss, ...]:
+    def _new_lines(self, lines: Sequence[ReceiptLine]) -> tuple[ReceiptLine, ...]:
         """Return receipt lines that were not shown before. The recorded receipt counts: other lines are listed
         separately."""
         fresh = [line for line in lines if receipt_key(line) not in self._receipt]
@@ -358,7 +372,7 @@ class _TimelineBuilder:
         for line in self._news.values():
             yield f"today's code would say: {line}"
         if replayed is not None and not self._news:
-            yield "today's code writes another receipt: `toolglot replay` tells the differences"
+            yield "today's code writes another receipt: `toolglot replay` shows the differences"
 
     def _answer_totals(self) -> Iterator[str]:
         recording, replayed = self._recording, self._replayed
@@ -371,7 +385,7 @@ class _TimelineBuilder:
         if replayed is not None:
             differs = bool(replayed.answer or replayed.breaches)
         if differs:
-            yield "today's code writes other bytes to the client: `toolglot replay` tells the differences"
+            yield "today's code writes other bytes to the client: `toolglot replay` shows the differences"
 
     def _end_totals(self) -> Iterator[str]:
         end = self._recording.end
@@ -385,9 +399,14 @@ class _TimelineBuilder:
         if message.startswith(WOULD_LOSE) and self._recording.receipt:
             message = f"{WOULD_LOSE} what the receipt tells"  # the receipt above says it
         failure = f"error {end.error}: {message}" if end.error is not None else ""
-        told = [f"stop {end.stop}" if end.stop else "", usage, failure, f"cut: {end.cut}" if end.cut else ""]
+        told = [f"stop reason {end.stop}" if end.stop else "", usage, failure, f"cut: {end.cut}" if end.cut else ""]
         if any(told):
             yield ", ".join(filter(None, told))
+
+
+def _describe_upstream(line: UpstreamRequest) -> str:
+    name = f"{line.upstream} ({line.dialect})" if line.upstream else line.dialect
+    return f"{name}, model {line.model}" if line.model else name
 
 
 def _make_upstream_request(line: UpstreamRequest, again: RetranslatedAttempt, made: str | None) -> TimelineRequest:
@@ -395,12 +414,16 @@ def _make_upstream_request(line: UpstreamRequest, again: RetranslatedAttempt, ma
     if again.exchange.verbatim and again.same:
         how = "the client's bytes, but for the model's name"
     else:
-        how = f"changed by {', '.join(passes)}" if passes else "translated; no pass changed anything"
+        how = (
+            f"changed by the pass{'es' if len(passes) > 1 else ''} {', '.join(passes)}"
+            if passes
+            else "translated; no pass changed anything"
+        )
     lines = [how] if made is None else [how, made]
     about = request_text(decode_request(line.dialect, line.data), len(line.data))
     return TimelineRequest(
-        title=f"attempt {line.attempt}: {line.method} {line.url}",
-        about=", ".join(filter(None, (line.upstream, line.dialect, line.model, about))),
+        title=f"{'upstream request' if line.attempt == 1 else f'attempt {line.attempt}'}: {line.method} {line.url}",
+        about=f"{_describe_upstream(line)}, {about}",
         body=document_cell(line.data, line.dialect),
         lines=tuple(lines),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from toolglot.columns import cut, fitting, width_of
 from toolglot.lint.report import visible
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.recordings.frame_cells import Cell
 from toolglot.recordings.timeline import Timeline, TimelineBanner, TimelineRequest, TimelineRow
 
@@ -21,6 +21,7 @@ INDENT = 4
 BAR = " │ "
 COLOURS = {"loss": "31", "note": "33", "error": "31", "attempt": "36", "served": "36", "time": "2", "head": "1"}
 RECEIPT = "↳ "
+LEGEND = "(1 + … adds content to block 1 of the answer; --full shows what … leaves out)"
 
 
 class TextStyle(NamedTuple):
@@ -36,6 +37,7 @@ def render_lines(timeline: Timeline, style: TextStyle) -> Iterator[str]:
     """Yield the lines, without line ends."""
     yield from _title(timeline.title, style)
     if style.frames is None:
+        yield from _facts(timeline, style)
         for asked in timeline.requests:
             yield ""
             yield from _request(asked, style)
@@ -45,12 +47,23 @@ def render_lines(timeline: Timeline, style: TextStyle) -> Iterator[str]:
         yield ""
         for line in timeline.totals:
             yield from _wrap(visible(line), style.width)
+        if any(isinstance(entry, TimelineRow) for entry in timeline.entries) and not style.full:
+            yield from (_paint(part, "time", style) for part in _wrap(LEGEND, style.width))
 
 
 def _title(title: str, style: TextStyle) -> Iterator[str]:
     first, *rest = _wrap(visible(title), style.width - INDENT)
     for part in (first, *(" " * INDENT + each for each in rest)):
         yield _paint(part, "head", style)
+
+
+def _facts(timeline: Timeline, style: TextStyle) -> Iterator[str]:
+    longest = max((len(name) for name, _ in timeline.facts), default=0)
+    for name, value in timeline.facts:
+        lead = f"  {name:<{longest}}  "
+        for part in _wrap(visible(value), max(style.width - len(lead), MIN_COLUMN)):
+            yield _paint(f"{lead}{part}", "loss" if name == "lost" else "", style)
+            lead = " " * len(lead)
 
 
 def _request(asked: TimelineRequest, style: TextStyle) -> Iterator[str]:
@@ -61,7 +74,7 @@ def _request(asked: TimelineRequest, style: TextStyle) -> Iterator[str]:
     if style.full:
         yield from (f"  {part}" for part in _full_lines(asked.body, style.width - 2))
     else:
-        yield f"  {cut(asked.body.short, style.width - 2)}"
+        yield f"  {cut(f'body: {asked.body.short}', style.width - 2)}"
     for result in asked.results:
         told = _full_lines(result, style.width - 2) if style.full else (cut(result.short, style.width - 2),)
         yield from (_paint(f"  {part}".rstrip(), result.kind, style) for part in told)
@@ -69,7 +82,7 @@ def _request(asked: TimelineRequest, style: TextStyle) -> Iterator[str]:
 
 def _table(timeline: Timeline, style: TextStyle) -> Iterator[str]:
     widths = _widths(style.width)
-    heads = (f"client: {timeline.client}", "events", f"upstream: {timeline.upstream}")
+    heads = (f"upstream sent: {timeline.upstream}", "meaning", f"client got: {timeline.client}")
     titles = _join_cells([_pad(cut(head, width), width) for head, width in zip(heads, widths, strict=True)])
     yield _paint((f"{'#':>4} {'time':>7}".ljust(LEAD_WIDTH) + titles).rstrip(), "head", style)
     yield "─" * (LEAD_WIDTH + sum(widths) + 2 * len(BAR))
@@ -92,15 +105,15 @@ def _banner(banner: TimelineBanner, style: TextStyle) -> Iterator[str]:
 
 
 def _widths(width: int) -> tuple[int, int, int]:
-    """Return the widths of the three columns. Events need the least: they are in our own words."""
+    """Return the widths of the three columns. The meaning needs the least: it is in our own words."""
     left = max(width - LEAD_WIDTH - 2 * len(BAR), 3 * MIN_COLUMN)
     events = max(left * 3 // 11, MIN_COLUMN)
     client = (left - events) // 2
-    return client, events, left - events - client
+    return left - events - client, events, client
 
 
 def _row(row: TimelineRow, widths: Sequence[int], style: TextStyle) -> Iterator[str]:
-    cells = zip((row.client, row.events, row.upstream), widths, strict=True)
+    cells = zip((row.upstream, row.events, row.client), widths, strict=True)
     columns = [_column(each, width, style) for each, width in cells]
     lead = f"{row.number:>4} {_time(row.at)}".ljust(LEAD_WIDTH)
     for parts in zip_longest(*columns, fillvalue=("", "")):
@@ -134,7 +147,7 @@ def _full_lines(cell: Cell, width: int) -> Iterator[str]:
         yield from _wrap(visible(line), width)
 
 
-def _receipt(lines: Iterable[Loss], style: TextStyle, indent: int = LEAD_WIDTH) -> Iterator[str]:
+def _receipt(lines: Iterable[ReceiptLine], style: TextStyle, indent: int = LEAD_WIDTH) -> Iterator[str]:
     for line in lines:
         lead = " " * indent + RECEIPT
         for part in _wrap(visible(str(line)), max(style.width - len(lead), MIN_COLUMN)):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import time
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from toolglot import __version__
@@ -90,7 +91,7 @@ async def show_receipt(service: Service, incoming: AsgiRequest, match: Match) ->
     if kept is None and service.peers is not None:
         kept = await service.peers.receipt(owner, request_id)
     if kept is None:
-        message = f"There is no receipt {request_id}: the last requests alone are kept"
+        message = f"There is no receipt {request_id}: only the receipts of recent requests are kept"
         raise FailedError(ApiError(kind="not_found", code="receipt_not_found", message=message))
     hidden = (*incoming.gateway.secrets, *incoming.credentials)
     await incoming.reply(200, JSON, json.encode(hide_in_json(kept, hidden)))
@@ -103,6 +104,19 @@ async def list_mcp_servers(service: Service, incoming: AsgiRequest, match: Match
     states = [] if service.host is None else [each for each in service.host.states() if each.name not in hidden]
     servers = [{name: value for name, value in asdict(state).items() if name != "log"} for state in states]
     await incoming.reply(200, JSON, json.encode({"servers": servers}))
+
+
+async def check_model(service: Service, incoming: AsgiRequest, match: Match) -> None:
+    """Check whether requests for a model can work: its upstream is asked for its list of models."""
+    from toolglot.doctor import models  # most gateways are never asked
+
+    name = incoming.query.get("name", "")
+    if not name:
+        message = "The query parameter `name` is missing: /debug/model?name=MODEL"
+        raise FailedError(ApiError(kind="bad_request", code="missing_parameter", param="name", message=message))
+    checked = await models.check_model(incoming.gateway, name)
+    hidden = (*incoming.gateway.secrets, *incoming.credentials)
+    await incoming.reply(200, JSON, json.encode(hide_in_json(to_builtins(checked), hidden)))
 
 
 async def report_health(service: Service, incoming: AsgiRequest, match: Match) -> None:
@@ -131,7 +145,7 @@ async def show_metrics(service: Service, incoming: AsgiRequest, match: Match) ->
     try:
         snapshots = [now] if service.peers is None else await service.peers.snapshots(now)
     except TimeoutError:
-        message = "What the other workers have counted could not be had in time"
+        message = "The counts of the other workers did not arrive in time"
         raise FailedError(ApiError(kind="overloaded", status=503, message=message, retry_after=1.0)) from None
     await incoming.reply(200, {"content-type": CONTENT_TYPE}, encode_merged(snapshots))
 
@@ -155,6 +169,7 @@ ACTIONS: Mapping[str, Callable[[Service, AsgiRequest, Match], Awaitable[None]]] 
     "receipts": list_receipts,
     "receipt": show_receipt,
     "mcp": list_mcp_servers,
+    "model_check": check_model,
     "function": call_function,
     "metrics": show_metrics,
     "health": report_health,

@@ -81,7 +81,7 @@ class App:
 
     async def _answer(self, incoming: AsgiRequest) -> None:
         match = routes.find(incoming.method, incoming.path)
-        if isinstance(match, routes.Match) and json_array.wants_json_array(match, incoming.query):
+        if isinstance(match, routes.Match) and json_array.wants_json_array(match.route, incoming.query):
             incoming.framing = json_array.JsonArray()
         incoming.record.admitted = False
         try:
@@ -100,6 +100,8 @@ class App:
                         raise FailedError(NO_WEBSOCKET)
                 raise FailedError(match.error)
             incoming.record.route, incoming.record.client = match.route.path, match.dialect
+            if name := DIALECTS[find_client_dialect(incoming, match)].headers.request_id:
+                incoming.default_headers[name] = incoming.record.id
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
         except BaseException as failure:  # also a cancellation, which may mean that the time to drain is over
             if (error := error_replies.describe_failure(failure, incoming.record)) is None:

@@ -54,10 +54,10 @@ class AsgiRequest:
         self.query = parse_query(scope["query_string"])
         self.begun = False
         self.finished = False
-        self.writing = False
-        self.written_at = record.started
         self.extra_headers: dict[str, str] = {}
         """Headers of any answer: the request's id, CORS permissions."""
+        self.default_headers: dict[str, str] = {}
+        """Headers of any answer that has no such header."""
         self.framing: JsonArray | None = None
         """Framing of a streamed answer, if it is not server-sent events."""
         self.stream_headers: Mapping[str, str] = {}
@@ -67,7 +67,6 @@ class AsgiRequest:
         self.hold: BodyHold | None = None
         """The share of the body budget that this request's body takes."""
         self._send = send
-        self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
 
     @cached_property
@@ -112,13 +111,12 @@ class AsgiRequest:
         if self.recording is not None:
             self.recording.data(b"", more=False)
         if (cut := self.scope.get(CUT)) is not None:  # other ASGI servers close a connection whose answer has no end
-            async with self._sending:
-                cut()
+            cut()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.begun = True
         self.record.status = status
-        fields = {**headers, **self.extra_headers}
+        fields = {**self.default_headers, **headers, **self.extra_headers}
         if self.credentials:
             fields |= {
                 name: hide(value, self.credentials) for name, value in fields.items() if name.startswith(OUR_HEADERS)
@@ -133,7 +131,6 @@ class AsgiRequest:
         if self.record.first_byte is None and data:
             self.record.first_byte = now
         self.record.bytes_out += len(data)
-        self.written_at = now
         if self.recording is not None:
             self.recording.data(data, more=more)
         if not more:
@@ -142,14 +139,10 @@ class AsgiRequest:
         await self._send_message({"type": "http.response.body", "body": data, "more_body": more})
 
     async def _send_message(self, message: Message) -> None:
-        async with self._sending:
-            self.writing = True
-            try:
-                await self._send(message)
-            except OSError:  # ASGI servers raise this when the client has disconnected
-                raise ClientLeftError from None
-            finally:
-                self.writing = False
+        try:
+            await self._send(message)
+        except OSError:  # ASGI servers raise this when the client has disconnected
+            raise ClientLeftError from None
 
 
 def hide_in_record(record: RequestRecord, credentials: Sequence[str]) -> None:
@@ -173,7 +166,12 @@ _DIALECT_HEADERS = {
 
 def find_client_dialect(incoming: AsgiRequest, match: Match | NoMatch) -> str:
     """Find the client's dialect: by the path, or else by headers that only its clients send."""
+    return guess_client_dialect(match, incoming.headers)
+
+
+def guess_client_dialect(match: Match | NoMatch, headers: Mapping[str, str]) -> str:
+    """Like `find_client_dialect`, for headers with names in lower case, or of any case if `headers` ignores it."""
     if match.dialect is not None:
         return match.dialect
     guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT
-    return next((dialect for header, dialect in _DIALECT_HEADERS.items() if header in incoming.headers), guess)
+    return next((dialect for header, dialect in _DIALECT_HEADERS.items() if header in headers), guess)

@@ -18,7 +18,7 @@ from toolglot.server.asgi_request import AsgiRequest
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.tokens import estimate
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.exchange import make_exchange
 from toolglot.upstream.fetch import fetch
 from toolglot.upstream.offload import offload
@@ -76,7 +76,7 @@ async def _estimate(upstream: Upstream, request: Request, size: int) -> int:
 
 
 async def _count_upstream(
-    upstream: Upstream, exchange: Exchange, request: Request, size: int, incoming: AsgiRequest
+    upstream: Upstream, exchange: ExchangeCore, request: Request, size: int, incoming: AsgiRequest
 ) -> int | None:
     """Ask the upstream for its count; None if it cannot count, or its reply cannot be read."""
     counting = upstream.dialect.counting

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from toolglot.errors import ApiError
 from toolglot.ir import replace
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.recordings.redact import SECRET_NAMES, replace_secrets
 
 REDACTED = "[redacted]"
@@ -70,17 +70,17 @@ def hide(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-def hide_in_lines(lines: tuple[Loss, ...], secrets: Sequence[str]) -> tuple[Loss, ...]:
+def hide_in_lines(lines: tuple[ReceiptLine, ...], secrets: Sequence[str]) -> tuple[ReceiptLine, ...]:
     """Hide secrets in the lines of a receipt."""
     if not has_secret(lines, secrets):
         return lines
     return tuple(
-        Loss(hide(line.where, secrets), hide(line.what, secrets), hide(line.why, secrets), line.severity)
+        replace(line, where=hide(line.where, secrets), what=hide(line.what, secrets), why=hide(line.why, secrets))
         for line in lines
     )
 
 
-def has_secret(lines: Iterable[Loss], secrets: Sequence[str]) -> bool:
+def has_secret(lines: Iterable[ReceiptLine], secrets: Sequence[str]) -> bool:
     """Whether a line contains one of these secrets."""
     return bool(secrets) and any(
         secret in text for line in lines for text in (line.where, line.what, line.why) for secret in secrets

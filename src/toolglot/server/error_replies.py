@@ -32,7 +32,7 @@ DRAINING = ApiError(
     kind="overloaded",
     status=503,
     code="draining",
-    message="toolglot is shutting down; ask again in a moment",
+    message="toolglot is shutting down; try again in a moment",
     retry_after=1.0,
 )
 

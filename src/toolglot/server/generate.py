@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
-from toolglot.events import Start, unfold
-from toolglot.gateway.commands import BeginStream, Flow, StreamEnd, WholeAnswer, Write
-from toolglot.gateway.context import client_context, encode_early_failure
-from toolglot.gateway.driver import ClientCommand, FlowDriver
+from toolglot.events import Start
+from toolglot.gateway.awaited_answer import AwaitedAnswer
+from toolglot.gateway.client_answer import ClientAnswer
+from toolglot.gateway.commands import WholeAnswer
+from toolglot.gateway.context import copy_context, encode_early_failure
 from toolglot.gateway.errors import FailedError
-from toolglot.gateway.features.conversation_replay import ConversationReplay
-from toolglot.gateway.features.mcp_loop import start_mcp_answer
-from toolglot.gateway.features.mcp_servers import note_withheld_servers
-from toolglot.gateway.features.reasoning_state import ReasoningState
-from toolglot.gateway.features.recording import record_store_reads
-from toolglot.gateway.features.responses_turn import ResponsesTurn, with_responses_turn
-from toolglot.gateway.features.separate_error import with_separate_error
-from toolglot.gateway.flow import FlowContext
-from toolglot.gateway.keepalive import SilenceTimer, cancelled_with_client
-from toolglot.gateway.plain_answer import plain_answer
+from toolglot.gateway.known_heads import RequestHead
+from toolglot.gateway.model_route import find_route
 from toolglot.gateway.received import ReceivedRequest, check_request, decode_request, start_of_failure
-from toolglot.gateway.targets import RequestTargets, answer_without_model
-from toolglot.gateway.tool_mode import ToolModes
-from toolglot.ir import Request, Response, replace
+from toolglot.ir import Request
 from toolglot.receipt import Receipt
-from toolglot.routing import MAX_NAME, Target
+from toolglot.routing import MAX_NAME
 from toolglot.server import headers
 from toolglot.server.asgi_request import AsgiRequest
-from toolglot.server.credentials import hide_in_lines
-from toolglot.server.error_replies import DRAINING, describe_failure, is_sent_as_stream
-from toolglot.server.request_body import charge_body
+from toolglot.server.error_replies import DRAINING, is_sent_as_stream
 from toolglot.server.routes import Match
+from toolglot.server.security import Caller
 from toolglot.server.service import Service
-from toolglot.translate import Exchange
-from toolglot.upstream.offload import offload, release
+from toolglot.upstream.offload import offload
+
+log = logging.getLogger("toolglot.server")
 
 _FALSE_VALUES = ("", "0", "false", "no", "off")
 
@@ -44,10 +38,15 @@ _FALSE_VALUES = ("", "0", "false", "no", "off")
 async def generate(service: Service, incoming: AsgiRequest, match: Match) -> None:
     """Answer a request to a model."""
     received = await _read_request(service, incoming, match)
-    record = incoming.record
+    record, gateway = incoming.record, incoming.gateway
     record.model, record.stream = received.request.model[:MAX_NAME], received.request.stream
+    head = _head_of(incoming, match, received.client)
     try:
-        await _generate(service, incoming, received)
+        route = find_route(gateway, head, received.request.model)
+        context = copy_context(route.context, record, received)
+        answer = ClientAnswer(service, gateway, head, route, record, received, context, incoming.hold)
+        with _cancelled_with_client(incoming):
+            await _send_answer(incoming, answer)
     except (FailedError, RefusedError) as failure:
         if not received.request.stream or incoming.begun or not is_sent_as_stream(received.client, failure.error):
             raise
@@ -66,84 +65,6 @@ async def _send_error_stream(
     await incoming.begin({**headers.STREAM_HEADERS, **headers.describe_receipt(receipt)})
     await incoming.write(encode_early_failure(received, start, error))
     await incoming.end()
-
-
-async def _generate(service: Service, incoming: AsgiRequest, received: ReceivedRequest) -> None:
-    record = incoming.record
-    routed = incoming.gateway.router.resolve(received.request.model)
-    if (ready := answer_without_model(incoming.gateway, received, routed[0])) is not None:
-        await _send_ready_answer(incoming, received, ready)
-        return
-    turn, received = await _with_history(service, incoming, received, routed[0])
-    with cancelled_with_client(incoming):
-        answering = await _start_answer(service, incoming, received, routed)
-
-        def note() -> None:
-            answering.note()
-            if (exchange := answering.exchange) is not None:
-                turn.note_failure(exchange.receipt)
-                service.receipts.keep(record, hide_in_lines(tuple(exchange.receipt), incoming.credentials))
-
-        try:
-            await (_send_stream if received.request.stream else _send_whole)(incoming, answering, turn, note)
-        finally:
-            await answering.close()
-            note()
-            exchange = answering.exchange
-            if exchange is not None and incoming.recording is not None:
-                incoming.recording.receipt(exchange.receipt)
-            release(len(received.body), received.request.messages, *(() if exchange is None else exchange.stages))
-
-
-async def _send_ready_answer(incoming: AsgiRequest, received: ReceivedRequest, response: Response) -> None:
-    receipt, client = Receipt(), received.client
-    if not received.request.stream:
-        body = client.encode_response(response, received.request, receipt)
-        await incoming.reply(200, {"content-type": "application/json", **headers.describe_receipt(receipt)}, body)
-        return
-    encoder = client.stream_encoder(received.request, receipt)
-    data = b"".join(encoder.feed(event) for event in unfold(response))
-    await incoming.begin({**headers.STREAM_HEADERS, **headers.describe_receipt(receipt)})
-    await incoming.write(data)
-    await incoming.end()
-
-
-async def _start_answer(
-    service: Service, incoming: AsgiRequest, received: ReceivedRequest, routed: tuple[Target, ...]
-) -> AnswerSource:
-    record, gateway = incoming.record, incoming.gateway
-    store = record_store_reads(service.store, incoming.recording)
-    tool_modes, replays = ToolModes(service.tool_support, store), ConversationReplay(store, record.owner)
-    states = ReasoningState(store, record.owner)
-    if lines := note_withheld_servers(gateway.config.mcp, routed[0], record.key):
-        received = replace(received, lines=(*received.lines, *lines))
-    context = client_context(record, received, gateway.config.limits, incoming.hide_in_error)
-    serving = await start_mcp_answer(service, gateway, received, context, routed[0], tool_modes, replays, states)
-    if serving is not None:
-        return serving
-    return plain_answer(context, RequestTargets.of(gateway, received, tool_modes, replays, states), routed)
-
-
-class AnswerSource(Protocol):
-    """The flow of one answer, and what is reported about it."""
-
-    flow: Flow
-    context: FlowContext
-
-    @property
-    def exchange(self) -> Exchange | None:
-        """The exchange that answers, or the last one that was tried."""
-        ...
-
-    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
-        """Headers of the answer. `upstream_headers` is None while no upstream has answered."""
-        ...
-
-    def note(self) -> None:
-        """Write what is known about the answer into its record and its receipt."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -> ReceivedRequest:
@@ -172,101 +93,90 @@ async def _read_request(service: Service, incoming: AsgiRequest, match: Match) -
     )
 
 
-async def _with_history(
-    service: Service, incoming: AsgiRequest, received: ReceivedRequest, target: Target
-) -> tuple[ResponsesTurn, ReceivedRequest]:
-    """Add the stored history to a request of the Responses API."""
-    owner, store = incoming.record.owner, record_store_reads(service.store, incoming.recording)
-    keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
-    turn, body = await ResponsesTurn.begin(
-        received.client.name, received.body, store, owner, upstream_keeps_state=keeps_state
+def _head_of(incoming: AsgiRequest, match: Match, client: Dialect) -> RequestHead:
+    record = incoming.record
+    return RequestHead(
+        path=incoming.path,
+        route=match.route,
+        values=match.values,
+        client=client,
+        stream_lines=b"",
+        query=incoming.query,
+        headers=incoming.headers,
+        caller=Caller(record.key or "", record.owner),
+        credentials=incoming.credentials,
+        guard=incoming.gateway.guard,
     )
-    if turn.unstored_lines:
-        received = replace(received, lines=turn.unstored_lines)
-    if body is received.body:
-        return turn, received
-    await charge_body(incoming.hold, body, incoming.limits)
-    request = await offload(len(body), received.client.decode_request, body)
-    return turn, replace(received, body=body, request=request)
 
 
-async def _send_whole(
-    incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, note: Callable[[], None]
-) -> None:
-    driver = _make_driver(incoming, answering, turn)
-    try:
-        result = await driver.run()
-    finally:
-        driver.close()
-    if not isinstance(result, WholeAnswer):
-        assert isinstance(result, ApiError)
-        raise FailedError(result, answering.exchange)
-    note()  # the client may request the receipt as soon as it has the answer
-    fields = answering.client_headers(result.upstream_headers)
-    await incoming.reply(200, {"content-type": "application/json", **fields}, result.body)
-
-
-def _make_driver(incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, apart: bytes = b"") -> FlowDriver:
-    record, context, flow = incoming.record, answering.context, answering.flow
-    if turn.is_active:
-        flow = with_responses_turn(flow, context, turn)
-    if apart and incoming.framing is None:
-        flow = with_separate_error(flow, context, apart)
-    # A cancellation that the client did not cause comes from the server: its time to drain is over.
-    return FlowDriver(flow, context, lambda: None if record.cancelled else DRAINING)
-
-
-async def _send_stream(
-    incoming: AsgiRequest, answering: AnswerSource, turn: ResponsesTurn, note: Callable[[], None]
-) -> None:
+async def _send_answer(incoming: AsgiRequest, answer: ClientAnswer) -> None:
     """Write each piece of an answer as it arrives, no faster than the client reads."""
-    context = answering.context
-    driver = _make_driver(incoming, answering, turn, find(incoming.record.client or "").stream.apart)
+    record, context = incoming.record, answer.context
+    running = AwaitedAnswer(answer.flow(), context, answer.service.sweep)
 
     async def begin(upstream_headers: Mapping[str, str] | None) -> None:
-        await incoming.begin({**headers.STREAM_HEADERS, **answering.client_headers(upstream_headers)})
+        await incoming.begin({**headers.STREAM_HEADERS, **answer.source.client_headers(context, upstream_headers)})
 
-    async def write(command: ClientCommand) -> None:
-        if type(command) is BeginStream:
-            await begin(command.upstream_headers)
-        else:
-            await incoming.write(command.data if type(command) is Write else command)  # type: ignore[arg-type]
+    async def relay() -> None:
+        while (command := await running.next_command()) is not None:
+            await (incoming.write(command) if isinstance(command, bytes) else begin(command.upstream_headers))
 
-    async with SilenceTimer(incoming, driver, context.keepalive_seconds, write) as silence:
+    try:
         try:
-            while (command := await driver.next_command()) is not None:
-                await silence.settle()
-                await write(command)
-            await silence.settle()
-            result = driver.result
-            if not isinstance(result, StreamEnd):
-                assert isinstance(result, ApiError)
-                raise FailedError(result, answering.exchange)
-            note()
-            if result.upstream_headers is not None and not context.begun:
-                await begin(result.upstream_headers)
-            if result.data:
-                await incoming.write(result.data)
-            if result.is_cut:
-                await incoming.cut()
-                return
-            await incoming.end()
-            await driver.drain()
-        except BaseException as failure:  # also a cancellation, which may mean that the time to drain is over
-            if not incoming.begun or incoming.finished or (error := describe_failure(failure, incoming.record)) is None:
+            await relay()
+        except asyncio.CancelledError:
+            if record.cancelled:
                 raise
-            # Something was written, at least a keep-alive: the error can only be sent inside the stream.
-            end = context.end(error)
-            await _write_end(incoming, turn, end)
-            note()
-            await (incoming.cut() if end.is_cut else incoming.end())
-        finally:
-            driver.close()
+            # The client did not cause it, so the server did: its time to drain is over.
+            running.stop(DRAINING)
+            await relay()
+        result = running.result()
+        if isinstance(result, ApiError):
+            raise FailedError(result, context.exchange)
+        answer.report()  # the client may request the receipt as soon as it has the answer
+        if isinstance(result, WholeAnswer):
+            fields = answer.source.client_headers(context, result.upstream_headers)
+            await incoming.reply(200, {"content-type": "application/json", **fields}, result.body)
+            return
+        if result.upstream_headers is not None and not context.begun:
+            await begin(result.upstream_headers)
+        if result.data:
+            await incoming.write(result.data)
+        if result.is_cut:
+            await incoming.cut()
+            return
+        await incoming.end()
+        await running.drain()
+    finally:
+        await running.aclose()
+        answer.report()
+        answer.source.close()
+        if context.exchange is not None and incoming.recording is not None:
+            incoming.recording.receipt(context.exchange.receipt)
+        answer.release()
 
 
-async def _write_end(incoming: AsgiRequest, turn: ResponsesTurn, end: StreamEnd) -> None:
-    data = turn.feed(end.data)
-    if turn.needs_storing:
-        data = await turn.store(data)
-    if data := data if end.is_cut else data + turn.close():
-        await incoming.write(data)
+@contextmanager
+def _cancelled_with_client(incoming: AsgiRequest) -> Iterator[None]:
+    """Cancel the work inside at once when the client goes away, whatever it is waiting for."""
+    worker = asyncio.current_task()
+    assert worker is not None
+
+    async def wait() -> None:
+        while (await incoming.receive())["type"] != "http.disconnect":
+            pass
+        if not incoming.finished:
+            incoming.record.cancelled = True
+            worker.cancel()
+
+    watch = asyncio.create_task(wait())
+    watch.add_done_callback(_log_failure)
+    try:
+        yield
+    finally:
+        watch.cancel()  # it does nothing more, and nobody has to wait for its end
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        log.error("a background task of an answer failed", exc_info=failure)

@@ -12,7 +12,7 @@ from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, header_value
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.replay.labels import RECORDING, recording_header
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.framing import EVENTS, Framing
@@ -62,7 +62,7 @@ def select_for_upstream(
     if "accept" not in upstream.headers.sent:
         passed["accept"] = upstream.stream.framing.media_type if stream else "application/json"
     if client.name == upstream.name:
-        passed |= {name: headers[name] for name in upstream.headers.of_requests if header_value(headers.get(name))}
+        passed |= {name: headers[name] for name in upstream.headers.request_headers if header_value(headers.get(name))}
     if (trace := header_value(headers.get("traceparent"))) is not None:
         passed["traceparent"] = trace
     return passed
@@ -114,7 +114,7 @@ def _printable(text: str) -> str:
 
 
 def describe_exchange(
-    exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str], record: RequestRecord
+    exchange: ExchangeCore, upstream: Upstream, upstream_headers: Mapping[str, str], record: RequestRecord
 ) -> dict[str, str]:
     """Headers of a model's answer: the receipt, the target, and the upstream's headers for this client."""
     passed = _select_passed(exchange, upstream, upstream_headers)
@@ -129,17 +129,19 @@ def describe_exchange(
     }
 
 
-def has_none_for_client(exchange: Exchange, upstream_headers: Mapping[str, str]) -> bool:
+def has_none_for_client(exchange: ExchangeCore, upstream_headers: Mapping[str, str]) -> bool:
     """Whether the upstream sent no header for the client."""
     if exchange.client.name == exchange.upstream.name or RECORDING in upstream_headers:
         return False
     return "ratelimit" not in " ".join(upstream_headers)
 
 
-def _select_passed(exchange: Exchange, upstream: Upstream, upstream_headers: Mapping[str, str]) -> Mapping[str, str]:
+def _select_passed(
+    exchange: ExchangeCore, upstream: Upstream, upstream_headers: Mapping[str, str]
+) -> Mapping[str, str]:
     """Select the upstream's headers that concern the client, without the upstream's credential."""
     if exchange.client.name == exchange.upstream.name:
-        own = exchange.client.headers.of_answers
+        own = exchange.client.headers.answer_prefixes
         passed = {name: value for name, value in upstream_headers.items() if name.startswith(own) or name == RECORDING}
     elif RECORDING in upstream_headers or "ratelimit" in " ".join(upstream_headers):
         passed = {name: value for name, value in upstream_headers.items() if "ratelimit" in name or name == RECORDING}

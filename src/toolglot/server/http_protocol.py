@@ -1,20 +1,20 @@
 """uvicorn's HTTP protocol with strict checks: an ambiguous request is refused before routing.
 
-Each connection carries one request at a time, and each request gets at most one answer:
+Requests of a connection are answered one at a time, and each gets at most one answer:
 
 - A head over `head_bytes` or `head_fields`: 431. One that takes longer than `head_timeout` from its first byte: 408.
   A connection that sends nothing is closed after the same time.
 - A head that two servers could read differently (Host missing in HTTP/1.1, repeated or invalid; a target that is not
   a plain path; a transfer coding other than `chunked`): 400. llhttp itself refuses folded header lines, bare LF, a
   space before the colon, and Content-Length twice or beside Transfer-Encoding.
-- Pipelined requests are not served: the first is answered and the connection closed (RFC 9112, section 9.3.2, lets
-  the client send the others again), so that a smuggled request is never answered.
+- Bytes after a complete request are kept until it is answered, and only then read (RFC 9112, section 9.3.2). Reading
+  pauses at `PIPELINED_BYTES`. An answer that ends the connection discards them, and says `connection: close`.
 - An offer to upgrade is ignored, and the request is served as usual. llhttp would drop its body, which breaks every
   POST of the JDK's HttpClient (Kludex/uvicorn#2722).
 - Beyond `connections`, a few `spare` ones are read for a short time, and only health paths are answered there; other
   requests get a 503. A new connection replaces the spare one that has waited longest without a request, so that a
   probe is answered however many silent connections there are.
-- A client that half-closes its connection after its request is answered (`half_close.py`).
+- A client that half-closes its connection after its requests is answered (`half_close.py`).
 
 After an answer to a request that is still being sent, the connection is half closed and read for `linger` more seconds.
 If it were closed at once, the kernel would reset it, and the client might never see the answer (RFC 9112, section 9.6).
@@ -42,12 +42,13 @@ from toolglot.gateway.admission import CallbackAdmission
 from toolglot.gateway.callback_driver import CallbackDriver
 from toolglot.gateway.known_heads import KnownRequestHead, PendingRequest
 from toolglot.server import routes
+from toolglot.server.chunk_scanner import ChunkScanner
 from toolglot.server.connection_timeouts import TimeoutProtocol
 from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.request_head import (
     ConnectionLimits,
-    RefusedRequest,
+    RequestRefusal,
     encode_refusal,
     encode_refusal_body,
     encode_response_start,
@@ -58,9 +59,12 @@ from toolglot.server.response_cycle import CUT, ResponseCycle, ResponseTransport
 
 _BODY_SECONDS = 1.0
 _NO_PIPELINE: deque[Any] = deque()
-"""Pipelined requests are not served: all connections share one empty queue."""
+"""uvicorn's queue of parsed requests. It stays empty: a request is parsed when the one before it is answered."""
+PIPELINED_BYTES = 65536
+"""Reading pauses if a client has sent more than this after a request that is not answered yet."""
+_EMPTY_LINE = b"\r\n\r\n"
 _CLOSE = (b"connection", b"close")
-_FULL_MESSAGE = "The server has as many connections as it takes"
+_FULL_MESSAGE = "The server has reached its connection limit"
 
 
 class HttpServerProtocol(TimeoutProtocol):
@@ -69,7 +73,20 @@ class HttpServerProtocol(TimeoutProtocol):
     `in_head`: the head of the current or next request is not complete.
     """
 
-    __slots__ = ("_fields", "_known_head", "_pending", "_probe", "_size", "_unparsed", "in_head")
+    __slots__ = (
+        "_body_left",
+        "_chunks",
+        "_fields",
+        "_half_closed",
+        "_known_head",
+        "_last_bytes",
+        "_pending",
+        "_pipelined",
+        "_probe",
+        "_size",
+        "_unparsed",
+        "in_head",
+    )
 
     admission: CallbackAdmission | None = None
     throttle: LogThrottle
@@ -88,6 +105,11 @@ class HttpServerProtocol(TimeoutProtocol):
         self._fields = 0
         # Bytes given to the parser that no callback has reported, such as an endless header field.
         self._unparsed = 0
+        self._body_left: int | None = None  # the bytes to come of a body with a length
+        self._chunks: ChunkScanner | None = None  # finds the end of a chunked body
+        self._last_bytes = b""  # the end of what the parser has got of a head, which may begin an empty line
+        self._pipelined: bytearray | None = None  # bytes after the request that is being answered
+        self._half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # Unlike uvicorn's: the addresses of both ends are not looked up, and what only the ASGI app needs is made in
@@ -112,13 +134,24 @@ class HttpServerProtocol(TimeoutProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client has closed its side. Returns True to keep the connection for an answer in progress."""
-        if self.finished or self.receiving or not self._is_answering():
+        if self.finished or self.receiving or not (self._is_answering() or self._pipelined):
             return False
-        self.cycle.keep_alive = False
+        self._half_closed = True
+        if self._pipelined is None:
+            self.cycle.keep_alive = False
+        self._start_probe()
+        return True
+
+    def _start_probe(self) -> None:
+        """Nothing is read until the current request is answered, so that only a probe shows that the client left."""
         if self._probe is None:
             self._outbox.flush()
             self._probe = DisconnectProbe(self.loop, self.transport, self._next_probe, self._is_answering)
-        return True
+
+    def _stop_probe(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -135,9 +168,7 @@ class HttpServerProtocol(TimeoutProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._pending = None
         self.spares.pop(self, None)
-        if self._probe is not None:
-            self._probe.close()
-            self._probe = None
+        self._stop_probe()
         if isinstance(self.cycle, CallbackDriver):
             self.cycle.left()
             self.cycle = None  # type: ignore[assignment]
@@ -148,8 +179,8 @@ class HttpServerProtocol(TimeoutProtocol):
             return
         begins = not self.receiving
         if begins:
-            if self.cycle is not None and not self.cycle.response_complete:
-                self.cycle.keep_alive = False
+            if self._pipelined is not None or self._is_answering():
+                self._keep_pipelined(data)
                 return
             known_head, admission = self._known_head, self.admission
             if known_head is not None and admission is not None and not self.full and not self.spare:
@@ -160,8 +191,11 @@ class HttpServerProtocol(TimeoutProtocol):
                     return
             self.receiving = self.in_head = True
             self._clear_deadline()
-        self._unparsed += len(data)
-        self._parse(data)
+        end = self._parse_request(data)
+        if end < len(data) and not self.finished:
+            self._keep_pipelined(data[end:])
+            if not self._is_answering():
+                self.loop.call_soon(self._read_pipelined)
         if self.receiving and self._deadline is None and not self.finished:
             # Most requests arrive in one piece and need no timer.
             if self.in_head:
@@ -174,13 +208,74 @@ class HttpServerProtocol(TimeoutProtocol):
         if self._unparsed > self.limits.head_bytes and not self.finished:
             self._refuse_size()
 
+    def _keep_pipelined(self, data: bytes) -> None:
+        if self._pipelined is None:
+            self._pipelined = bytearray()
+        self._pipelined += data
+        if len(self._pipelined) > PIPELINED_BYTES:
+            self.transport.pause_reading()
+            if self._is_answering():
+                self._start_probe()
+
+    def _read_pipelined(self) -> None:
+        """The request before is answered: read what came after it."""
+        if self.finished or self._pipelined is None:
+            return
+        data, self._pipelined = bytes(self._pipelined), None
+        self._stop_probe()
+        if not self._half_closed:
+            self.transport.resume_reading()
+        self.data_received(data)
+        if self._half_closed and not self.finished:
+            if self.receiving:  # the rest of this request will not come
+                self.receiving = False
+                self.finish()
+            elif self._is_answering():
+                self.cycle.keep_alive = self.cycle.keep_alive and self._pipelined is not None
+                self._start_probe()
+            elif self._pipelined is None:
+                self.finish()
+
+    def _parse_request(self, data: bytes) -> int:
+        """Parse data up to the end of the request at most. Returns how much that is."""
+        view, at = memoryview(data), 0
+        while at < len(data) and self.receiving and not self.finished:
+            end, was_in_head = self._possible_end(data, at), self.in_head
+            piece = view[at:end]
+            self._unparsed += len(piece)
+            if self._body_left is not None:
+                self._body_left -= len(piece)
+            self._parse(piece)
+            self._last_bytes = (self._last_bytes + bytes(piece[-3:]))[-3:]
+            if was_in_head and not self.in_head and self.receiving:
+                length = next((value for name, value in self.headers if name == b"content-length"), None)
+                self._body_left = None if length is None else int(length)
+                self._chunks = ChunkScanner() if length is None else None
+            at = end
+        if not self.receiving:
+            self._body_left, self._chunks, self._last_bytes = None, None, b""
+        return at
+
+    def _possible_end(self, data: bytes, at: int) -> int:
+        """Where the head ends, or else the body; the end of the data if neither does."""
+        if self._body_left is not None:
+            return min(at + self._body_left, len(data))
+        if self._chunks is not None:
+            return self._chunks.find_end(data, at)
+        before = self._last_bytes
+        start = (before + data[at : at + 3]).find(_EMPTY_LINE)
+        if start >= 0:
+            return at + start + len(_EMPTY_LINE) - len(before)
+        found = data.find(_EMPTY_LINE, at)
+        return len(data) if found < 0 else found + len(_EMPTY_LINE)
+
     def _start_driver(self, driver: CallbackDriver) -> None:
         self.cycle = driver  # type: ignore[assignment]
         if _CLOSE in self.server_state.default_headers:  # this worker is retiring
             driver.keep_alive = False
         driver.start()
 
-    def _parse(self, data: bytes) -> None:
+    def _parse(self, data: bytes | memoryview) -> None:
         self.parser = self.parser or httptools.HttpRequestParser(self)
         try:
             self.parser.feed_data(data)
@@ -188,9 +283,8 @@ class HttpServerProtocol(TimeoutProtocol):
             self._parse(self._plain_head() + data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             if not self.receiving:
-                # There is data after a complete request. The request is still answered.
                 self.cycle.keep_alive = False
-            elif isinstance(error.__context__, RefusedRequest):
+            elif isinstance(error.__context__, RequestRefusal):
                 self.refuse(error.__context__.status, error.__context__.message)
             else:
                 reason = "" if isinstance(error, httptools.HttpParserCallbackError) else f": {error}"
@@ -202,8 +296,8 @@ class HttpServerProtocol(TimeoutProtocol):
         return remove_upgrade(before.get_method(), self.url, before.get_http_version(), self.headers)
 
     def on_message_begin(self) -> None:
-        if not self.receiving:
-            raise RefusedRequest(400, "Requests are not taken before the one before them is answered")
+        if not self.receiving:  # the parser sees an earlier end of the request than this class: nothing more is read
+            raise RequestRefusal(400, "The end of the previous request is unclear")
         self._size = self._fields = 0
         self._known_head = None
         self.url = b""
@@ -227,27 +321,27 @@ class HttpServerProtocol(TimeoutProtocol):
         if self._size > self.limits.head_bytes:
             raise self._too_large()
         if self.parser.get_method() == b"CONNECT":
-            raise RefusedRequest(400, "This server is no proxy")
+            raise RequestRefusal(400, "This server is not a proxy")
         if self.parser.should_upgrade():
             return
         problem = find_head_problem(self.parser.get_http_version(), self.url, self.headers)
         if problem is not None:
-            raise RefusedRequest(400, problem)
+            raise RequestRefusal(400, problem)
         if self.spare:
             self.spares.pop(self, None)
         full = self.spare and len(self.connections) > self.limits.connections
         if full and self.url.partition(b"?")[0].decode("latin-1") not in self.limits.health:
-            raise RefusedRequest(503, _FULL_MESSAGE)
+            raise RequestRefusal(503, _FULL_MESSAGE)
         self._clear_deadline()
         self._unparsed = 0
         self.in_head = False
         self.spare = full
-        if not full and self._may_run_on_callbacks():
+        if not full and self._may_answer_here():
             return
         self._start()
 
-    def _may_run_on_callbacks(self) -> bool:
-        """Whether the callback driver may take the request. If so, it is held until it is complete."""
+    def _may_answer_here(self) -> bool:
+        """Whether the request may be answered on this connection. If so, it is held until it is complete."""
         admission, parser = self.admission, self.parser
         # If the client has not read its last answer yet, the ASGI app waits until it has.
         if admission is None or self.full or parser.get_method() != b"POST":
@@ -309,7 +403,7 @@ class HttpServerProtocol(TimeoutProtocol):
             self._release(pending)
         super().on_message_complete()
 
-    # Called by the callback driver
+    # Called by the request's answer
 
     def put(self, data: bytes) -> None:
         if not self.finished:
@@ -334,6 +428,8 @@ class HttpServerProtocol(TimeoutProtocol):
         self.server_state.total_requests += 1
         if not self.cycle.keep_alive or self.receiving:
             self.finish()
+        elif self._pipelined is not None:
+            self.loop.call_soon(self._read_pipelined)
         else:
             self._expect_request(now)
 
@@ -345,6 +441,8 @@ class HttpServerProtocol(TimeoutProtocol):
         super().on_response_complete()
         if self.finished:
             self._unset_keepalive_if_required()
+        elif self._pipelined is not None:
+            self.loop.call_soon(self._read_pipelined)
 
     def refuse(self, status: int, message: str) -> None:
         """Answer the current request with an error, instead of the app, and end the connection."""
@@ -397,9 +495,9 @@ class HttpServerProtocol(TimeoutProtocol):
         if self._pending is not None:
             self._release(self._pending)
 
-    def _too_large(self) -> RefusedRequest:
+    def _too_large(self) -> RequestRefusal:
         size, fields = self.limits.head_bytes, self.limits.head_fields
-        return RefusedRequest(431, f"The head of a request may have {size} bytes and {fields} header fields")
+        return RequestRefusal(431, f"The head of a request may have {size} bytes and {fields} header fields")
 
     def _refuse_size(self) -> None:
         refused = self._too_large()

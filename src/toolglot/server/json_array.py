@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolglot.server.routes import Match
+from toolglot.manifest import Route
 from toolglot.wire.sse import SseReader
 
 _SEPARATOR = b"\r\n,\r\n"
@@ -37,6 +37,6 @@ class JsonArray:
         return lead + document
 
 
-def wants_json_array(match: Match, query: Mapping[str, str]) -> bool:
+def wants_json_array(route: Route, query: Mapping[str, str]) -> bool:
     """Whether this request asks for an array. Only `alt=sse` asks for events."""
-    return match.route.streams is True and query.get("alt") != "sse"
+    return route.streams is True and query.get("alt") != "sse"

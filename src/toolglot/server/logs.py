@@ -17,6 +17,7 @@ from toolglot.wire import json
 
 _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
 MAX_TEXT = 300
+MAX_LOST_NAMES = 5
 
 GetSecrets: TypeAlias = Callable[[], Iterable[str]]
 """Returns the current secrets, which no line may contain."""
@@ -42,15 +43,27 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
     return config.format == "text" or (config.format == "auto" and stream.isatty())
 
 
+class GatewayLogHandler(logging.StreamHandler[TextIO]):
+    """Writes the log. A class of its own, to find an earlier handler again."""
+
+
 def set_up(config: LogConfig, hidden: GetSecrets, stream: TextIO = sys.stderr) -> None:
-    """Send the package's log to this stream, in the format of the request lines and without secrets."""
-    handler = logging.StreamHandler(stream)
+    """Send the log to this stream, in the format of the request lines and without secrets: that of this package, and
+    warnings of others."""
+    handler = GatewayLogHandler(stream)
     handler.addFilter(SecretFilter(hidden))
     handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
-    logger = logging.getLogger("toolglot")
+    logger, root = logging.getLogger("toolglot"), logging.getLogger()
     logger.handlers = [handler]
     logger.propagate = False
     logger.setLevel(config.level.upper())
+    root.handlers = [*(each for each in root.handlers if not isinstance(each, GatewayLogHandler)), handler]
+    logging.captureWarnings(True)
+
+
+def format_message(message: str, level: str = "info", **fields: str) -> str:
+    """Format something that is not from a logger as a JSON line like the others."""
+    return json.encode_text({"time": now(), "level": level, "message": message, **fields})
 
 
 def format_fields(record: RequestRecord) -> dict[str, Any]:
@@ -116,10 +129,20 @@ def format_text(record: RequestRecord, *, colour: bool = False) -> str:
         calls = sum(record.served.values())
         words.append(f"{calls} MCP call{'s' if calls > 1 else ''}")
     if record.losses:
-        words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
+        words.append(f"lost: {_lost_names(record)}")
     if record.error is not None:
         words.append(f"{record.error}: {printable(record.message or '')}")
     return "  ".join(words)
+
+
+def _lost_names(record: RequestRecord) -> str:
+    """Name the first things that a request lost, and count the others."""
+    lines = record.receipt[1] if record.receipt is not None else ()
+    names = list(dict.fromkeys(printable(line.where) for line in lines if line.severity == "loss"))
+    if not names:
+        return str(record.losses)
+    more = len(names) - MAX_LOST_NAMES
+    return f"{', '.join(names[:MAX_LOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
 
 T = TypeVar("T", str, str | None)

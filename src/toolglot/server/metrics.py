@@ -126,13 +126,15 @@ class Metrics:
             "toolglot_mended_total", "Requests changed after an upstream refused them.", ("upstream",)
         )
         self.asked_again = Counter(
-            "toolglot_asked_again_total", "Models asked once more because of a call that cannot be run.", ("upstream",)
+            "toolglot_asked_again_total", "Models called again because of a call that cannot be run.", ("upstream",)
         )
         self.served = Counter(
             "toolglot_mcp_calls_total", "Calls to tools of MCP servers that were run here.", ("server", "outcome")
         )
-        self.cancelled = Counter("toolglot_cancelled_total", "Clients gone before the end.", ("route", *path))
-        self.errors = Counter("toolglot_errors_total", "Errors told to clients.", ("route", *path, "kind"))
+        self.cancelled = Counter(
+            "toolglot_cancelled_total", "Clients that disconnected before the end.", ("route", *path)
+        )
+        self.errors = Counter("toolglot_errors_total", "Errors sent to clients.", ("route", *path, "kind"))
         self.lines = Counter(
             "toolglot_receipt_lines_total",
             "Things lost or changed in translation.",
@@ -144,7 +146,7 @@ class Metrics:
         self.bytes = Counter("toolglot_bytes_total", "Bytes of bodies.", ("route", "direction"))
         self.prefixes = Histogram(
             "toolglot_prefix_reuse_ratio",
-            "Share of a turn's history, as the upstream is sent it, that it was sent in the turn before.",
+            "Share of the history sent to the upstream that was already sent in the previous turn.",
             ("upstream",),
             SHARES,
         )
@@ -303,7 +305,7 @@ class Metrics:
         name = "toolglot_requests_in_flight"
         lines += [*_encode_metadata(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
         name = "toolglot_upstream_resting"
-        lines += _encode_metadata(name, "1 while an upstream is left alone because it has failed repeatedly.", "gauge")
+        lines += _encode_metadata(name, "1 while an upstream is skipped because it has failed repeatedly.", "gauge")
         lines += [
             f"{name}{_encode_labels(('upstream',), (upstream,))} {int(rests)}" for upstream, rests in resting.items()
         ]

@@ -52,7 +52,7 @@ class ConfigReloader:
         try:
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
         except (NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not the main thread
-            log.debug("there is no SIGHUP here: the configuration is loaded again when its file changes alone")
+            log.debug("there is no SIGHUP here: the configuration is reloaded only when its file changes")
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
@@ -89,9 +89,9 @@ class ConfigReloader:
                 return
         service.gateway = begun.gateway
         self._watch.follow(self._files(begun.gateway.config))
-        log.info("the configuration was loaded again")
+        log.info("the configuration was reloaded")
         for what in _find_unapplied(self._begun, begun.gateway.config):
-            log.warning("another %s takes a restart: until then it stays as it was", what)
+            log.warning("a change of %s requires a restart; until then the old value stays in use", what)
 
 
 def ends_with_terminal() -> bool:

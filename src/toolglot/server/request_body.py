@@ -25,6 +25,7 @@ from toolglot.config.schema import Limits
 from toolglot.errors import ApiError, ToolglotError
 from toolglot.server.body_budget import SMALL_BODY, BodyHold, NoRoomError
 from toolglot.wire.incremental_json import allocate_buffer
+from toolglot.wire.sse import BYTE_ORDER_MARK
 
 _PIECE = 1024 * 1024
 """Bytes that are decompressed at a time, about one millisecond of work. Other requests run in between."""
@@ -105,7 +106,7 @@ async def read_body(
         if not more and size == len(body) and decoder is None:
             if size > SMALL_BODY:
                 await charge_body(hold, body, limits)
-            return bytes(body)  # most bodies arrive in one piece
+            return bytes(body).removeprefix(BYTE_ORDER_MARK)  # most bodies arrive in one piece
         for piece in [body] if decoder is None else await decoder.feed(body):
             await clock.pause_for(charge_piece(hold, piece, limits))
             whole.write(piece)
@@ -114,7 +115,7 @@ async def read_body(
     if hold is not None:
         hold.settle()
     whole.truncate()
-    return whole.getvalue()
+    return whole.getvalue().removeprefix(BYTE_ORDER_MARK)
 
 
 class _BodyClock:
@@ -133,7 +134,7 @@ class _BodyClock:
                 return await message
         except TimeoutError:
             late = f"The request's body did not arrive completely within {self._limits.body_time:g} seconds"
-            silent = f"Nothing of the request's body came for {self._limits.body_idle:g} seconds"
+            silent = f"No data of the request's body arrived for {self._limits.body_idle:g} seconds"
             text = silent if idle < self._end else late
             raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=text)) from None
 
@@ -173,7 +174,7 @@ def _too_large_error(limit: int) -> BodyTooLarge:
     return BodyTooLarge(ApiError(kind="too_large", status=413, code="body_too_large", message=message))
 
 
-class _Inflater(Protocol):
+class _ZlibDecompressor(Protocol):
     """The type of `zlib.decompressobj()`, which has no public name."""
 
     @property
@@ -188,28 +189,28 @@ class _Inflater(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-def _gzip(first: bytes) -> _Inflater:
+def _gzip(first: bytes) -> _ZlibDecompressor:
     return zlib.decompressobj(31)
 
 
-def _deflate(first: bytes) -> _Inflater:
-    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes tell (RFC 1950)."""
+def _deflate(first: bytes) -> _ZlibDecompressor:
+    """RFC 9110 requires the zlib format, but some senders omit its header. The first two bytes decide (RFC 1950)."""
     wrapped = len(first) >= 2 and first[0] & 0x0F == 8 and int.from_bytes(first[:2], "big") % 31 == 0
     return zlib.decompressobj(15 if wrapped else -15)
 
 
-_INFLATERS: dict[str, Callable[[bytes], _Inflater]] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
+_INFLATERS: dict[str, Callable[[bytes], _ZlibDecompressor]] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
 
 
 class _Decoder:
     """Accepts bytes cut anywhere, and one compressed stream only: data after its end is an error."""
 
-    def __init__(self, make: Callable[[bytes], _Inflater], limit: int) -> None:
+    def __init__(self, make: Callable[[bytes], _ZlibDecompressor], limit: int) -> None:
         self._make = make
         self._limit = limit
         self._left = limit
         self._begin = b""
-        self._inflater: _Inflater | None = None
+        self._inflater: _ZlibDecompressor | None = None
 
     async def feed(self, data: bytes) -> list[bytes]:
         if self._inflater is None:
@@ -230,7 +231,7 @@ class _Decoder:
             if self._left < 0:
                 raise _too_large_error(self._limit)
             if self._inflater.unused_data:
-                raise _corrupt_error("goes on after the end of its compressed data")
+                raise _corrupt_error("continues after the end of its compressed data")
             pieces.append(piece)
             data = self._inflater.unconsumed_tail
             # After a full piece zlib may hold more output, even if it has read all of its input.

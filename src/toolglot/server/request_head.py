@@ -34,7 +34,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that are answered even when the server is full."""
 
 
-class RefusedRequest(Exception):  # noqa: N818
+class RequestRefusal(Exception):  # noqa: N818
     """Raised inside the parser's callbacks to stop parsing."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -53,7 +53,7 @@ def find_target_problem(target: bytes) -> str | None:
         return "The request target must be a path, such as /v1/models"
     path = unquote_to_bytes(target.partition(b"?")[0])
     if b"//" in path:
-        return "The path has '//' in it: does the base URL end with a slash that is one too many?"
+        return "The path has '//' in it: does the base URL end with an extra slash?"
     if _CONTROL.search(path):
         return "The path has a backslash or a control character in it"
     if not {b".", b".."}.isdisjoint(path.split(b"/")):

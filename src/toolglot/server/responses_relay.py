@@ -45,7 +45,7 @@ async def _call_upstream(gateway: Gateway, upstream: Upstream, call: UpstreamCal
     loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
     ticket = breaker.enter(loop.time())
     if ticket is None:
-        raise FailedError(resting_error(upstream.name, breaker.wait(loop.time())))
+        raise FailedError(resting_error(upstream.name, breaker, loop.time()))
     try:
         answer = await fetch(upstream.transport, call, gateway.config.limits.response)
     except TransportError as failure:

@@ -28,6 +28,7 @@ from toolglot.gateway.features.responses_items import (
     format_item,
     list_history_items,
     list_turn_items,
+    make_ids_unique,
     not_found_error,
     parse_paging,
     refusal_error,
@@ -35,7 +36,7 @@ from toolglot.gateway.features.responses_items import (
     split_output,
 )
 from toolglot.store import Store, StoredConversation, StoredItem, StoredTurn, StoreError
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json, sse
 
 MAX_ITEMS = 20
@@ -115,7 +116,7 @@ async def get_response(request: ResponsesRequest) -> ResponsesReply:
 
 def replay_as_stream(turn: StoredTurn, starting_after: int = -1) -> bytes:
     """Encode a stored response as a stream, after the event with this sequence number."""
-    stream = Exchange(STORED, STORED).stream()
+    stream = ExchangeCore(STORED, STORED).stream()
     rewriter = StreamRewriter(
         ExpandedRequest(
             body=b"", id=turn.id, is_local=True, store=True, previous=turn.previous, conversation=turn.conversation
@@ -159,7 +160,8 @@ async def list_input_items(request: ResponsesRequest) -> ResponsesReply:
     else:
         turns, items = history.turns, list_history_items(history)
     own_output = len(split_output(turns[-1].response))
-    return ResponsesReply(200, encode_item_list(*slice_page(items[: len(items) - own_output], wanted)))
+    listed = make_ids_unique(items[: len(items) - own_output])
+    return ResponsesReply(200, encode_item_list(*slice_page(listed, wanted)))
 
 
 async def create_conversation(request: ResponsesRequest) -> ResponsesReply:

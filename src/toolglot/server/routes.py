@@ -55,6 +55,7 @@ ROUTES = (
     Route("GET", "/debug/receipts", "receipts"),
     Route("GET", "/debug/receipts/{id}", "receipt"),
     Route("GET", "/debug/mcp", "mcp"),
+    Route("GET", "/debug/model", "model_check"),
     Route("GET", "/metrics", "metrics", reserved=True),
     Route("GET", "/health", "health", open=True, reserved=True),
     Route("GET", "/healthz", "health", open=True, reserved=True),

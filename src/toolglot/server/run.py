@@ -22,7 +22,7 @@ from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
 from toolglot.gateway.admission import CallbackAdmission
-from toolglot.gateway.features.recording import start_recording
+from toolglot.gateway.features.recording import ExchangeRecorder, start_recording
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.server import logs, tracing
@@ -105,7 +105,7 @@ def _connection_limits(limits: Limits) -> ConnectionLimits:
     connections = affordable_connections(limits, _file_limit())
     if connections < limits.connections:
         log.warning(
-            "limits.connections is %d, yet so many files cannot be open: %d connections are taken",
+            "limits.connections is %d, but the limit of open files allows fewer: %d connections are accepted",
             limits.connections,
             connections,
         )
@@ -199,7 +199,7 @@ async def _run(
         _open_store(service, started.gateway.config.store, environ)
         if service.store is not None:
             resources.push_async_callback(_close_store, service.store)
-        service.recorder = start_recording(started.gateway.config.record, service.metrics, options.shares)
+        service.recorder = _start_recording(started, service, options)
         if service.recorder is not None:
             resources.push_async_callback(asyncio.to_thread, service.recorder.recorder.close)
         service.host = await _start_mcp_host(started, resources)
@@ -217,6 +217,16 @@ async def _run(
             _shorten_loop_pauses()
             listener.setblocking(False)  # a blocking copy would block all copies, also those of other workers
             await server.serve([listener, *(listener.dup() for _ in range(LISTENER_COPIES - 1))])
+
+
+def _start_recording(started: StartedGateway, service: Service, options: StartOptions) -> ExchangeRecorder | None:
+    config = started.gateway.config.record
+    try:
+        return start_recording(config, service.metrics, options.shares)
+    except OSError as error:
+        origin = "--record" if options.record is not None else str(started.file)
+        message = f"recordings cannot be written to {config.directory}: {error.strerror or error}"
+        raise ConfigError([Problem(file=origin, message=message)]) from None
 
 
 async def _start_mcp_host(started: StartedGateway, resources: AsyncExitStack) -> McpHost:

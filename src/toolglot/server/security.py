@@ -105,9 +105,9 @@ def check_bind(server: ServerConfig) -> None:
     if is_loopback(server.host) or server.keys or server.insecure:
         return
     raise UnsafeServerError(
-        f"refusing to serve on {server.host!r} without keys: whoever can reach this machine could spend your accounts "
-        f"and read stored conversations. Give server.keys at least one key, or serve on 127.0.0.1 alone. "
-        f"`insecure = true` in [server] serves without keys all the same, to everyone on the network."
+        f"refusing to serve on {server.host!r} without keys: everyone who can reach this machine could spend your "
+        f"accounts and read stored conversations. Set server.keys, use `serve --key-env NAME`, or serve on 127.0.0.1 "
+        f"only. With `insecure = true` in [server], it serves without keys, to everyone on the network."
     )
 
 

@@ -18,7 +18,7 @@ from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.request_record import RequestRecord
 from toolglot.gateway.sweep import DriverSweep
 from toolglot.gateway.tool_support import ToolSupport
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine
 from toolglot.server.body_budget import BodyBudget
 from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
@@ -41,7 +41,7 @@ class RecentReceipts:
         # Most receipts are never read: they are encoded on demand.
         self._kept: deque[RequestRecord] = deque(maxlen=size)
 
-    def keep(self, record: RequestRecord, lines: tuple[Loss, ...]) -> None:
+    def keep(self, record: RequestRecord, lines: tuple[ReceiptLine, ...]) -> None:
         """Keep the lines of a request's receipt. They replace earlier ones of the same request."""
         if record.receipt is None:
             self._kept.append(record)
@@ -79,7 +79,7 @@ def _encode_receipt(record: RequestRecord) -> DatedReceipt:
     }
 
 
-def _encode_line(line: Loss) -> dict[str, str]:
+def _encode_line(line: ReceiptLine) -> dict[str, str]:
     fields = {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why}
     return {name: text[:KEPT_CHARACTERS] for name, text in fields.items()}
 
@@ -123,7 +123,7 @@ class Service(Struct, kw_only=True):
     peers: Peers | None = None
     """The other workers, if there are several."""
     sweep: DriverSweep = field(default_factory=lambda: DriverSweep(lambda: inf))
-    """The timer of all callback drivers."""
+    """The timer of all drivers."""
     throttle: LogThrottle = field(default_factory=LogThrottle)
     """Limits the log lines of refused requests."""
     observers: tuple[Callable[[RequestRecord], None], ...] = ()

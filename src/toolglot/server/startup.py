@@ -141,7 +141,7 @@ def _describe_mcp_servers(config: Config) -> list[str]:
         return []
     given = {name for model in config.models.values() for name in model.mcp}
     left = [name for name in config.mcp.servers if name not in given]
-    how = f"; {', '.join(left)} with the header x-toolglot-mcp alone: no model has it under `mcp`" if left else ""
+    how = f"; {', '.join(left)} only with the header x-toolglot-mcp: no model has it under `mcp`" if left else ""
     if config.server.workers > 1 and any(server.command for server in config.mcp.servers.values()):
         how += f"; those with a command are started {config.server.workers} times, once for each worker"
     return [f"MCP servers: {', '.join(config.mcp.servers)}{how}"]

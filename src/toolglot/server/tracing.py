@@ -199,7 +199,7 @@ def set_up(environ: Mapping[str, str], upstream: Callable[[str], UpstreamConfig 
         log.warning("no traces: the environment asks for them, and they need `pip install %s`", EXTRA)
         return None
     if environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http").startswith("grpc"):
-        log.warning("traces go out as http/protobuf: OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not followed")
+        log.warning("traces go out as http/protobuf: OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not supported")
     return Tracing(_make_provider(_EXPORTERS[exporter](), environ), upstream)
 
 

@@ -169,7 +169,7 @@ def redeem_approval(connection: sqlite3.Connection, oldest: float, owner: str, f
 
 
 class _RowFilter(NamedTuple):
-    """Rows that satisfy a condition, the last part of which takes some of these keys. `newest_of`: of those with the
+    """Rows that satisfy a condition; its last part takes some of these keys. `newest_of`: of those with the
     same value in this column only the newest."""
 
     where: str

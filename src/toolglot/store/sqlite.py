@@ -100,7 +100,7 @@ class SqliteStore:
     Args:
         path: the file; its folder is made if need be.
         max_bytes: what may be stored in all, before the threads that were used the longest ago are forgotten.
-        max_age: seconds after which a thread that nobody used is forgotten.
+        max_age: seconds after which an unused thread is forgotten.
         now: the clock (Unix seconds).
         busy_timeout: seconds that a call waits while another process writes: an answer may wait for the call.
 

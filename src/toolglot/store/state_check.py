@@ -1,6 +1,6 @@
 """A fast check that every request makes: does the store have any state at all?
 
-A separate connection looks up one entry in an index. In WAL mode a reader waits for nobody, but even that takes some
+A separate connection looks up one entry in an index. In WAL mode a reader does not wait, but even that takes some
 system calls, so the result is cached as long as nothing was written. Writes are visible in the first bytes of the
 file's `-shm`, the header of the WAL index, which every commit changes (sqlite.org/walformat.html, section 2.1) and
 which all processes share. If in doubt the result is True: the caller then looks properly.
@@ -53,7 +53,7 @@ class StateCheck:
             return self._connection.execute(_QUERY, (issuer, owner)).fetchone() is not None
         except Exception:
             # There may be some: a call of the store itself reports what is wrong with it.
-            log.debug("the store could not be asked for kept state", exc_info=True)
+            log.debug("the store could not be queried for kept state", exc_info=True)
             return True
 
     def close(self) -> None:

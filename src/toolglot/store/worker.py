@@ -108,7 +108,7 @@ class StoreWorker:
             failure = error
         with self._lock:
             self._waiting -= 1
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no task waits any more
             call.loop.call_soon_threadsafe(self._settle, call, result, failure)
 
     def _settle(self, call: _QueuedCall, result: Any, failure: BaseException | None) -> None:

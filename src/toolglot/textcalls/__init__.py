@@ -15,19 +15,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolglot.textcalls.engine import Engine
+    from toolglot.textcalls.events import (
+        ArgumentsPart,
+        CallCut,
+        CallEnd,
+        CallStart,
+        ParsedEvent,
+        ReasoningTextPart,
+        TextPart,
+    )
     from toolglot.textcalls.formats import ALIASES, AUTO, FORMATS, find_format
     from toolglot.textcalls.grammar import Format
     from toolglot.textcalls.reader import Parser, parser, schemas_of
     from toolglot.textcalls.repair import RepairError, repair_arguments
+    from toolglot.textcalls.settings import TextCalls
 
 __all__ = [
     "ALIASES",
     "AUTO",
     "FORMATS",
+    "ArgumentsPart",
+    "CallCut",
+    "CallEnd",
+    "CallStart",
     "Engine",
     "Format",
+    "ParsedEvent",
     "Parser",
+    "ReasoningTextPart",
     "RepairError",
+    "TextCalls",
+    "TextPart",
     "find_format",
     "parser",
     "repair_arguments",
@@ -36,10 +54,12 @@ __all__ = [
 
 _HOMES = {
     "engine": ("Engine",),
+    "events": ("ArgumentsPart", "CallCut", "CallEnd", "CallStart", "ParsedEvent", "ReasoningTextPart", "TextPart"),
     "formats": ("ALIASES", "AUTO", "FORMATS", "find_format"),
     "grammar": ("Format",),
     "reader": ("Parser", "parser", "schemas_of"),
     "repair": ("RepairError", "repair_arguments"),
+    "settings": ("TextCalls",),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 

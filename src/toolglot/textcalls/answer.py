@@ -16,6 +16,9 @@ incomplete.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
 
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Stop, Text, Thinking, Tool, ToolCall, Usage, replace, used_by_both
@@ -39,11 +42,42 @@ RAW_NOTE = "$raw"
 """Note, under the name `toolglot`, on a call whose arguments were repaired or are unreadable: what the model wrote."""
 
 
+class _WrittenCall(Struct, eq=False):
+    """The open call in the model's text."""
+
+    number: int = 0
+    id: str = ""
+    """The model's own id."""
+    arguments: list[str] = []
+    """Pieces of the arguments."""
+    raw: str | None = None
+    """The arguments as the model wrote them, if they were repaired or are unreadable."""
+    waiting: list[Event] | None = None
+    """Events that must not be sent before the end of the call."""
+
+
+class _AnswerAttempt(Struct, eq=False, kw_only=True):
+    """The first answer of the model, or its retry."""
+
+    previous: RetryPrompt | None
+    """The prompt for the retry, with the first answer; None in the first answer."""
+    asks: bool
+    """A bad call leads to a retry."""
+    first: int
+    """Index of the first block that a retry would discard."""
+    held: list[Event] | None = None
+    """Events that wait for the end of the answer."""
+    bad: list[BadCall] = []
+    text: list[str] = []
+    """Pieces of the model's text, for the prompt of a retry."""
+    calls: list[AttemptedCall] = []
+
+
 class TextAnswerPass:
-    """`again`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
+    """`retry`: this is the answer to a retry, after a first answer. `whole`: the answer is not streamed, so the client
     never sees the beginning of a call before its end."""
 
-    def __init__(self, context: Context, again: RetryPrompt | None = None, *, whole: bool = False) -> None:
+    def __init__(self, context: Context, retry: RetryPrompt | None = None, *, whole: bool = False) -> None:
         text = context.text
         assert text is not None
         assert text.calls is not None
@@ -59,21 +93,21 @@ class TextAnswerPass:
         self._escapes = text.escapes or None  # None costs nothing if nothing was escaped
         self._next = 0  # index of the next block
         self._started = False
-        self.wants_again: RetryPrompt | None
+        self.pending_retry: RetryPrompt | None
         """Set if the model is to be asked again. `begin_retry` continues the answer."""
-        self._begin(again)
+        self._begin(retry)
 
-    def _begin(self, again: RetryPrompt | None) -> None:
+    def _begin(self, retry: RetryPrompt | None) -> None:
         """Begin an answer, the first one or the retry."""
-        self._again, self.wants_again = again, None
-        self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
-        self._thinks = self._settings.starts_in_reasoning or (again is None and self._shared.is_in_reasoning)
+        self.pending_retry = None
+        asks = retry is None and self._settings.bad_calls == "ask" and not self._settings.rescue
+        self._attempt = _AnswerAttempt(previous=retry, asks=asks, first=self._next)
+        self._thinks = self._settings.starts_in_reasoning or (retry is None and self._shared.is_in_reasoning)
         self._engine = self._new_engine()
         self._sequencer = Sequencer()
         self._over = False
         self._dropping = False  # everything after a result that the model invented is dropped
         self._limited = False  # a limit ended the answer, as its stop reason says
-        self._first = self._next
         self._reading = -1  # the upstream's index of the open text block
         self._ended: Close | None = None  # its end, which waits for text that the engine holds back
         self._template = Text(text="")
@@ -82,15 +116,7 @@ class TextAnswerPass:
         self._index = -1  # its index
         self._space = ""  # white space that counts only if text follows
         self._undoing: Unescaper | None = None  # for the open block
-        self._number = 0  # of the open call in the text
-        self._id = ""  # the model's own id
-        self._arguments: list[str] = []  # of the open call
-        self._raw: str | None = None
-        self._waiting: list[Event] | None = None  # events of an open call that must not be sent before its end
-        self._held: list[Event] | None = None  # events that wait for the end of the answer
-        self._bad: list[BadCall] = []
-        self._heard: list[str] = []
-        self._written: list[AttemptedCall] = []
+        self._call = _WrittenCall()
 
     def _new_engine(self) -> Engine:
         thinks, self._thinks = self._thinks, False
@@ -100,7 +126,7 @@ class TextAnswerPass:
 
     def begin_retry(self) -> None:
         """Begin the answer to the retry, in the same stream after what was sent."""
-        self._begin(self.wants_again)
+        self._begin(self.pending_retry)
 
     @property
     def text_index(self) -> int:
@@ -125,10 +151,10 @@ class TextAnswerPass:
             return ()
         if not self._reads:
             return self._text(text)
-        if self._asks:
-            self._heard.append(text)
+        if self._attempt.asks:
+            self._attempt.text.append(text)
         found = self._engine.feed(text)
-        if len(found) == 1 and found[0][0] == "text" and type(self._open) is Text and self._held is None:
+        if len(found) == 1 and found[0][0] == "text" and type(self._open) is Text and self._attempt.held is None:
             if self._undoing is None:
                 return (Delta(self._index, found[0][1]),)
             return self._text_delta(found[0][1])
@@ -164,7 +190,7 @@ class TextAnswerPass:
 
     def _emit(self, *events: Event) -> Sequence[Event]:
         """Return these events, unless they must wait for the end of the call or of the answer."""
-        waiting = self._held if self._waiting is None else self._waiting
+        waiting = self._attempt.held if self._call.waiting is None else self._call.waiting
         if waiting is None:
             return events
         waiting += events
@@ -174,7 +200,7 @@ class TextAnswerPass:
         """Add to the open block, restoring marks that were escaped in the request."""
         text = text if self._undoing is None else self._undoing.feed(text)
         if text and isinstance(self._open, ToolCall):
-            self._arguments.append(text)
+            self._call.arguments.append(text)
         return self._emit(Delta(self._index, text)) if text else ()
 
     def _convert_all(self, found: Iterable[CallEvent]) -> list[Event]:
@@ -189,12 +215,12 @@ class TextAnswerPass:
             opened = () if isinstance(self._open, Thinking) else self._open_block(Thinking())
             return [*opened, *self._text_delta(item[1])]
         if item[0] == "start":
-            self._number = item[1]
+            self._call.number = item[1]
             return self._start(item[2])
         if item[0] == "end":
             return [*self._flush_unescaper(), *self._end()]
         if item[0] == "cut":
-            self._raw = item[3] or "".join(self._arguments)
+            self._call.raw = item[3] or "".join(self._call.arguments)
             return [*self._flush_unescaper(), *self._end_badly(item[2], complete=False)]
         self._handle_notice(item)
         return ()
@@ -203,19 +229,19 @@ class TextAnswerPass:
         """Handle events that describe the answer and are not part of it."""
         where = f"content[{self._index if isinstance(self._open, ToolCall) else self._next}]"
         if item[0] == "id":
-            self._id = item[2]
+            self._call.id = item[2]
         elif item[0] == "repaired":
-            self._raw = item[2]
+            self._call.raw = item[2]
             told = f"repaired ({item[3]}); the model wrote {shorten_raw(item[2])}"
             self._receipt.note(where, f"arguments of {self._name}", told)
         elif item[0] == "refused":
-            self._receipt.note(where, item[1], "it opens a call, and none could be read behind it; it is text")
+            self._receipt.note(where, item[1], "it opens a call, and none could be read after it; it is text")
         elif item[0] == "unread":
             why = "the answer has too many marks of calls; some of it was passed on without a search for calls"
             self._receipt.loss(where, f"calls in the format {item[1]}", why)
         elif item[0] == "over":
             self._dropping = True
-            why = "the model wrote a result itself; that and all behind it is left out"
+            why = "the model wrote a result itself; it is left out with everything after it"
             self._receipt.loss(where, shorten_raw(item[1]), why)
 
     def _text(self, text: str) -> Sequence[Event]:
@@ -260,31 +286,31 @@ class TextAnswerPass:
 
     def _start(self, name: str) -> Sequence[Event]:
         closed = self._close_block()
-        if self._asks and self._held is None:
-            self._held, self._first = [], self._next
+        if self._attempt.asks and self._attempt.held is None:
+            self._attempt.held, self._attempt.first = [], self._next
         if self._settings.rescue:
-            self._receipt.note(f"content[{self._next}]", f"call of {name}", "it stood in the text")
-        self._waiting = [] if self._whole or self._settings.rescue else None
+            self._receipt.note(f"content[{self._next}]", f"call of {name}", "it was in the text")
+        self._call.waiting = [] if self._whole or self._settings.rescue else None
         opened = self._open_block(ToolCall(id=self._ids.new(name), name=name))
-        self._arguments, self._raw = [], None
+        self._call.arguments, self._call.raw = [], None
         return [*closed, *opened]
 
     def _end(self) -> Sequence[Event]:
-        arguments = "".join(self._arguments)
-        members = json.object_of(arguments)
+        arguments = "".join(self._call.arguments)
+        members = json.object_value(arguments)
         if members is None:
-            self._raw = self._raw or arguments
+            self._call.raw = self._call.raw or arguments
             return self._end_badly("the arguments are not a JSON object", complete=False)
-        problems = self._problems(bytes(members))
+        problems = self._problems(members)
         if problems:
             return self._end_badly("; ".join(problems), complete=True)
         self._record_attempt("")
         return self._close_call(complete=True)
 
-    def _problems(self, arguments: bytes) -> Sequence[str]:
+    def _problems(self, arguments: dict[str, Any]) -> Sequence[str]:
         if self._name not in self._tools:
             return (f"there is no tool {self._name!r}, only {', '.join(self._tools)}",)
-        return find_argument_problems(json.decode_frame(arguments), self._tools[self._name])
+        return find_argument_problems(arguments, self._tools[self._name])
 
     def _end_badly(self, why: str, *, complete: bool) -> Sequence[Event]:
         self._record_attempt(why)
@@ -293,10 +319,10 @@ class TextAnswerPass:
         kind: BadKind = "wrong" if complete else "cut" if self._limited else "unreadable"
         original = self._context.tools.get(self._name)
         name = self._name if original is None else original.name  # as the client knows it
-        bad = BadCall(self._index, name, why, kind, self._raw or "")
+        bad = BadCall(self._index, name, why, kind, self._call.raw or "")
         fails = self._settings.bad_calls == "fail" and kind != "cut"
-        if self._held is not None:
-            self._bad.append(bad)
+        if self._attempt.held is not None:
+            self._attempt.bad.append(bad)
         else:
             report_bad_call(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
             if fails or (kind == "unreadable" and not self._whole):
@@ -306,14 +332,16 @@ class TextAnswerPass:
 
     def _restore_text(self, engine: LeakedCallReader, why: str) -> Sequence[Event]:
         """Restore the text of a leaked call. What follows is text as well: half a string may contain anything."""
-        self._receipt.note(f"content[{self._index}]", f"call of {self._name}", f"it is not whole and stays text: {why}")
+        self._receipt.note(
+            f"content[{self._index}]", f"call of {self._name}", f"it is incomplete and stays text: {why}"
+        )
         self._discard_call()
         self._reads = False
-        return self._text(engine.original_text(self._number, self._raw or ""))
+        return self._text(engine.original_text(self._call.number, self._call.raw or ""))
 
     def _discard_call(self) -> None:
-        """Discard the open call, of which nothing was sent."""
-        self._waiting, self._open, self._undoing, self._next = None, None, None, self._index
+        """Discard the open call; nothing of it was sent."""
+        self._call.waiting, self._open, self._undoing, self._next = None, None, None, self._index
 
     def _emit_in_place(self, bad: BadCall) -> Sequence[Event]:
         """Emit text in place of the open call."""
@@ -325,17 +353,17 @@ class TextAnswerPass:
         return [*opened, *self._close_block()]
 
     def _record_attempt(self, problem: str) -> None:
-        if self._asks and isinstance(self._open, ToolCall):
-            call = replace(self._open, id=self._id, arguments="".join(self._arguments))
-            self._written.append(AttemptedCall(call, problem))
-        self._id = ""
+        if self._attempt.asks and isinstance(self._open, ToolCall):
+            call = replace(self._open, id=self._call.id, arguments="".join(self._call.arguments))
+            self._attempt.calls.append(AttemptedCall(call, problem))
+        self._call.id = ""
 
     def _raw_note(self) -> Native:
-        return {} if self._raw is None else {"toolglot": {RAW_NOTE: self._raw}}
+        return {} if self._call.raw is None else {"toolglot": {RAW_NOTE: self._call.raw}}
 
     def _close_call(self, *, complete: bool) -> Sequence[Event]:
         closed = self._close_block(Close(index=self._index, complete=complete, native=self._raw_note()))
-        waited, self._waiting = self._waiting, None
+        waited, self._call.waiting = self._call.waiting, None
         return closed if waited is None else self._emit(*waited)
 
     def _end_text(self) -> Sequence[Event]:
@@ -355,7 +383,7 @@ class TextAnswerPass:
         events = self._convert_all(self._engine.finish(cut=cut))
         if self._over:
             return events
-        if self._space and self._next == self._first:
+        if self._space and self._next == self._attempt.first:
             space = self._space
             events += [*self._open_block(self._template), *self._text_delta(space)]
         events += [*self._end_text(), *self._close_block()]
@@ -368,32 +396,32 @@ class TextAnswerPass:
         if self._over:
             return before
         self._over = True
-        usage = used_by_both(self._again.usage if self._again is not None else None, event.usage)
-        if self._bad and not cut:
+        usage = used_by_both(self._attempt.previous.usage if self._attempt.previous is not None else None, event.usage)
+        if self._attempt.bad and not cut:
             return self._end_for_retry(before, self._make_retry(usage))
-        for bad in self._bad:
+        for bad in self._attempt.bad:
             report_bad_call(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
-        unreadable = next((bad for bad in self._bad if bad.kind == "unreadable"), None)
+        unreadable = next((bad for bad in self._attempt.bad if bad.kind == "unreadable"), None)
         if unreadable is not None and not self._whole:
             return [*before, Fault(bad_call_error(unreadable))]
         finish = replace(event, stop=self._stop(event.stop), usage=usage, native=without_shape_notes(event.native))
-        return [*before, *(self._held or ()), finish]
+        return [*before, *(self._attempt.held or ()), finish]
 
     def _make_retry(self, usage: Usage | None) -> RetryPrompt:
         return RetryPrompt(
-            text="".join(self._heard),
-            written=tuple(self._written),
+            text="".join(self._attempt.text),
+            written=tuple(self._attempt.calls),
             usage=usage,
             before=self._shared.call_count,
             tools=tuple(Tool(name=name) for name in self._tools),
         )
 
-    def _end_for_retry(self, before: Sequence[Event], again: RetryPrompt) -> Sequence[Event]:
+    def _end_for_retry(self, before: Sequence[Event], retry: RetryPrompt) -> Sequence[Event]:
         """Discard everything that was held back, as if its blocks had never existed."""
-        self._next = self._first
-        self.wants_again = again
-        for problem in again.problems:
-            self._receipt.note("content", "a wrong call", f"the model was asked once more: {problem}")
+        self._next = self._attempt.first
+        self.pending_retry = retry
+        for problem in retry.problems:
+            self._receipt.note("content", "a wrong call", f"the model was asked again: {problem}")
         return before
 
     def _stop(self, stop: Stop) -> Stop:

@@ -126,7 +126,7 @@ class _SchemaCheck:
             wanted = " or ".join(_ARTICLES.get(name, f"a {name}") for name in allowed)
             self.say(f"{path} should be {wanted}, is {_describe(value)}")
         else:
-            self.say(f"{path} fits none of the forms that are allowed")
+            self.say(f"{path} fits none of the allowed forms")
 
     def _object(self, value: dict[str, Any], here: Located, path: str, depth: int) -> None:
         node = here.node

@@ -120,17 +120,17 @@ class CallArguments:
         try:
             value, how = repair_with_report(raw, self._schema, self._sink.work)
         except RepairError as error:
-            self.cut(f"the arguments are no JSON and could not be repaired: {error}", rest)
+            self.cut(f"the arguments are not JSON and could not be repaired: {error}", rest)
             return
         if at_end and is_cut_off(how):
             self.cut("the text ended inside the arguments", rest)
             return
         if any(each in how for each in JOINING_REPAIRS) and holds_another_call(self._opened, raw):
-            self.cut("the arguments are no JSON, and another call stands in them, which may have ended before it", rest)
+            self.cut("the arguments are not JSON, and contain another call, which may have begun after their end", rest)
             return
         remainder = complete_json("".join(self._sent), value)
         if remainder is None:
-            self.cut("the arguments are no JSON, and what was already passed on does not fit their repair", rest)
+            self.cut("the arguments are not JSON, and what was already passed on does not fit their repair", rest)
             return
         if enveloped:
             how = ", ".join(damage for damage in how.split(", ") if damage != "stray brackets") or how

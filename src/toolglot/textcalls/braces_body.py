@@ -193,9 +193,9 @@ class BracesBody:
             return _WAIT
         key = text[at : end.start()].rstrip()
         if not key or end[0] != ":":
-            raise LiteralError(f"{format_unexpected(end[0])} stands where a key and a colon are missing", end.start())
+            raise LiteralError(f"{format_unexpected(end[0])} is where a key and a colon should be", end.start())
         if self._marks.search(key, 0):
-            raise LiteralError(f"{format_unexpected(key)} is no key", at)
+            raise LiteralError(f"{format_unexpected(key)} is not a key", at)
         self._name_entry(key, at)
         return end.start()
 
@@ -212,7 +212,7 @@ class BracesBody:
 
     def _colon(self, text: str, at: int) -> int:
         if text[at] != ":":
-            raise LiteralError(f"{format_unexpected(text[at])} stands where a colon is missing", at)
+            raise LiteralError(f"{format_unexpected(text[at])} is where a colon should be", at)
         self._mode = self._value
         return at + 1
 
@@ -242,7 +242,7 @@ class BracesBody:
             return word
         if _UNQUOTED.fullmatch(word) and _is_string(self._stack[-1].entry):
             return escape_json(word)
-        raise LiteralError(f"{format_unexpected(word)} is no value", at)
+        raise LiteralError(f"{format_unexpected(word)} is not a value", at)
 
     def _open_string(self, mark: str, at: int) -> int:
         self._string = QuotedString(mark, JSON_ESCAPES) if mark == '"' else MarkedString(mark)
@@ -260,7 +260,7 @@ class BracesBody:
         if text[at] == frame.closer:
             return self._close(at)
         if text[at] != ",":
-            raise LiteralError(f"{format_unexpected(text[at])} stands where a comma or {frame.closer} is missing", at)
+            raise LiteralError(f"{format_unexpected(text[at])} is where a comma or {frame.closer} should be", at)
         self._mode = self._item
         return at + 1
 

@@ -75,7 +75,7 @@ def _string(raw: str) -> str:
 
 
 def _enum_member(raw: str, schema: Any) -> str | None:
-    """Return the text of the enum or const member that `raw` stands for."""
+    """Return the text of the enum or const member that `raw` means."""
     trimmed = raw.strip()
     members: list[Any] = []
     for branch in alternatives(schema):

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+')
 _SCALAR = re.compile(r"[-+.0-9a-zA-Z]++")
 _ESCAPE_PART = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _HIGH = re.compile("[\ud800-\udbff]")
@@ -216,7 +216,7 @@ def _scalar_rest(sent: str, value: Any) -> str:
 
 
 def _string_rest(known: str, part: str, value: str) -> str | None:
-    """Complete a string of which `known` was sent, and `part` of one more escape."""
+    """Complete a string if `known` was sent, and `part` of one more escape."""
     if part and not _ESCAPE_PART.match(part):
         return None
     if known and _HIGH.match(known[-1]) and not value.startswith(known):

@@ -1,19 +1,20 @@
-"""Events of the text call parser, as plain tuples, in the order of the text.
+"""Events of the text call parser, in the order of the text.
 
-The stable events, which `toolglot.textcalls.parser` yields:
+`toolglot.textcalls.parser` yields records: `TextPart`, `ReasoningTextPart`, `CallStart`, `ArgumentsPart`, `CallEnd` and
+`CallCut`. Each is a named tuple that begins with its kind, so it equals the plain tuple that `Engine` yields:
 
     ("text", text)                 part of the answer
     ("reasoning", text)            part of the reasoning
     ("start", index, name)         a call begins; indices count up from 0
     ("args", index, fragment)      more of its arguments, as JSON text
     ("end", index)                 the call is complete: its fragments add up to one JSON object
+    ("cut", index, why, raw)       instead of "end": the text ended, or broke, inside the call; it must not be run.
+                                   `raw` is what the model wrote of its arguments, as far as known
 
 and further ones, which only `Engine` yields:
 
     ("id", index, id)              the model gave the call this id; comes before "start"
     ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
-    ("cut", index, why, raw)       instead of "end": the text ended, or broke, inside the call; it must not be run.
-                                   `raw` is what the model wrote of its arguments, as far as known
     ("refused", mark)              the following text begins with this mark, a sure sign of a call that is none
     ("over", mark)                 a mark that ends the answer; what follows it is dropped
     ("unread", format)             the answer has too many marks: the following text was not searched for calls
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolglot.textcalls.work_budget import WorkBudget
 
@@ -38,8 +39,60 @@ RepairedEvent: TypeAlias = tuple[Literal["repaired"], int, str, str]
 CutEvent: TypeAlias = tuple[Literal["cut"], int, str, str]
 MarkEvent: TypeAlias = tuple[Literal["refused", "over", "unread"], str]
 
-StableEvent: TypeAlias = TextEvent | StartEvent | ArgumentsEvent | EndEvent
-CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent | MarkEvent
+CallEvent: TypeAlias = (
+    TextEvent | StartEvent | ArgumentsEvent | EndEvent | CutEvent | IdEvent | RepairedEvent | MarkEvent
+)
+
+
+class TextPart(NamedTuple):
+    """Part of the answer's text."""
+
+    kind: Literal["text"]
+    text: str
+
+
+class ReasoningTextPart(NamedTuple):
+    """Part of the model's reasoning."""
+
+    kind: Literal["reasoning"]
+    text: str
+
+
+class CallStart(NamedTuple):
+    """A call begins. `call` is its number in the answer, from 0."""
+
+    kind: Literal["start"]
+    call: int
+    name: str
+
+
+class ArgumentsPart(NamedTuple):
+    """More of a call's arguments, as JSON text."""
+
+    kind: Literal["args"]
+    call: int
+    fragment: str
+
+
+class CallEnd(NamedTuple):
+    """The call is complete: its fragments add up to one JSON object."""
+
+    kind: Literal["end"]
+    call: int
+
+
+class CallCut(NamedTuple):
+    """The text ended, or broke, inside the call: it must not be run. `raw` is what the model wrote of its arguments, as
+    far as known."""
+
+    kind: Literal["cut"]
+    call: int
+    why: str
+    raw: str
+
+
+ParsedEvent: TypeAlias = TextPart | ReasoningTextPart | CallStart | ArgumentsPart | CallEnd | CallCut
+"""What `toolglot.textcalls.parser` yields."""
 
 
 def merge_events(events: Sequence[CallEvent]) -> Sequence[CallEvent]:

@@ -38,7 +38,7 @@ class ExtraKeys(Struct, frozen=True):
     def note(self) -> str:
         if self.flat:
             return FLAT_REPAIR
-        return f"without what stands beside the arguments: {', '.join(self.left_out)}" if self.left_out else ""
+        return f"without the keys next to the arguments: {', '.join(self.left_out)}" if self.left_out else ""
 
 
 def is_schema_key(key: str, schema: Any) -> bool:
@@ -62,12 +62,12 @@ def classify_keys(keys: Iterable[str], schema: Any, call: CallSyntax, *, given: 
             return ExtraKeys(problem="two tools are named")
         lost = [key for key in others if key in declared or empty or not declared]
         if lost:
-            return ExtraKeys(problem=f"{', '.join(lost)} stands beside the arguments")
+            return ExtraKeys(problem=f"{', '.join(lost)} is next to the arguments")
         return ExtraKeys(left_out=tuple(others))
     flat = tuple(key for key in keys if key in declared)
     strange = [key for key in keys if key not in declared and key not in HARMLESS_KEYS]
     if any(key in call.argument_keys for key in strange):
-        return ExtraKeys(problem="the arguments are no JSON object")
+        return ExtraKeys(problem="the arguments are not a JSON object")
     # Without arguments and without any mark, it may be an answer about the tool.
     if call.weak:
         strange = [key for key in keys if key not in declared and key not in ("type", *call.id_keys)]

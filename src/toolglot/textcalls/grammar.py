@@ -82,7 +82,7 @@ class CallSyntax(Struct, frozen=True, kw_only=True):
       in the answer. `first` are the characters that the body may begin with; empty: any.
     - `name_keys`, `argument_keys`, `id_keys` are the keys of an envelope; with one of `refused_keys` it is no call;
       `keyed`: it is `{name: arguments}`.
-    - `tool_tags`: the tools' names are the tags, and `{name}` stands for them in the openers and closers.
+    - `tool_tags`: the tools' names are the tags, and `{name}` is replaced by them in the openers and closers.
     - `bare_string`: a body that is not JSON is the value of the tool's only string parameter.
     - `quotes` are the marks around the strings of a `braces` body.
     """

@@ -25,7 +25,7 @@ HeaderVerdict: TypeAlias = HeaderMatch | Literal["no", "wait"]
 
 @lru_cache(maxsize=1024)
 def _compile(ends: tuple[str, ...], allowed: str, shape: str) -> tuple[MarkSet, re.Pattern[str], re.Pattern[str]]:
-    return mark_set(ends), re.compile(f"(?:{allowed})*+", re.DOTALL), re.compile(shape, re.DOTALL)
+    return mark_set(ends), re.compile(f"{allowed}*", re.DOTALL), re.compile(shape, re.DOTALL)
 
 
 def read_header(header: Header, text: str, at: int) -> HeaderVerdict:

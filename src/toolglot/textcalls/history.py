@@ -31,7 +31,7 @@ from toolglot.textcalls.formats import AUTO_FORMAT, READ_BY_AUTO
 from toolglot.textcalls.prompts.escaping import needs_names
 from toolglot.textcalls.result_forms import ReadResult, read_results
 
-ENDLESS_RESULT = "the format has no mark for its end: if the user said something behind it, that is a part of it now"
+ENDLESS_RESULT = "the format has no mark for its end: if the user wrote something after it, that is now part of it"
 
 NATIVE_RESULTS: Final = None
 """Used instead of a format for results that are native."""
@@ -100,7 +100,7 @@ class _HistoryReader:
                 results = Message(role="user", content=answers.in_order())
                 return _NativeTurn([replace(message, content=content), results, *rest], end)
             self._seen = seen
-            self._receipt.note(str(Place(start)), "calls in text", "no result stands behind them; they stay text")
+            self._receipt.note(str(Place(start)), "calls in text", "no result follows them; they stay text")
             return _NativeTurn([message], start + 1)
         return _NativeTurn(self._split_turns(message, pieces), start + 1)
 
@@ -176,7 +176,7 @@ class _HistoryReader:
             if len(found) == 1 and isinstance(found[0], Text) and found[0].text == block.text:
                 found = [block]
             elif block.citations:
-                self._receipt.loss(str(Place(number, index)), "citations", "the text was taken apart for its calls")
+                self._receipt.loss(str(Place(number, index)), "citations", "the text was split at its calls")
             pieces += found
         return pieces
 

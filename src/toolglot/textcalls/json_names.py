@@ -9,7 +9,7 @@ from typing import Final
 MAX_STRING: Final = 1000
 """Keys and names are not longer than this."""
 
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+"')
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _FENCE = re.compile(r"```[a-zA-Z]{0,20}+[ \t]{0,20}+\r?\n?")

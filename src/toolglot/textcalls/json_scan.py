@@ -30,7 +30,7 @@ MAX_BREAK: Final = 1000
 """White space in a string, from a line break on, after which a closing mark may follow."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
-_STRING = r'"(?:[^"\\%s]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+_STRING = r'"(?:[^"\\%s]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?(?:[eE][-+]?[0-9]{1,9}+)?"
 _GAP = r"[ \t\n\r]{0,64}+"
 _SCALAR_TOKEN = rf"(?:{_NUMBER}|true|false|null)"
@@ -38,7 +38,7 @@ _TOKENS = rf"{_GAP}(?:[\[\]{{}},]|{_STRING}(?:{_GAP}:|(?={_GAP}[,\]}}]))|{_SCALA
 """One token with the white space before it, and a key with its colon. A string or a scalar counts only if what follows
 has arrived: it may be a key, or continue."""
 _TOKEN = {raw: re.compile(_TOKENS % ("" if raw else r"\x00-\x1f")) for raw in (False, True)}
-_RUN_OF_TOKENS = {raw: re.compile(f"(?:{token.pattern})*+") for raw, token in _TOKEN.items()}
+_RUN_OF_TOKENS = {raw: re.compile(f"(?:{token.pattern}|(?!))*+") for raw, token in _TOKEN.items()}
 _ANY_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _SAME_SCALAR = re.compile(r'""++')
 _SMALL_VALUES = ("[]", '["]', "{}", '{k"}')
@@ -46,8 +46,8 @@ _ROW_OF_VALUES = re.compile(r'\["(?:,")*+\]|(?<!k)"(?:,")++')
 _ROUNDS = 8
 """Levels of small nested values that are collapsed to strings; deeper ones are followed one by one."""
 _KINDS = {**dict.fromkeys(map(ord, " \t\n\r")), **dict.fromkeys(map(ord, "0123456789+-.Etruefalsn"), '"')}
-_RAW_RUN = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
-_RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_RAW_RUN = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+')
+_RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|(?!))*+')
 _PART_OF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _SCALAR = re.compile(r"[-+.\w]*+")
 _WHOLE_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)

@@ -81,7 +81,7 @@ class MarkSet:
     def match_run(self, text: str, at: int, end: int = sys.maxsize) -> int:
         """Return the end of a run of marks with white space around them that begins at `at`."""
         if self._run is None:
-            self._run = re.compile(rf"[ \t\r\n]*+(?:{self._pattern.pattern}[ \t\r\n]*+)*+")
+            self._run = re.compile(rf"[ \t\r\n]*+(?:{self._pattern.pattern}[ \t\r\n]*+|(?!))*+")
         found = self._run.match(text, at, end)
         return found.end() if found else at
 

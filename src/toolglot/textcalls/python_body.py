@@ -194,7 +194,7 @@ class PythonBody:
             if len(text) == at + 1:
                 return _WAIT
             if not text.startswith("**", at):
-                raise LiteralError("* is no literal", at)
+                raise LiteralError("* is not a literal", at)
             self._mode = self._unpacked_dict
             return at + 2
         end = _match_end(_KEY, text, at)
@@ -230,7 +230,7 @@ class PythonBody:
     def _unpacked_dict(self, text: str, at: int) -> int:
         """Read `**{…}`: arguments whose names are not Python identifiers."""
         if text[at] != "{":
-            raise LiteralError(f"** is followed by {format_unexpected(text[at])}, which is no literal", at)
+            raise LiteralError(f"** is followed by {format_unexpected(text[at])}, which is not a literal", at)
         self._keyed = True
         self._value = PythonValueReader(self._parts, self._gap, self._opened.sink.work, self._frame)
         self._mode = self._after
@@ -240,7 +240,7 @@ class PythonBody:
         if text[at] == ")":
             return self._close(at)
         if text[at] != ",":
-            raise LiteralError(f"{format_unexpected(text[at])} stands where a comma or ) is missing", at)
+            raise LiteralError(f"{format_unexpected(text[at])} is where a comma or ) should be", at)
         self._mode = self._argument
         return at + 1
 

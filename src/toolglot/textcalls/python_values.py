@@ -176,7 +176,7 @@ class PythonValueReader:
             return self._quote(text, end, word.lower())
         json = CONSTANTS.get(word) or python_number(word)
         if json is None:
-            raise LiteralError(f"{format_unexpected(word or text[at])} is no literal", at)
+            raise LiteralError(f"{format_unexpected(word or text[at])} is not a literal", at)
         self._put(json)
         self._complete()
         return end
@@ -197,7 +197,7 @@ class PythonValueReader:
     def _quote(self, text: str, at: int, prefix: str) -> int:
         escapes = _ESCAPES.get(prefix)
         if escapes is None:
-            raise LiteralError(f"a string with the prefix {prefix} is no literal", at)
+            raise LiteralError(f"a string with the prefix {prefix} is not a literal", at)
         quote = text[at]
         mark = quote * 3
         if not text.startswith(mark, at):
@@ -242,7 +242,7 @@ class PythonValueReader:
 
     def _colon(self, text: str, at: int) -> int:
         if text[at] != ":":
-            raise LiteralError(f"{format_unexpected(text[at])} stands where a colon is missing", at)
+            raise LiteralError(f"{format_unexpected(text[at])} is where a colon should be", at)
         self._mode = self._value
         return at + 1
 
@@ -271,7 +271,7 @@ class PythonValueReader:
                 self._key = []
             return after
         if not re.fullmatch(r"-?(?:0|[1-9][0-9]*)", word):
-            raise LiteralError(f"{format_unexpected(word or text[at])} is no key", at)
+            raise LiteralError(f"{format_unexpected(word or text[at])} is not a key", at)
         self._name_entry(word, at)
         return end
 
@@ -281,7 +281,7 @@ class PythonValueReader:
             return self._close(at)
         if text[at] != ",":
             raise LiteralError(
-                f"{format_unexpected(text[at])} stands where a comma or {_CLOSERS[frame.kind]} is missing", at
+                f"{format_unexpected(text[at])} is where a comma or {_CLOSERS[frame.kind]} should be", at
             )
         if frame.held >= 0:
             self._decide(frame, "[")

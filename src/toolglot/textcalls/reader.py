@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from toolglot.ir import Tool
 from toolglot.textcalls.engine import Engine
-from toolglot.textcalls.events import CallEvent, StableEvent
+from toolglot.textcalls.events import (
+    ArgumentsPart,
+    CallCut,
+    CallEnd,
+    CallEvent,
+    CallStart,
+    ParsedEvent,
+    ReasoningTextPart,
+    TextPart,
+)
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.grammar import Format
+from toolglot.wire.sdk_objects import describe_type
 
 
 def schemas_of(tools: Iterable[Tool | Mapping[str, Any]]) -> dict[str, Any]:
@@ -31,34 +41,48 @@ def schemas_of(tools: Iterable[Tool | Mapping[str, Any]]) -> dict[str, Any]:
     return schemas
 
 
+_RECORDS: dict[str, Callable[..., ParsedEvent]] = {
+    "text": TextPart,
+    "reasoning": ReasoningTextPart,
+    "start": CallStart,
+    "args": ArgumentsPart,
+    "end": CallEnd,
+    "cut": CallCut,
+}
+"""The events that callers get. Readers outside of this package see no kind of event that was added later."""
+
+
 class Parser:
-    """Reads one answer; yields the stable events (see `events.py`)."""
+    """Reads one answer.
+
+    for event in reader.feed(piece):
+        match event:
+            case CallStart(call=call, name=name): ...
+            case CallCut(why=why): ...
+    """
 
     __slots__ = ("_engine",)
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def feed(self, text: str) -> Iterator[StableEvent]:
+    def feed(self, text: str) -> Iterator[ParsedEvent]:
         """Yield the events for more text."""
-        return _stable_events(self._engine.feed(text))
+        if not isinstance(text, str):
+            raise TypeError(f"expected text as a str, not {describe_type(text)}")
+        return _parsed_events(self._engine.feed(text))
 
-    def finish(self) -> Iterator[StableEvent]:
-        """Yield the events for the end of the text."""
-        return _stable_events(self._engine.finish())
+    def finish(self, *, cut: bool = False) -> Iterator[ParsedEvent]:
+        """Yield the events for the end of the text. `cut`: a token limit ended it, so anything without an end is
+        incomplete."""
+        return _parsed_events(self._engine.finish(cut=cut))
 
 
-def _stable_events(events: Iterable[CallEvent]) -> Iterator[StableEvent]:
-    """Only the events listed here: external readers see no event that was added later."""
+def _parsed_events(events: Iterable[CallEvent]) -> Iterator[ParsedEvent]:
     for event in events:
-        if (
-            event[0] == "args"
-            or event[0] == "text"
-            or event[0] == "reasoning"
-            or event[0] == "start"
-            or event[0] == "end"
-        ):
-            yield event
+        record = _RECORDS.get(event[0])
+        if record is not None:
+            yield record(*event)
 
 
 def parser(
@@ -72,7 +96,7 @@ def parser(
     the thinking block.
 
     Raises:
-        ValueError: there is no format of that name.
+        MisuseError: there is no format of that name.
     """
     text_format = format if isinstance(format, Format) else find_format(format)
     return Parser(Engine(text_format, schemas_of(tools), starts_in_reasoning=starts_in_reasoning))

@@ -97,9 +97,11 @@ class TurnRenderer:
     def _in_words(self, calls: Sequence[ToolCall], why: str, number: int) -> Text:
         for call in calls:
             if why == UNREADABLE:
-                self._receipt.note(str(Place(number)), f"call of {call.name}", "it cannot be read and is told in words")
+                self._receipt.note(
+                    str(Place(number)), f"call of {call.name}", "it cannot be read and is described in words"
+                )
             else:
-                told = f"the format cannot hold it, and it is told in words: {why}"
+                told = f"the format cannot hold it, and it is described in words: {why}"
                 self._receipt.loss(str(Place(number)), f"call of {call.name}", told)
         self._count(calls)
         how = "that could not be read" if why == UNREADABLE else "with these arguments"

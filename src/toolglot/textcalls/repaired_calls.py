@@ -24,7 +24,7 @@ class RepairedCall(Struct, frozen=True):
     id: str
     arguments: dict[str, Any]
     problem: str = ""
-    note: str = "the call was no JSON"
+    note: str = "the call was not JSON"
 
 
 def emit_repaired_calls(sink: EventSink, raw: str, opened: OpenedCall, *, at_end: bool) -> bool:

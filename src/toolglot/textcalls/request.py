@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import Capabilities, change_capabilities
 from toolglot.ir import Cache, Message, Opaque, Request, Text, Tool, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes import Context, TextCallContext, custom, deferred, formats, history, ids, names
 from toolglot.passes.blocks import blocks, leading
 from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
-from toolglot.passes.foreign import missed
+from toolglot.passes.foreign import find_lost_fields
 from toolglot.passes.instructions import instruct
+from toolglot.passes.schema import wrap_parameters
 from toolglot.textcalls import find_format
 from toolglot.textcalls.prompts.render import escape_marks, stop_strings, tool_instructions
 from toolglot.textcalls.render_turns import ESCAPED, TurnRenderer
@@ -40,7 +41,7 @@ def text_capabilities(can: Capabilities, format_name: str) -> Capabilities:
     """Return what a target supports when tools are text: any schema, long names, only functions."""
     bodies = {call.body for call in find_format(format_name).calls}
     pattern = next((_NAME_RULES[body] for body in bodies if body in _NAME_RULES), r"[A-Za-z0-9_-]+")
-    return replace(
+    return change_capabilities(
         can,
         name_pattern=pattern,
         name_start=r"[A-Za-z_]",
@@ -70,13 +71,14 @@ def render(request: Request, context: Context) -> Request:
     if context.source == context.target:
         for earlier in _EARLIER_PASSES:
             request = earlier(request, apart)
+    request = wrap_parameters(request, context)
     tools, choice = _offered_tools(request, context), request.tool_choice
     closed = choice is not None and choice.mode == "none"
     text.tools = {} if closed else {tool.name: tool.parameters for tool in tools}
     text.call_count = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
     if text.tools:
         # A server that enforces an answer format could not let the model write a call.
-        unbound = replace(apart, can=replace(apart.can, format_with_tools=False))
+        unbound = replace(apart, can=change_capabilities(apart.can, format_with_tools=False))
         request = _merge_turn_line(formats.fit(request, unbound, may_call=True), request)
     past, begun = _split_prefill(request.messages)
     text.is_in_reasoning = _ends_in_reasoning(begun, settings.format)
@@ -142,7 +144,7 @@ def _ends_in_reasoning(begun: Sequence[Message], format_name: str) -> bool:
 def _separate_context(context: Context) -> Context:
     """Return the context for passes that skip a dialect's own requests: a text model has no dialect. Lines for one turn
     go into the user's message, because few templates of text models accept a later system message."""
-    return replace(context, source="text", can=replace(context.can, system="leading"))
+    return replace(context, source="text", can=change_capabilities(context.can, system="leading"))
 
 
 def _function_tools(request: Request) -> list[Tool]:
@@ -161,11 +163,11 @@ def _offered_tools(request: Request, context: Context) -> tuple[Tool, ...]:
         where = f"tools[{index}]"
         if isinstance(tool, Opaque):
             kind = tool.value.get("type") if isinstance(tool.value, dict) else None
-            context.receipt.loss(where, str(kind or "tool"), "a tool of the upstream's own cannot be told as text")
+            context.receipt.loss(where, str(kind or "tool"), "a tool of the upstream's own cannot be written as text")
             continue
         if tool.strict:
             context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "nothing enforces a schema on text")
-        for path, key in missed(tool.native.get(context.target, {}), context.can, asked=True):
+        for path, key in find_lost_fields(tool.native.get(context.target, {}), context.can.receipt, of_request=True):
             context.receipt.loss(f"{where}.{path}", key, "it has no form as text")
         offered.append(tool)
     return tuple(offered)
@@ -183,7 +185,7 @@ def _with_tools(
     if not parallel:
         context.receipt.loss("parallel_tool_calls", "one call at a time", NOT_ENFORCED)
     count = "a tool" if len(tools) == 1 else f"{len(tools)} tools"
-    context.receipt.note("tools", count, f"told as text, in the format {format_name}")
+    context.receipt.note("tools", count, f"written as text, in the format {format_name}")
     before = escapes.count
     told = tool_instructions(format_name, tools, None, parallel, escapes)
     if escapes.count > before:
@@ -234,15 +236,15 @@ def _choice_line(choice: ToolChoice | None, apart: Context) -> str:
         case "auto":
             return f"Of the tools, call only these: {listed}." if listed else ""
         case "opaque":
-            apart.receipt.loss("tool_choice", "a choice of its own dialect", "it cannot be told as text")
+            apart.receipt.loss("tool_choice", "a choice of its own dialect", "it cannot be written as text")
     return ""
 
 
 def _with_stops(request: Request, text: TextCallContext, format_name: str, can: Capabilities) -> Request:
     """Add stop sequences after the client's own: they stop a model that would write results itself."""
-    if "stop" not in can.fields:
+    if "stop" not in can.parameters.fields:
         return request
-    most = can.max_stop_sequences
+    most = can.limits.max_stop_sequences
     new = tuple(stop for stop in stop_strings(format_name) if stop not in request.stop)
     text.added_stops = new if most is None else new[: max(most - len(request.stop), 0)]
     return replace(request, stop=(*request.stop, *text.added_stops)) if text.added_stops else request

@@ -100,7 +100,7 @@ def _follow_pointer(root: Any, reference: str) -> Any:
 
 
 def alternatives(schema: Any) -> list[Located]:
-    """Return the nodes of which the value must match one: the branches of anyOf and oneOf, flattened; else the node
+    """Return the nodes; the value must match one of them: the branches of anyOf and oneOf, flattened; else the node
     alone."""
     found: list[Located] = []
     waiting = [resolve_ref(schema)]

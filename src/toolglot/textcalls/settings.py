@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from toolglot.wire.sdk_objects import describe_type
+
 BAD_TOOL_CALL: Final = "bad_tool_call"
 """Error code that says what is wrong with a call: the model's mistake, not a server's. It causes no retry or fallback
 unless the configuration says so."""
@@ -15,8 +17,8 @@ BadCalls = Literal["pass", "ask", "fail"]
 
 - `pass`: it goes to the client unchanged, which answers it with an error like any bad call. An unreadable call cannot
   be answered: a stream ends with an error that quotes what is wrong, a whole answer shows it as text;
-- `ask`: the model is told what is wrong and asked once more. Of the first attempt the client sees only what came before
-  its first call. A second bad attempt is passed;
+- `ask`: the model gets a description of the error and is asked once more. Of the first attempt the client
+  sees only what came before its first call. A second bad attempt is passed;
 - `fail`: the answer ends with an error.
 """
 
@@ -33,3 +35,21 @@ class TextCalls(Struct, frozen=True, kw_only=True):
     bad_calls: BadCalls = "pass"
     rescue: bool = False
     starts_in_reasoning: bool = False
+
+
+def to_text_calls(value: TextCalls | str | None) -> TextCalls | None:
+    """The settings that a caller of the library means: a format's name alone is enough.
+
+    Raises:
+        TypeError: it is neither settings nor a name.
+        MisuseError: there is no format of that name.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, TextCalls | str):
+        raise TypeError(f"expected TextCalls or the name of a text format, not {describe_type(value)}")
+    from toolglot.textcalls.formats import find_format  # most exchanges need no formats
+
+    settings = TextCalls(format=value) if isinstance(value, str) else value
+    find_format(settings.format)
+    return settings

@@ -33,7 +33,7 @@ escape_json: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class LiteralError(ValueError):
-    """There is no literal at `at`."""
+    """There is not a literal at `at`."""
 
     def __init__(self, why: str, at: int) -> None:
         super().__init__(why)
@@ -56,7 +56,7 @@ class EscapeRules(Struct, frozen=True):
     whole: str
     read: ReadEscape
     decode: Callable[[str], str] | None = None
-    """None: escapes stand for themselves."""
+    """None: escapes are literal text."""
 
 
 @lru_cache(maxsize=64)
@@ -64,7 +64,7 @@ def _run_pattern(mark: str, whole: str) -> re.Pattern[str]:
     """Match characters and complete escapes up to the end mark, or up to what may be its beginning."""
     quote = mark[0]
     inner = "" if mark == quote else f"|{quote}(?!{quote}{quote}|{quote}?\\Z)"
-    return re.compile(rf"(?:[^{quote}\\]++{inner}|\\(?:{whole}))*+")
+    return re.compile(rf"(?:[^{quote}\\]++{inner}|\\(?:{whole})|(?!))*+")
 
 
 _ESCAPE = re.compile(r"\\(u[dD][89abAB]..\\u....|u....|U.{8}|x..|[0-7]{1,3}|\r\n?|[\s\S])")
@@ -175,7 +175,7 @@ def _code_escape(text: str, at: int) -> tuple[str, int] | None:
         if len(text) < end + 6 and _LOW_BEGINS.fullmatch(text, end):
             return None
     if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
-        raise LiteralError(f"{text[at:end]} is no character", at)
+        raise LiteralError(f"{text[at:end]} is not a character", at)
     return chr(code), end
 
 
@@ -216,7 +216,7 @@ _LONG_ESCAPES: dict[str, ReadEscape] = {
 
 
 def _python_escape(text: str, at: int) -> tuple[str, int] | None:
-    """Decode an escape of a Python string. An unknown one stands for itself."""
+    """Decode an escape of a Python string. An unknown one is literal text."""
     letter = text[at + 1 : at + 2]
     if not letter:
         return None
@@ -228,7 +228,7 @@ def _python_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _raw_escape(text: str, at: int) -> tuple[str, int] | None:
-    """In a raw string a backslash stands for itself, and so does the quote after it."""
+    """In a raw string a backslash is literal text, and so is the quote after it."""
     return (text[at : at + 2], at + 2) if len(text) > at + 1 else None
 
 
@@ -240,7 +240,7 @@ def _json_escape(text: str, at: int) -> tuple[str, int] | None:
         return _code_escape(text, at)
     short = _JSON_SHORT.get(letter)
     if short is None:
-        raise LiteralError(f"\\{letter} is no escape of JSON", at)
+        raise LiteralError(f"\\{letter} is not a JSON escape", at)
     return short, at + 2
 
 

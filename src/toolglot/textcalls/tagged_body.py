@@ -312,7 +312,7 @@ class TaggedBody:
                 and self._holds_another_call(self._from_opener.getvalue(), with_parameter=True)
             )
         ):
-            self._wrong = self._wrong or "another call stands in a value that may have ended before it"
+            self._wrong = self._wrong or "a value that may have ended earlier contains another call"
 
     def _keep_from_opener(self, piece: str) -> None:
         """Keep the value's text from the first mark of a call on. Most values have none, and nothing is kept."""

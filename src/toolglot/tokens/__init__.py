@@ -106,6 +106,6 @@ class TokenEstimate:
 
 
 def _hidden_tokens(thinking: Thinking) -> int:
-    """Estimate reasoning of which only the encrypted form is available."""
+    """Estimate reasoning if only its encrypted form is available."""
     states = [value for fields in thinking.native.values() for value in fields.values() if isinstance(value, str)]
     return round(_HIDDEN_TOKENS * sum(map(len, states)))

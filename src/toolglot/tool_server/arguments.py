@@ -40,10 +40,10 @@ class NoArguments(Struct, forbid_unknown_fields=True):
 
 class Translate(Struct, forbid_unknown_fields=True, kw_only=True):
     source: Annotated[
-        Name, Meta(description="The dialect of the document; `mcp` for kind `tools` alone.", extra_json_schema=_SIDE)
+        Name, Meta(description="The dialect of the document; `mcp` only for kind `tools`.", extra_json_schema=_SIDE)
     ] = field(name="from")
     target: Annotated[
-        Name, Meta(description="The dialect to translate it to; `mcp` for kind `tools` alone.", extra_json_schema=_SIDE)
+        Name, Meta(description="The dialect to translate it to; `mcp` only for kind `tools`.", extra_json_schema=_SIDE)
     ] = field(name="to")
     kind: Annotated[
         Kind,
@@ -83,7 +83,7 @@ class CountTokens(Struct, forbid_unknown_fields=True, kw_only=True):
     dialect: Annotated[Name, Meta(description="The dialect of the request.", extra_json_schema=_ONE)]
     document: Annotated[Document, Meta(description="The body of the request, as JSON or as a string with JSON in it.")]
     model: Annotated[
-        Name, Meta(description="The model that would read it, where the request does not tell: images differ.")
+        Name, Meta(description="The model that would read it, if the request does not name it: images differ.")
     ] = ""
 
 
@@ -105,7 +105,7 @@ class AskModel(Struct, forbid_unknown_fields=True, kw_only=True):
     ] = []
 
 
-class ReceiptLine(Struct):
+class TranslateReceiptLine(Struct):
     severity: Annotated[
         Literal["note", "loss"], Meta(description="note: the form changed, not the meaning; loss: something is missing")
     ]
@@ -117,7 +117,7 @@ class ReceiptLine(Struct):
 class TranslateResult(Struct, omit_defaults=True):
     document: Annotated[Any, Meta(description="The translated JSON document; a stream, or prose, is a string.")]
     receipt: Annotated[
-        list[ReceiptLine], Meta(description="What could not be carried over exactly. Empty: everything was.")
+        list[TranslateReceiptLine], Meta(description="What could not be carried over exactly. Empty: everything was.")
     ]
     path: Annotated[str, Meta(description="Of a request: where it is posted, below the API's base URL.")] = ""
     cut_off: Annotated[str, Meta(description="What is missing of this result because it was too long.")] = ""
@@ -138,7 +138,7 @@ class LintResult(Struct, omit_defaults=True):
 
 
 class TokenCount(Struct):
-    tokens: Annotated[int, Meta(description="Input tokens of the request, estimated without asking anybody.")]
+    tokens: Annotated[int, Meta(description="Input tokens of the request, estimated offline.")]
     images_as: Annotated[str, Meta(description="The dialect whose price for images was used.")]
 
 
@@ -150,7 +150,7 @@ class NamedItem(Struct):
 class DialectList(Struct):
     dialects: Annotated[list[NamedItem], Meta(description="Names for `from`, `to` and `dialect`.")]
     tools_only: Annotated[
-        list[NamedItem], Meta(description="Further names for `from` and `to`, with kind `tools` alone.")
+        list[NamedItem], Meta(description="Further names for `from` and `to`, only with kind `tools`.")
     ]
     text_formats: Annotated[list[NamedItem], Meta(description="Names for `text_format`.")]
 

@@ -58,7 +58,7 @@ class ModelAsker:
         return (
             "Asks another language model and returns its answer: the text, why it stopped, and its usage. It gets no "
             f"tools, and has {self._timeout:g} seconds. Models known by name: {told}; any other name that the "
-            "configuration routes will do."
+            "configuration routes works too."
         )
 
     async def ask(self, arguments: Mapping[str, Any], progress: Progress) -> ToolOutput:

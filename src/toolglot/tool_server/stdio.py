@@ -116,7 +116,7 @@ async def _write(messages: MemoryObjectReceiveStream[SessionMessage], target: in
         async for each in messages:
             message = each.message
             line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-            with suppress(OSError):  # nobody listens any more; the end of the input ends the server
+            with suppress(OSError):  # the client does not listen any more; the end of the input ends the server
                 await _in_thread(_write_all, target, line)
             if isinstance(message, (JSONRPCResponse, JSONRPCError)):
                 pending.end(message.id)
@@ -152,7 +152,7 @@ async def _read(
 
 
 def _note(message: JSONRPCMessage, pending: PendingCalls) -> None:
-    """Count a call that begins, or one that is taken back, which nobody answers."""
+    """Count a call that begins, or one that is canceled, which gets no answer."""
     if isinstance(message, JSONRPCRequest):
         pending.begin(message.id)
     elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
@@ -214,7 +214,7 @@ def _parse_line(line: InputLine) -> SessionMessage | JSONRPCError | None:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         broken = first["type"] == "json_invalid"
-        what = first["msg"] if broken else "this is no JSON-RPC 2.0 message"
+        what = first["msg"] if broken else "this is not a JSON-RPC 2.0 message"
         return _refusal(line.text, PARSE_ERROR if broken else INVALID_REQUEST, what)
 
 

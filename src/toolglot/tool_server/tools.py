@@ -86,7 +86,7 @@ def run_lint(arguments: Mapping[str, Any]) -> ToolOutput:
     shown = [
         forms.BrokenRule(each.event, each.rule, shorten(each.message), each.excerpt) for each in breaches[:MAX_BREACHES]
     ]
-    more = f"{len(breaches)} breaches, of which the first {MAX_BREACHES} are here"
+    more = f"{len(breaches)} breaches; the first {MAX_BREACHES} are here"
     result = forms.LintResult(
         not breaches,
         len(split(recording, DIALECTS[dialect].stream.framing)),
@@ -173,7 +173,7 @@ TOOLS: dict[str, ServerToolSpec] = {
             name="lint_stream",
             title="Check a recorded stream",
             description="Checks a recorded streamed answer of an LLM API against the rules of its protocol. Returns "
-            "each breach with the number of the event, the rule and an excerpt; none if the stream is sound.",
+            "each breach with the number of the event, the rule and an excerpt; none if the stream is valid.",
             takes=LintStream,
             gives=forms.LintResult,
             run=run_lint,

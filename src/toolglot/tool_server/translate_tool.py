@@ -8,21 +8,29 @@ from typing import Any
 from msgspec import Struct
 
 from toolglot.cli.diagnosis import is_stream, json_or_none, not_this_stream, other_dialect
-from toolglot.dialects import DIALECTS
+from toolglot.dialects import DIALECTS, suggest
 from toolglot.errors import (
     DecodeError,
     LossError,
     MissingExtraError,
     RefusedError,
+    UnknownDialectError,
     UpstreamError,
 )
 from toolglot.fragments import read_tools, translate_messages, translate_tools
 from toolglot.ir import Tool
 from toolglot.receipt import Receipt
 from toolglot.textcalls.settings import TextCalls
-from toolglot.tool_server.arguments import MAX_DOCUMENT, CallError, Document, ReceiptLine, Translate, TranslateResult
+from toolglot.tool_server.arguments import (
+    MAX_DOCUMENT,
+    CallError,
+    Document,
+    Translate,
+    TranslateReceiptLine,
+    TranslateResult,
+)
 from toolglot.tools.mcp import NAME as MCP
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 MAX_LINES = 1000
@@ -49,7 +57,7 @@ def known_dialect(name: str, argument: str, names: tuple[str, ...] = tuple(DIALE
     """Return the dialect's own name. Raises `CallError`."""
     plain = name.lower().replace("-", "_")
     if plain not in names:
-        raise CallError(f"{argument}: there is no dialect {name!r}; there are {', '.join(names)}")
+        raise CallError(f"{argument}: {UnknownDialectError(name, names, suggest(plain, names))}")
     return plain
 
 
@@ -71,9 +79,9 @@ def translate(call: Translate) -> TranslateResult:
     sides = (*DIALECTS, MCP)
     call.source, call.target = known_dialect(call.source, "from", sides), known_dialect(call.target, "to", sides)
     if MCP in (call.source, call.target) and call.kind != "tools":
-        raise CallError(f"{MCP} has tool definitions alone: kind must be `tools`, or name another dialect")
+        raise CallError(f"{MCP} has only tool definitions: kind must be `tools`, or name another dialect")
     if call.text_format and call.kind in _ANSWERS:
-        raise CallError("text_format: it has a meaning for the kinds request, tools and messages alone")
+        raise CallError("text_format: it applies only to the kinds request, tools and messages")
     data = bytes_of(call.document)
     if call.kind == "stream" and not isinstance(call.document, str):
         raise CallError("document: a stream is a string of server-sent events; is this a `response`?")
@@ -103,12 +111,12 @@ def _unreadable(error: DecodeError, data: bytes, call: Translate) -> CallError:
 
 def _make_result(done: _TranslatedDocument) -> TranslateResult:
     lines = list(done.receipt)
-    shown = [ReceiptLine(line.severity, line.where, line.what, line.why) for line in lines[:MAX_LINES]]
+    shown = [TranslateReceiptLine(line.severity, line.where, line.what, line.why) for line in lines[:MAX_LINES]]
     told = TranslateResult(None, shown, done.path)
-    cut = [f"the receipt has {len(lines)} lines, of which {MAX_LINES} are here"] if len(lines) > MAX_LINES else []
+    cut = [f"the receipt has {len(lines)} lines; {MAX_LINES} are here"] if len(lines) > MAX_LINES else []
     if done.prose:
         told.document, at = _truncate(done.written, done.cut_at)
-        cut += [f"the document has {len(done.written)} bytes, of which the first {at} are here"] if at else []
+        cut += [f"the document has {len(done.written)} bytes; the first {at} are here"] if at else []
     elif len(done.written) > MAX_DOCUMENT:
         raise CallError(f"the result has {len(done.written)} bytes, more than the limit of {MAX_DOCUMENT}")
     else:
@@ -155,11 +163,11 @@ def _text_calls(call: Translate) -> TextCalls | None:
         find_prompt(name)
         return TextCalls(format=find_format(name).name)
     except ValueError as error:
-        raise CallError(f"text_format: {error} (list_dialects tells them)") from None
+        raise CallError(f"text_format: {error} (list_dialects lists them)") from None
 
 
 def _request(data: bytes, call: Translate) -> _TranslatedDocument:
-    exchange = Exchange(call.source, call.target, strict=call.strict, text_calls=_text_calls(call))
+    exchange = ExchangeCore(call.source, call.target, strict=call.strict, text_calls=_text_calls(call))
     if exchange.client.request.model_in_path and not exchange.upstream.request.model_in_path and not call.model:
         raise CallError(f"model: a {call.source} request does not name its model, so this argument must")
     written = exchange.request(data, model=call.model or None)
@@ -168,12 +176,12 @@ def _request(data: bytes, call: Translate) -> _TranslatedDocument:
 
 
 def _response(data: bytes, call: Translate) -> _TranslatedDocument:
-    exchange = Exchange(call.target, call.source, strict=call.strict)
+    exchange = ExchangeCore(call.target, call.source, strict=call.strict)
     return _TranslatedDocument(exchange.response(data), exchange.receipt)
 
 
 def _stream(data: bytes, call: Translate) -> _TranslatedDocument:
-    exchange = Exchange(call.target, call.source, strict=call.strict)
+    exchange = ExchangeCore(call.target, call.source, strict=call.strict)
     translation = exchange.stream()
     written = translation.feed(data) + translation.close()
     fault = translation.fault

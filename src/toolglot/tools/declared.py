@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from msgspec import Raw
 
 from toolglot.ir import Json, Opaque, Tool
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.wire import json
 
 CACHE_BYTES = 2 * 1024 * 1024
@@ -157,7 +157,7 @@ class DeclaredTools:
         if known is None:
             return make(receipt)
 
-        def record() -> tuple[Tools, tuple[Loss, ...]]:
+        def record() -> tuple[Tools, tuple[ReceiptLine, ...]]:
             lines = Receipt()
             return make(lines), tuple(lines)
 
@@ -204,7 +204,7 @@ class DeclaredTools:
             receipt.add(lines)
         return text
 
-    def _encode(self, known: _KnownTools, make: Callable[[Receipt], T]) -> tuple[Raw | None, tuple[Loss, ...]]:
+    def _encode(self, known: _KnownTools, make: Callable[[Receipt], T]) -> tuple[Raw | None, tuple[ReceiptLine, ...]]:
         lines = Receipt()
         made = make(lines)
         text = json.encode(made) if made else b""

@@ -17,7 +17,14 @@ from urllib.parse import quote
 
 from msgspec import UNSET
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import (
+    CallCapabilities,
+    Capabilities,
+    MediaCapabilities,
+    ReceiptRules,
+    ToolCapabilities,
+    ToolNameRules,
+)
 from toolglot.dialects import ByDialect
 from toolglot.errors import DecodeError, expected
 from toolglot.ir import (
@@ -48,24 +55,32 @@ from toolglot.tools.mcp_wire import (
     ResourceLink,
 )
 from toolglot.wire import json
+from toolglot.wire.media_types import kind_of_media_type
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import as_json, members_without
 
 NAME = "mcp"
 
 CAN = Capabilities(
-    fields=frozenset(),
-    # "Tool names SHOULD be between 1 and 128 characters: letters, digits, underscore, dash and dot."
-    name_pattern=r"[A-Za-z0-9._-]+",
-    name_start=r"[A-Za-z0-9._-]",
-    name_length=128,
-    strict_tools=False,
-    schema="object",
-    media_in_result=frozenset({"image", "audio", "document", "video"}),
-    source_kinds=frozenset({"base64", "url", "text"}),
-    result_errors=True,
-    # What a host shows to people or needs itself; a model never sees it.
-    cosmetic=dict.fromkeys(("title", "icons", "execution", "resultType", "_meta"), "for hosts, and for no model"),
+    names=ToolNameRules(
+        # "Tool names SHOULD be between 1 and 128 characters: letters, digits, underscore, dash and dot."
+        pattern=r"[A-Za-z0-9._-]+",
+        start=r"[A-Za-z0-9._-]",
+        max_length=128,
+    ),
+    tools=ToolCapabilities(
+        strict=False,
+        schema="object",
+    ),
+    calls=CallCapabilities(result_errors=True),
+    media=MediaCapabilities(
+        in_result=frozenset({"image", "audio", "document", "video"}),
+        source_kinds=frozenset({"base64", "url", "text"}),
+    ),
+    receipt=ReceiptRules(
+        # What a host shows to people or needs itself; a model never sees it.
+        cosmetic=dict.fromkeys(("title", "icons", "execution", "resultType", "_meta"), "for hosts, and for no model"),
+    ),
 )
 """What an MCP tool definition and result can express."""
 
@@ -83,7 +98,7 @@ OUTPUT_SCHEMAS: Mapping[str, str] = ByDialect(lambda manifest: manifest.output_s
 def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Tool, ...]:
     """The tools of a list, of a `tools/list` result, or of the JSON-RPC message around one.
 
-    The receipt is told when the list goes on (`nextCursor`).
+    The receipt has a line if the list goes on (`nextCursor`).
 
     Raises:
         DecodeError: it is none of these.
@@ -100,7 +115,7 @@ def read_tools(value: Json, receipt: Receipt | None = None) -> tuple[Tool, ...]:
         if not isinstance(value.get("tools"), list):
             raise DecodeError(f"{where}.tools", "this array of tools is required")
         if receipt is not None and value.get("nextCursor"):
-            receipt.loss("nextCursor", "nextCursor", "the list goes on: ask the server for the tools behind it")
+            receipt.loss("nextCursor", "nextCursor", "the list goes on: request the remaining tools from the server")
         value, where = value["tools"], f"{where}.tools"
     if not isinstance(value, list):
         raise expected(where, "an array of tools, or an object that holds one as `tools`", value)
@@ -226,7 +241,7 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
         value, where = value["result"], "$.result"
     result = RESULTS.read_value(value, where)
     if result.result_type == UNFINISHED:
-        raise DecodeError(f"{where}.resultType", "the server asks for something first: this is no result yet")
+        raise DecodeError(f"{where}.resultType", "the server asks for something first: this is not a result yet")
     content = tuple(_read_block(block) for block in result.content or ())
     rest = members_without(result, "content", "isError")
     shape: dict[str, Any] = {"no_content": True if result.content is UNSET else None}
@@ -276,9 +291,6 @@ def _read_media(block: MediaContent, kind: MediaKind) -> Media:
     return Media(kind=kind, source=Source("base64", block.data, media_type), native=native)
 
 
-_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-
-
 def _read_resource(block: EmbeddedResource) -> Media:
     resource = block.resource
     media_type = None if resource.mime_type is UNSET else resource.mime_type
@@ -287,7 +299,7 @@ def _read_resource(block: EmbeddedResource) -> Media:
         source, taken = Source("text", resource.text, media_type), "text"
     else:
         source, taken = Source("base64", resource.blob or "", media_type), "blob"
-        kind = _KINDS.get((media_type or "").partition("/")[0], kind)
+        kind = kind_of_media_type(media_type)
     rest = members_without(resource, "mimeType", taken)
     native = make_native(NAME, members_without(block, "resource"), resource=rest)
     name = resource.uri if isinstance(resource.uri, str) else None
@@ -344,7 +356,7 @@ def _write_media(media: Media, index: int, receipt: Receipt) -> dict[str, Any]:
     own, source = native_of(media, NAME), media.source
     typed = {"mimeType": source.media_type} if source.media_type is not None else {}
     if source.kind == "file":
-        receipt.loss(f"content[{index}]", media.kind, "a file id is known to the API that gave it alone")
+        receipt.loss(f"content[{index}]", media.kind, "only the API that issued a file id knows it")
         return {"type": "text", "text": f"[{media.kind} left out: it is known by a file id only]"}
     if source.kind == "url":
         return {"type": "resource_link", "uri": source.data, "name": media.name or source.data, **typed}

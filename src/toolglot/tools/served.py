@@ -109,14 +109,14 @@ class CallReporter(Protocol):
 class ServedForms(Struct, frozen=True, kw_only=True):
     """A dialect's blocks for served calls, as its clients know them."""
 
-    asked: Callable[[Request], ServedRequest]
+    read_servers: Callable[[Request], ServedRequest]
     """The MCP servers that the request names. Raises `DecodeError` if one is invalid."""
-    teller: Callable[[], CallReporter]
-    restored: Callable[[Request, Callable[[str, str], str]], RestoredHistory]
+    new_reporter: Callable[[], CallReporter]
+    restore_history: Callable[[Request, Callable[[str, str], str]], RestoredHistory]
     """The request with the served calls of its history as calls and results. The function returns the model's name of a
     server's tool. Calls of one round become one round again: an assistant message with its calls, then their results.
     Raises `DecodeError` if the history is invalid."""
-    listed: Callable[[str, Sequence[Tool]], Block | None] = lambda label, tools: None
+    encode_tool_list: Callable[[str, Sequence[Tool]], Block | None] = lambda label, tools: None
     """The block that lists a server's tools, if the API has one."""
-    approval: Callable[[ServedCall], Block] | None = None
+    encode_approval_request: Callable[[ServedCall], Block] | None = None
     """The block that asks the client to approve a call, which ends the answer."""

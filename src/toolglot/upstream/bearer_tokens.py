@@ -97,7 +97,7 @@ class RefreshingToken:
         )
         answer = await fetch(self._transport, call, MAX_ANSWER_BYTES)
         if answer.status != 200:
-            raise DecodeError("$", f"the service that gives tokens answered with status {answer.status}")
+            raise DecodeError("$", f"the token service answered with status {answer.status}")
         return _parse_grant(json.decode(answer.body))
 
 
@@ -111,7 +111,7 @@ def _parse_grant(value: object) -> _GrantedToken:
     fields = value if isinstance(value, dict) else {}
     token = fields.get("id_token") or fields.get("access_token")
     if not isinstance(token, str) or not token.isprintable() or " " in token:
-        raise DecodeError("id_token", "the service that gives tokens gave none")
+        raise DecodeError("id_token", "the token service returned no token")
     later, seconds = fields.get("refresh_token"), str(fields.get("expires_in", ""))
     return _GrantedToken(
         token,

@@ -79,7 +79,7 @@ def _make_inflater(body: IncomingBody) -> Inflater | None:
     if encoding in ("", "identity"):
         return None
     if encoding not in ENCODINGS:
-        raise TransportError("reset", f"{body.host} answered in a compressed form that was not asked for")
+        raise TransportError("reset", f"{body.host} answered with a compression that was not requested")
     return Inflater()
 
 

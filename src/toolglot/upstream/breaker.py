@@ -56,6 +56,10 @@ class Breaker:
         self._count = 0
         self._opened: float | None = None
         self._probe: Ticket | None = None
+        self.cause = ""
+        """The failure that opened it. Contains no text from the upstream: another client may have sent that request."""
+        self.should_retry: bool | None = None
+        """Whether clients should retry after that failure, if known."""
 
     def enter(self, now: float) -> Ticket | None:
         """Let a call through, or return None. When half open, lets one call through at a time: the probe."""
@@ -102,3 +106,10 @@ class Breaker:
         self._count += 1
         if self._probe is not None or 0 < self._most <= self._count:
             self._opened, self._probe = now, None
+            self._note_cause(error)
+
+    def _note_cause(self, error: ApiError | TransportError) -> None:
+        if isinstance(error, TransportError):
+            self.cause, self.should_retry = str(error), False if error.not_running else None
+        else:
+            self.cause, self.should_retry = f"status {error.status or 500}", None

@@ -20,7 +20,8 @@ from toolglot.errors import DecodeError
 from toolglot.models import ModelInfo
 from toolglot.upstream.fetch import MAX_LIST_BYTES, FetchedAnswer, fetch
 from toolglot.upstream.transport import Timeouts, Transport, TransportError, UpstreamCall
-from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED_VARIABLES, VENDORS, KeyVariable, Vendor
+from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED_VARIABLES, VENDORS, VERSION, KeyVariable, Vendor
+from toolglot.wire import json
 from toolglot.wire.openai_models import decode_models
 
 PROBE_TIMEOUT = 0.2
@@ -81,7 +82,7 @@ def _from_environment(
         return None, lines
     if base_url is None:
         needed = " or ".join(vendor.base_url_variables)
-        return None, [*lines, f"{keys[0].name}: not used: {needed} must tell the address"]
+        return None, [*lines, f"{keys[0].name}: not used: {needed} must hold the address"]
     return _upstream(vendor, environ, keys, base_url, variable, lines)
 
 
@@ -94,7 +95,8 @@ def _upstream(
     lines: list[str],
 ) -> tuple[UpstreamConfig, list[str]]:
     at_home = urlsplit(base_url).hostname == urlsplit(vendor.base_url or base_url).hostname
-    dialect = vendor.dialect if at_home else vendor.elsewhere or vendor.dialect
+    own = vendor.dialect_at(base_url)
+    dialect = own if at_home else vendor.elsewhere or own
     named = vendor.header_variables.items() if at_home else ()
     upstream = UpstreamConfig(
         vendor=vendor.name,
@@ -129,16 +131,21 @@ async def probe_local(
     """Probe all local servers concurrently, without a proxy, and return those that answer."""
     asked = {vendor.name: (vendor, local_url(vendor, environ)) for vendor in servers}
     asked = {name: (vendor, url) for name, (vendor, url) in asked.items() if not is_own_address(url, own_port)}
-    answers = await _fetch_all([f"{url}/models" for _, url in asked.values()], transport, timeout)
+    own = [f"{VERSION.sub('', url)}{vendor.own_path}" for vendor, url in asked.values() if vendor.own_path]
+    lists = [f"{openai_url(url)}/models" for _, url in asked.values()]
+    fetched = await _fetch_all([*lists, *own], transport, timeout)
+    answers = fetched[: len(lists)]
+    native = {url for url, answer in zip(own, fetched[len(lists) :], strict=True) if _is_version(answer)}
     upstreams: dict[str, UpstreamConfig] = {}
     models: dict[str, ModelConfig] = {}
     found: list[str] = []
     for (vendor, url), answer in zip(asked.values(), answers, strict=True):
         if answer is None:
             said = next((name for name in vendor.base_url_variables if environ.get(name)), None)
-            found += [f"{said}: not used: nobody answers at {url}"] if said else []
+            start = f"; start it: `{vendor.start}`" if vendor.start else ""
+            found += [f"{said}: not used: no server answers at {url}{start}"] if said else []
             continue
-        name, upstream, line = _describe_server(vendor, url, answer, upstreams)
+        name, upstream, line = _describe_server(vendor, url, answer, upstreams, native)
         found += [line] if line else []
         if upstream is not None:
             upstreams[name] = upstream
@@ -147,7 +154,8 @@ async def probe_local(
 
 
 def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
-    """Return the server's usual address, or the one from its variable in any of the forms that Ollama accepts."""
+    """Return the server's usual address, or the one from its variable in any of the forms that Ollama accepts. It ends
+    in a version if the vendor's usual address does."""
     said = next((environ[name].strip() for name in vendor.base_url_variables if environ.get(name)), None)
     if said is None:
         return vendor.base_url or ""
@@ -157,17 +165,25 @@ def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
         host, port = rest.partition("/")[0], ""
     # A server listens on 0.0.0.0, but clients cannot connect to it there.
     host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host
-    return f"{scheme or 'http'}://{host}:{port or {'https': 443}.get(scheme, vendor.port)}/v1"
+    version = VERSION.search(vendor.base_url or "")
+    address = f"{scheme or 'http'}://{host}:{port or {'https': 443}.get(scheme, vendor.port)}"
+    return address if version is None else address + version[0]
+
+
+def openai_url(url: str) -> str:
+    """The OpenAI endpoint of a local server. All local servers have one, so it tells what kind of server answers."""
+    return url if VERSION.search(url) else f"{url}/v1"
 
 
 def _describe_server(
-    vendor: Vendor, url: str, answer: FetchedAnswer, taken: Mapping[str, UpstreamConfig]
+    vendor: Vendor, url: str, answer: FetchedAnswer, taken: Mapping[str, UpstreamConfig], native: Collection[str]
 ) -> tuple[str, UpstreamConfig | None, str | None]:
-    """Return the name, the upstream and a line for what answered; no line if it is not a model server."""
+    """Return the name, the upstream and a line for what answered; no line if it is not a model server. `native`: the
+    own paths of vendors that answered."""
     if any(name.startswith("x-toolglot") for name in answer.headers):
         return "", None, f"{url}: not used: another toolglot"
     if answer.status in (401, 403):
-        return "", None, f"{url}: not used: it wants a key; configure it as an upstream"
+        return "", None, f"{url}: not used: it requires a key; configure it as an upstream"
     listed = _parse_models(answer)
     if listed is None:
         return "", None, None
@@ -179,15 +195,28 @@ def _describe_server(
     name = kind.name if kind else f"local-{port}"
     name = f"{name}-{port}" if name in taken else name
     models = tuple(dict.fromkeys(model.name for model in listed))
+    root = VERSION.sub("", url)
+    is_native = kind is not None and (kind.versioned is None or f"{root}{kind.own_path}" in native)
+    dialect = kind.dialect if kind is not None and is_native else DEFAULT
+    url = root if is_native and kind is not None and kind.versioned else openai_url(url)
     upstream = UpstreamConfig(
         vendor=kind.name if kind else None,
-        dialect=kind.dialect if kind else DEFAULT,
+        dialect=dialect,
         base_url=url,
         models=models,
         default_model=models[0] if len(models) == 1 else None,
     )
     shown = ", ".join(models[:MAX_SHOWN]) + (f" and {len(models) - MAX_SHOWN} more" if len(models) > MAX_SHOWN else "")
     return name, upstream, f"{title} at {url}: upstream {name} ({shown})"
+
+
+def _is_version(answer: FetchedAnswer | None) -> bool:
+    """Whether a server reported its version."""
+    try:
+        told = None if answer is None or answer.status != 200 else json.decode(answer.body)
+    except DecodeError:
+        return False
+    return isinstance(told, dict) and isinstance(told.get("version"), str)
 
 
 def _parse_models(answer: FetchedAnswer) -> list[ModelInfo] | None:

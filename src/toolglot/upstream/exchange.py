@@ -1,4 +1,4 @@
-"""Create the `Exchange` between a client and the target that routing chose. Every caller of an upstream uses this
+"""Create the `ExchangeCore` between a client and the target that routing chose. Every caller of an upstream uses this
 module."""
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from toolglot.capabilities import change_capabilities
 from toolglot.dialect import Dialect, capabilities
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.exchange_settings import AnswerLabels, CallerOptions, ExchangeSettings
-from toolglot.ir import Request, replace, with_native
+from toolglot.ir import Request, with_native
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.answer_state import AnswerState
 from toolglot.passes.digest import digest
-from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled, settle, with_policy
-from toolglot.passes.kept import with_states
+from toolglot.passes.history_policy import HistoryPolicy, Layer, MergedPolicy, merge_layers, with_policy
+from toolglot.passes.kept_state import with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.replay.transport import ReplayTransport
 from toolglot.upstream.upstream import Upstream
 
@@ -42,14 +43,14 @@ class ConversationState(Struct, frozen=True, kw_only=True):
 NO_CONVERSATION_STATE = ConversationState()
 
 
-def history_policy(upstream: Upstream, target: Target) -> Settled:
+def history_policy(upstream: Upstream, target: Target) -> MergedPolicy:
     """Merge the history policies of the upstream and of the model. A text target only takes the model's call format."""
     own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
-    return settle(upstream.history if own is None else (*upstream.history, Layer(own)))
+    return merge_layers(upstream.history if own is None else (*upstream.history, Layer(own)))
 
 
 def _request_passes(
-    client: Dialect, upstream: Upstream, told: ConversationState, policy: Settled
+    client: Dialect, upstream: Upstream, told: ConversationState, policy: MergedPolicy
 ) -> tuple[RequestPass, ...]:
     at_warp = upstream.dialect.name == WARP
     if at_warp and client.name == WARP:
@@ -77,10 +78,22 @@ def _warp_history_pass(upstream: Upstream, told: ConversationState) -> RequestPa
 
     def tell(request: Request, context: Context) -> Request:
         if told.unknown:
-            context.receipt.note("messages", "history", "nothing is kept of this conversation: it is told anew")
+            context.receipt.note("messages", "history", "this conversation is not stored: it is sent in full")
         return with_native(request, WARP, **fields)
 
     return tell
+
+
+def target_quirks(upstream: Upstream, target: Target) -> Mapping[str, Any]:
+    """The configured capabilities of the target's model. A configured window is one where requests can set it."""
+    if target.context_window is None or not sets_window(upstream, target.model):
+        return target.quirks
+    return {"context_window": target.context_window, **target.quirks}
+
+
+def sets_window(upstream: Upstream, model: str) -> bool:
+    """Whether requests to this model set its context window, rather than the server's settings."""
+    return capabilities(upstream.dialect, model).limits.window_member is not None
 
 
 def make_exchange(
@@ -95,7 +108,7 @@ def make_exchange(
     told: ConversationState | None = None,
     forward: bool = True,
     keeps_state: bool = False,
-) -> Exchange:
+) -> ExchangeCore:
     """Create the exchange with the target's model at its upstream, as both are configured.
 
     Args:
@@ -114,7 +127,7 @@ def make_exchange(
         forward=forward,
     )
     labels = AnswerLabels(created, answer_id, settings.clock)
-    return Exchange.begin(settings, CallerOptions(keeps_state=keeps_state), labels)
+    return ExchangeCore.begin(settings, CallerOptions(keeps_state=keeps_state), labels)
 
 
 def exchange_settings(
@@ -128,7 +141,8 @@ def exchange_settings(
     forward: bool = True,
 ) -> ExchangeSettings:
     """Return the settings of every exchange with the target's model, as both are configured."""
-    can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
+    quirks = target_quirks(upstream, target)
+    can = change_capabilities(capabilities(upstream.dialect, target.model), **quirks) if quirks else None
     policy = history_policy(upstream, target)
     return ExchangeSettings(
         client=client,
@@ -140,7 +154,7 @@ def exchange_settings(
         hide=upstream.redact_error,
         clock=time,
         text_calls=text_calls,
-        history_format=policy.said.calls,
+        history_format=policy.merged.calls,
         cache_marks=upstream.cache_marks,
         issuer=digest(upstream.name, upstream.base_url),
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),

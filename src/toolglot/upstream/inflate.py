@@ -31,7 +31,7 @@ class Inflater:
         try:
             yield from self._feed(data)
         except zlib.error:
-            raise ValueError("not compressed as it says") from None
+            raise ValueError("not compressed as declared") from None
 
     def _feed(self, data: bytes) -> Iterator[bytes]:
         if not self._started:

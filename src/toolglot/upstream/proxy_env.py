@@ -77,7 +77,7 @@ def _parse_proxy(name: str, value: str) -> Proxy:
     try:
         url = parse(value if "://" in value else f"http://{value}")
     except ValueError:
-        raise TransportError("connect", f"the proxy in {name.upper()} is not one that speaks HTTP") from None
+        raise TransportError("connect", f"the proxy in {name.upper()} is not an HTTP proxy") from None
     return Proxy(url) if url.user is None else Proxy(url, {"proxy-authorization": basic_credential(url)})
 
 

@@ -55,6 +55,8 @@ _REFUSALS = re.compile(
             r"no connected provider supports tool",
             # Azure, for older deployments
             r"unrecognized request arguments? supplied: (?:\w+, )?tools\b",
+            # LiteLLM: `ollama does not support parameters: ['tools', 'tool_choice']`
+            r"does not support parameters: \[[^\]]{0,200}'tools'",
             # Servers that validate the fields of a request: Pydantic's wording (`Extra inputs are not permitted:
             # tools`, `body -> tools: Extra inputs are not permitted`), and that of decoders in Go and Rust
             r"extra inputs are not permitted\W{1,4}(?:body\W{1,6})?tools\b(?![.\[])",

@@ -21,13 +21,18 @@ _SYSTEM = ("system", "developer")
 MAX_MARKS = 64
 """Number of last calls whose ids are kept: two conversations with the same content differ from some call on."""
 _DIGITS = 16
+_MANY = 2
+"""Calls of an answer from which on the first one is not all."""
 
 
 class ConversationPrefix(Struct, frozen=True):
-    """The first `covered` messages of a conversation, the last of which is an answer."""
+    """The first `covered` messages of a conversation, up to and including an answer."""
 
     covered: int
     hash: str
+    hash_to_first_call: str
+    """The same without the calls after the first one of the answer: a client may send each call of a batch in a message
+    of its own."""
 
 
 class Transcript:
@@ -61,7 +66,15 @@ class Transcript:
 
     @property
     def prefix(self) -> ConversationPrefix:
-        return ConversationPrefix(self._count, self.hash)
+        return ConversationPrefix(self._count, self.hash, self._hash_to_first_call())
+
+    def _hash_to_first_call(self) -> str:
+        calls = [block for block in self._turn if isinstance(block, ToolCall)]
+        whole = self.hash
+        if len(calls) < _MANY or not calls[0].id:
+            return whole
+        content = [block for block in self._turn if block is calls[0] or type(block) is not ToolCall]
+        return self._hash_content(content).hex()
 
     def _finish_turn(self) -> None:
         self._hash = self._hash_turn()
@@ -71,12 +84,16 @@ class Transcript:
         if not self._turn:
             return self._hash
         if self._with_turn is None:
-            loosely = self._role == "assistant"
-            said = ascii(
-                [self._role, self._canonical_content(self._turn, loosely)]
-            )  # text of any kind, spelled the same everywhere
-            self._with_turn = sha256(self._hash + said.encode("ascii")).digest()
+            self._with_turn = self._hash_content(self._turn)
         return self._with_turn
+
+    def _hash_content(self, content: Iterable[Block]) -> bytes:
+        """Hash of the messages before this turn and of this content."""
+        loosely = self._role == "assistant"
+        said = ascii(
+            [self._role, self._canonical_content(content, loosely)]
+        )  # text of any kind, spelled the same everywhere
+        return sha256(self._hash + said.encode("ascii")).digest()
 
     def _canonical_content(self, content: Iterable[Block], loosely: bool = False) -> list[Any]:
         """Text joined, then media, calls and results in order. `loosely` ignores white space, which clients insert
@@ -110,8 +127,8 @@ class Transcript:
 
 def normalize_arguments(arguments: str) -> Any:
     """Normalize arguments: sorted keys, whole numbers as integers. Invalid JSON stays as it is."""
-    raw = json.object_of(arguments)
-    return arguments if raw is None else _normalize(json.decode_frame(bytes(raw)))
+    value = json.object_value(arguments)
+    return arguments if value is None else _normalize(value)
 
 
 def _normalize(value: Any) -> Any:

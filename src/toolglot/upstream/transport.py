@@ -45,11 +45,14 @@ class TransportError(Exception):
     `pool`: all our own connections are in use, which says nothing about the upstream. `connect` and `tls`: no part of
     the request was sent. `timeout` and `reset`: the upstream may have seen it. `too_large`: the reply is over the
     limit. The message contains no credential and no query string.
+
+    `not_running`: nothing listens at an address of this machine. Clients should report that and not retry for minutes.
     """
 
-    def __init__(self, failure: TransportFailure, message: str) -> None:
+    def __init__(self, failure: TransportFailure, message: str, *, not_running: bool = False) -> None:
         super().__init__(message)
         self.failure = failure
+        self.not_running = not_running
 
 
 def too_large(limit: int) -> TransportError:

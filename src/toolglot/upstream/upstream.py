@@ -15,16 +15,15 @@ from toolglot.errors import ApiError
 from toolglot.ir import replace
 from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import Layer
-from toolglot.recordings.redact import replace_secrets
+from toolglot.recordings.redact import replace_secret_parts
 from toolglot.upstream.bearer_tokens import RefreshingToken
 from toolglot.upstream.transport import Timeouts, Transport, UpstreamCall
+from toolglot.upstream.vendors import VERSION
 
 MIN_SECRET_LENGTH = 8
 """Characters. Shorter secrets occur by chance in unrelated text."""
 
 HIDDEN = "(hidden)"
-
-_VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 
 
 class Upstream(Struct, frozen=True, kw_only=True):
@@ -86,15 +85,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
             said, encoding = body.decode(), "utf-8"
         except UnicodeDecodeError:
             said, encoding = body.decode("latin-1"), "latin-1"
-        return replace_secrets(said, self.secrets, HIDDEN).encode(encoding)
+        return replace_secret_parts(said, self.secrets, HIDDEN).encode(encoding)
 
     def redact_error(self, error: ApiError) -> ApiError:
         """Remove the credential from an error; returns the same error if it does not contain it."""
         secrets = self.secrets
         said = {name: getattr(error, name) or "" for name in ("message", "code", "param", "request_id")}
-        hidden = {name: replace_secrets(text, secrets, HIDDEN) for name, text in said.items()}
+        hidden = {name: replace_secret_parts(text, secrets, HIDDEN) for name, text in said.items()}
         own = repr(error.native)
-        if hidden == said and replace_secrets(own, secrets, HIDDEN) == own:
+        if hidden == said and replace_secret_parts(own, secrets, HIDDEN) == own:
             return error
         return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
@@ -102,9 +101,9 @@ class Upstream(Struct, frozen=True, kw_only=True):
         """Return the upstream's headers except those that repeat the credential."""
         secrets = self.secrets
         whole = " ".join(headers.values())
-        if replace_secrets(whole, secrets, HIDDEN) == whole:
+        if replace_secret_parts(whole, secrets, HIDDEN) == whole:
             return dict(headers)
-        return {name: value for name, value in headers.items() if replace_secrets(value, secrets, HIDDEN) == value}
+        return {name: value for name, value in headers.items() if replace_secret_parts(value, secrets, HIDDEN) == value}
 
     def credential(self) -> dict[str, str]:
         if not self.key:
@@ -117,6 +116,6 @@ class Upstream(Struct, frozen=True, kw_only=True):
 def join_url(base_url: str, path: str) -> str:
     """Join a base URL and a path. A version at the end of the base replaces the path's own."""
     base = base_url.rstrip("/")
-    if _VERSION.search(base):
+    if VERSION.search(base):
         path = re.sub(r"^/v\d+[a-z0-9]*(?=/)", "", path)
     return base + path

@@ -6,12 +6,16 @@ preferred.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from toolglot.dialects.warp.models import MODEL_IDS
+
+VERSION = re.compile(r"/v\d+[a-z0-9]*$")
+"""A version at the end of an address."""
 
 
 class KeyVariable(Struct, frozen=True):
@@ -48,6 +52,13 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """Value of `owned_by` in a local server's model list."""
     quirks: Mapping[str, Any] = {}
     """Capabilities that differ from its dialect."""
+    versioned: str | None = None
+    """The dialect of its addresses that end in a version (`/v1`), if its own dialect has no version in its paths."""
+    versioned_quirks: Mapping[str, Any] = {}
+    """Capabilities at those addresses that differ from that dialect."""
+    own_path: str | None = None
+    """A path that answers only at its own servers, not at compatible ones: then a discovered server speaks its
+    dialect."""
     verbatim: bool = True
     """Its answers contain everything that clients of its dialect need. Answers of other servers are decoded and encoded
     again, which adds what they omit, instead of forwarding the bytes."""
@@ -65,9 +76,23 @@ class Vendor(Struct, frozen=True, kw_only=True):
     without_tools: tuple[str, ...] = ()
     """Patterns of models that do not take tools natively, despite `native_tools`."""
 
+    start: str | None = None
+    """The command that starts a local server, if it is always the same."""
+    window_setting: str | None = None
+    """How a user serves a model with a larger context window; `{tokens}` stands for the number of tokens."""
+
     @property
     def is_local(self) -> bool:
         return self.port is not None
+
+    def dialect_at(self, base_url: str | None) -> str:
+        """Its dialect at an address of its own."""
+        is_versioned = self.versioned is not None and VERSION.search((base_url or "").rstrip("/")) is not None
+        return self.versioned if is_versioned and self.versioned is not None else self.dialect
+
+    def quirks_of(self, dialect: str) -> Mapping[str, Any]:
+        """Capabilities of its servers that differ from this dialect."""
+        return self.quirks if dialect == self.dialect else self.versioned_quirks if dialect == self.versioned else {}
 
 
 def _keys(*names: str) -> tuple[KeyVariable, ...]:
@@ -268,22 +293,54 @@ _REMOTE = (
     ),
 )
 
+_OLLAMA_FIELDS = frozenset(
+    {
+        "max_output_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "stop",
+        "logprobs",
+        "top_logprobs",
+        "response_format",
+        "reasoning",
+    }
+)
+"""Fields of `Request` that Ollama's OpenAI endpoint reads."""
+
 LOCAL_SERVERS = (
     Vendor(
         name="ollama",
         title="Ollama",
-        base_url="http://127.0.0.1:11434/v1",
+        dialect="ollama",
+        base_url="http://127.0.0.1:11434",
         base_url_variables=("OLLAMA_HOST",),
         port=11434,
         owned_by="library",
+        versioned="openai_chat",
+        own_path="/api/version",
+        start="ollama serve",
+        # Its OpenAI endpoint ignores what it does not know (ollama/ollama, docs/openai.md), without an error.
+        versioned_quirks={"tool_choices": frozenset({"auto"}), "allowed_modes": frozenset(), "fields": _OLLAMA_FIELDS},
+        window_setting="start it with OLLAMA_CONTEXT_LENGTH={tokens}, or set `num_ctx` in the model's Modelfile",
     ),
-    Vendor(name="vllm", title="vLLM", base_url="http://127.0.0.1:8000/v1", port=8000, owned_by="vllm"),
+    Vendor(
+        name="vllm",
+        title="vLLM",
+        base_url="http://127.0.0.1:8000/v1",
+        port=8000,
+        owned_by="vllm",
+        window_setting="start it with --max-model-len {tokens}",
+    ),
     Vendor(
         name="lmstudio",
         title="LM Studio",
         base_url="http://127.0.0.1:1234/v1",
         port=1234,
         owned_by="organization_owner",
+        window_setting="load the model with a context length of {tokens}",
     ),
     Vendor(
         name="llamacpp",
@@ -291,9 +348,17 @@ LOCAL_SERVERS = (
         base_url="http://127.0.0.1:8080/v1",
         port=8080,
         owned_by="llamacpp",
+        window_setting="start llama-server with --ctx-size {tokens}",
         verbatim=False,  # its Responses streams lack `output_index`; blocks overlap in its Messages streams
     ),
-    Vendor(name="sglang", title="SGLang", base_url="http://127.0.0.1:30000/v1", port=30000, owned_by="sglang"),
+    Vendor(
+        name="sglang",
+        title="SGLang",
+        base_url="http://127.0.0.1:30000/v1",
+        port=30000,
+        owned_by="sglang",
+        window_setting="start it with --context-length {tokens}",
+    ),
 )
 
 DEMO_VENDOR = Vendor(name="demo", title="the demo", base_url="demo:", native_tools=True, without_tools=("demo-text*",))
@@ -304,3 +369,6 @@ UNUSED_VARIABLES = {
     "AWS_BEARER_TOKEN_BEDROCK": "Bedrock is not among the vendors",
 }
 """Credentials that users expect to be used, and why they are not."""
+
+WINDOW_SETTINGS = frozenset(vendor.name for vendor in LOCAL_SERVERS if vendor.window_setting is not None)
+"""Vendors whose servers are started with a context window."""

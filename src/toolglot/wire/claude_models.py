@@ -8,7 +8,7 @@ from typing import Any
 _TEN = r"[1-9]\d(?!\d)"
 
 CACHE_MODELS: tuple[tuple[str, Mapping[str, Any], str], ...] = (
-    (r"claude", {"cache_by_marks": True}, "Claude caches what is marked; its imitators cache by themselves"),
+    (r"claude", {"cache_by_marks": True}, "Claude caches what is marked; its imitators cache automatically"),
     (r"claude-(?:3[-.](?:5-)?)?haiku", {"cache_minimum": 2048}, "Haiku caches from 2048 tokens on"),
     (
         rf"claude-(?:haiku-(?:4[-.]5(?!\d)|[5-9](?!\d)|{_TEN})|opus-4[-.][567](?!\d))",

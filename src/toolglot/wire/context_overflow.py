@@ -47,7 +47,7 @@ class OverflowPattern(NamedTuple):
 
 
 def _pattern(vendor: str, text: str) -> OverflowPattern:
-    """Compile a pattern. `<input>` in the text stands for a token count; the rest is a regular expression."""
+    """Compile a pattern. `<input>` in the text matches a token count; the rest is a regular expression."""
     pattern = re.sub(r"<(input|tools|output|total|limit)>", r"(?P<\1>\\d[\\d,]{0,14})", text)
     return OverflowPattern(vendor, re.compile(pattern, re.IGNORECASE))
 

@@ -33,7 +33,7 @@ def read_count(data: bytes, name: str, *, absent: int | None = None) -> int:
     """
     body = _OBJECTS.read_value(json.decode(data), "$")
     if body.get("error") is not None:
-        raise DecodeError("$.error", "an error stands where a count should be")
+        raise DecodeError("$.error", "an error is in the place of the count")
     tokens = _COUNTS.read_value(body.get(name), f"$.{name}")
     tokens = absent if tokens is None else tokens
     if tokens is None or tokens < 0:

@@ -1,4 +1,4 @@
-"""Reasoning efforts and the thinking budgets in tokens that they stand for."""
+"""Reasoning efforts and the thinking budgets in tokens that correspond to them."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ win. From OpenAI's reference, and from refusals that users quote ("Supported val
 SMALLEST_BUDGET = 1024
 
 
-def effort_to_budget(effort: str, limit: int, kept: int | None = None) -> int:
+def effort_to_budget(effort: str, limit: int, reserved: int | None = None) -> int:
     """Thinking tokens for an effort under this output limit.
 
-    Thinking counts towards the limit, so a part of it is reserved for the answer: `kept` tokens, or half of the limit.
+    Thinking counts towards the limit, so the answer gets a part of it: `reserved` tokens, or half of the limit.
     """
-    room = limit - (limit // 2 if kept is None else kept)
+    room = limit - (limit // 2 if reserved is None else reserved)
     return max(SMALLEST_BUDGET, min(BUDGETS[effort], room))
 
 

@@ -8,6 +8,7 @@ interprets the members.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -133,6 +134,31 @@ def read_error_document(value: Any) -> ErrorDocument:
     text = value if isinstance(value, str) else json.encode_text(value)[:LONGEST_UNREAD]
     fields = value if isinstance(value, dict) else {"message": text}
     return ErrorDocument(fields, fields, is_enveloped=False)
+
+
+_WEB_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(rb"<title[^<>]{0,200}>([^<]{1,200})", re.IGNORECASE)
+_PAGE_TEXT = re.compile(rb">\s*+([^<>{\s][^<>{]{0,199})<")
+
+
+def is_web_page(body: bytes) -> bool:
+    """Whether the body is HTML: a proxy's page, a login page, or a website in place of an API."""
+    return _WEB_PAGE.match(body) is not None
+
+
+def describe_web_page(body: bytes, status: int, upstream: str = "") -> str:
+    """The message for an error whose body is a web page: its title or its first text, without the markup."""
+    title = _TITLE.search(body) or _PAGE_TEXT.search(body)
+    shown = f" ({' '.join(title[1].decode('utf-8', 'replace').split())!r})" if title else ""
+    name = f" {upstream!r}" if upstream else ""
+    return f"The upstream{name} answered with status {status} and a web page{shown}; is its base URL right?"
+
+
+def message_of_text(body: bytes, status: int, limit: int = 2000) -> str:
+    """The message of an error whose body is not JSON."""
+    if is_web_page(body):
+        return describe_web_page(body, status)
+    return body.decode("utf-8", "replace").strip()[:limit] or f"HTTP status {status}"
 
 
 def add_retry_after(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:

@@ -57,9 +57,9 @@ _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 def _bracket_content() -> bytes:
     """Pattern of the content of brackets. Every quantifier is possessive, so nothing is matched in two ways."""
-    inside = rb'(?:[^"\[\]{}]++|%b)*+' % _STRING
+    inside = rb'(?:[^"\[\]{}]++|%b|(?!))*+' % _STRING
     for _ in range(_SCANNED_LEVELS):
-        inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}])*+' % (_STRING, inside)
+        inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}]|(?!))*+' % (_STRING, inside)
     return inside
 
 
@@ -69,7 +69,7 @@ _CONTAINER = rb"[\[{]%b[\]}]" % _bracket_content()
 @cache  # compiling takes milliseconds, and many processes never read a large document
 def _members_pattern() -> re.Pattern[bytes]:
     """Matches as many members of an object or array as possible, each with the comma after it."""
-    return re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
+    return re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b|(?!))++,|(?!))*+' % (_STRING, _CONTAINER), re.DOTALL)
 
 
 @cache
@@ -81,7 +81,7 @@ def _value_pattern() -> re.Pattern[bytes]:
 _HEX, _HIGH, _LOW = rb"[0-9a-fA-F]", rb"u[dD][89abAB]", rb"u[dD][c-fC-F]"
 _PAIR = rb"%b%b{2}\\%b%b{2}" % (_HIGH, _HEX, _LOW, _HEX)
 _ESCAPE = rb"\\(?:[^u]|%b|(?!%b)u%b{4})" % (_PAIR, _HIGH, _HEX)
-_TEXT = re.compile(rb'[^"\\]*+(?:%b[^"\\]*+)*+' % _ESCAPE, re.DOTALL)
+_TEXT = re.compile(rb'[^"\\]*+(?:%b[^"\\]*+|(?!))*+' % _ESCAPE, re.DOTALL)
 """Matches the content of a string, up to an incomplete escape."""
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 

@@ -13,12 +13,14 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from math import isfinite
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
 from toolglot.errors import DecodeError
-from toolglot.wire import incremental_encode, incremental_json
+from toolglot.wire import incremental_encode, incremental_json, sdk_objects
+from toolglot.wire.sdk_objects import SdkObject
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """A larger document is refused unless the caller raises the limit. A gateway accepts half of it, as Anthropic does,
@@ -64,6 +66,27 @@ _check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 T = TypeVar("T")
 
 
+_LINE_SEPARATORS = {"\u0085".encode(): rb"\u0085", "\u2028".encode(): rb"\u2028", "\u2029".encode(): rb"\u2029"}
+"""Characters at which some clients split a stream into lines, as bytes of a JSON string, and their escapes. The SDKs of
+Ollama and Gemini for Python do, since `str.splitlines` does."""
+_find_line_separator = re.compile(b"|".join(_LINE_SEPARATORS)).search
+
+
+def escape_line_separators(data: bytes) -> bytes:
+    """Escape the characters that are no line end in JSON but are one for some clients."""
+    # Membership of a byte is five times as fast as a search for several, and most text has neither of these.
+    if data.isascii() or not (0xC2 in data or 0xE2 in data) or _find_line_separator(data) is None:
+        return data
+    for character, escape in _LINE_SEPARATORS.items():
+        data = data.replace(character, escape)
+    return data
+
+
+def encode_frame(value: Any) -> bytes:
+    """Encode a JSON value of a stream, on what every client takes for one line."""
+    return escape_line_separators(encode(value))
+
+
 def encode_document(value: Any, used_up: str = "") -> bytes:
     """Like `encode`, for a value that may be large: in slices if other threads wait for the interpreter. The array in
     the member `used_up` may be empty afterwards."""
@@ -75,13 +98,47 @@ def encode_text(value: Any) -> str:
     return encode(value).decode()
 
 
-def to_bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
-    """Convert a document given as bytes, text or parsed JSON to bytes."""
+Document: TypeAlias = bytes | bytearray | memoryview | str | Mapping[str, Any] | SdkObject
+"""A JSON document: its bytes, its text, its content as Python values, or an SDK's object."""
+
+_encode_document = msgspec.json.Encoder(enc_hook=sdk_objects.dump).encode
+"""Encode a value that may contain objects of an SDK."""
+
+
+def to_bytes(data: Document | Sequence[Any]) -> bytes:
+    """Convert a document to bytes.
+
+    Raises:
+        TypeError: it is none.
+        DecodeError: it contains NaN or an infinity.
+    """
     if type(data) is bytes:
         return data
     if isinstance(data, str):
         return data.encode("utf-8", "surrogatepass")
-    return encode(data) if isinstance(data, Mapping) else bytes(data)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    if isinstance(data, (Mapping, list, tuple)) or sdk_objects.is_sdk_object(data):
+        encoded = _encode_document(dict(data) if isinstance(data, Mapping) and not isinstance(data, dict) else data)
+        if b"null" in encoded:  # which msgspec writes for NaN too
+            _refuse_not_finite(data, "$")
+        return encoded
+    kinds = "bytes, a str, parsed JSON or an SDK's object"
+    raise TypeError(f"expected a JSON document as {kinds}, not {sdk_objects.describe_type(data)}")
+
+
+def _refuse_not_finite(value: Any, where: str) -> None:
+    """Raise if Python values contain a number that JSON does not have."""
+    if isinstance(value, float) and not isfinite(value):
+        raise DecodeError(where, f"{value} is no number in JSON")
+    if sdk_objects.is_sdk_object(value):
+        value = sdk_objects.dump(value)
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            _refuse_not_finite(member, f"{where}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _refuse_not_finite(item, f"{where}[{index}]")
 
 
 def decode_answer(data: bytes | str) -> Any:
@@ -219,7 +276,7 @@ def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> Dec
     if isinstance(error, RecursionError):
         return DecodeError("$", TOO_DEEP)
     if not raw or raw.isspace():
-        return DecodeError("$", "a JSON document is expected, and nothing is there")
+        return DecodeError("$", "a JSON document is expected, but the input is empty")
     if (invalid := _invalid_utf8(raw)) is not None:
         return DecodeError(path_at(raw, invalid), f"invalid UTF-8 at byte {invalid}")
     message = str(error)
@@ -252,6 +309,24 @@ _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2
 _LONE_SURROGATE = re.compile(
     rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW)
 )
+
+
+def find_lone_surrogates(raw: bytes) -> list[tuple[int, int]]:
+    """The spans of all escaped surrogates without a partner."""
+    # In a run of backslashes each pair means one backslash; only an odd last one begins an escape.
+    return [match.span() for match in _LONE_SURROGATE.finditer(raw.replace(rb"\\", b"  "))]
+
+
+def replace_lone_surrogates(raw: bytes) -> tuple[bytes, int]:
+    """Replace escaped surrogates without a partner with U+FFFD. Half a character at the end of a string is left out: it
+    was cut there. Returns the bytes and the number of replacements."""
+    spans = find_lone_surrogates(raw)
+    parts: list[bytes] = []
+    at = 0
+    for start, end in spans:
+        parts += raw[at:start], b"" if raw[end : end + 1] == b'"' else rb"\ufffd"
+        at = end
+    return (b"".join((*parts, raw[at:])), len(spans)) if spans else (raw, 0)
 
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
@@ -317,11 +392,13 @@ def _string_end(raw: bytes, at: int, end: int) -> int:
     return end
 
 
-def object_of(text: str) -> msgspec.Raw | None:
+def object_of(text: str, *, is_request: bool = False) -> msgspec.Raw | None:
     """Convert tool-call arguments to a JSON object on one line that can be spliced into a document; None if they are no
     object.
 
-    Numbers and key order keep their spelling. Empty arguments and null become the empty object.
+    Numbers and key order keep their spelling. Empty arguments and null become the empty object. JSON text can hold what
+    `object_value` cannot return: half of a surrogate pair as an escape, and numbers out of range (RFC 8259, sections 6
+    and 8.2). In a request (`is_request`) such arguments count as no object: Anthropic's server refuses them.
     """
     if text.strip() in ("", "null"):
         return msgspec.Raw(b"{}")
@@ -334,8 +411,31 @@ def object_of(text: str) -> msgspec.Raw | None:
         elif type(decode_frame(raw)) is not dict:
             return None
     except (msgspec.MsgspecError, DecodeError, RecursionError):
-        return None
+        return None if is_request else _text_only_object(raw)
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
+
+
+def _text_only_object(raw: bytes) -> msgspec.Raw | None:
+    """`object_of` for an object with values that only JSON text can hold."""
+    if not raw.lstrip().startswith(b"{") or _invalid_utf8(raw) is not None:
+        return None
+    try:
+        _check_syntax(replace_lone_surrogates(raw)[0])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return msgspec.Raw(raw.replace(b"\n", b" ").replace(b"\r", b" "))  # sound JSON has them between tokens only
+
+
+def object_value(text: str) -> dict[str, Any] | None:
+    """The value of tool-call arguments; None if they are no object, or hold what no value can."""
+    raw = object_of(text)
+    if raw is None:
+        return None
+    try:
+        value: dict[str, Any] = decode_frame(bytes(raw))
+    except DecodeError:
+        return None
+    return value
 
 
 def plain_object(text: str) -> msgspec.Raw | None:
@@ -480,8 +580,8 @@ def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
             name = raw[last] if b"\\" not in raw[last] else encode(_decode_any(raw[last]))
             path[-1] = _decode_any(name)
             if name in keys:
-                raise DecodeError(render_path(path), "this key stands twice in its object")
+                raise DecodeError(render_path(path), "this key is repeated in its object")
             keys.add(name)
         else:
             last = place
-    raise DecodeError("$", "a key stands twice in one of its objects")
+    raise DecodeError("$", "a key is repeated in one of its objects")

@@ -1,4 +1,5 @@
-"""Errors whose message says more than their status and code: unpaid bills, requests above a token limit.
+"""Errors whose message says more than their status and code: unpaid bills, requests above a token limit, conversations
+that a chat template refuses.
 
 Dialects call `recognize_error` on each error that they read. It corrects the kind, which decides whether a request is
 retried and which error of its own API the client gets. The texts are those of the vendors, as users quote them in
@@ -15,7 +16,7 @@ from toolglot.errors import REQUEST_TOO_LARGE, STATUS, ApiError, ErrorKind
 from toolglot.ir import replace
 from toolglot.wire.context_overflow import LONGEST_TEXT, recognize_overflow
 
-_KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "permission", "rate_limit", "too_large"})
+_KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "permission", "rate_limit", "too_large", "server"})
 """Kinds whose message is searched. The others have a code of their own."""
 
 
@@ -40,6 +41,10 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     _row("SiliconFlow", r"account balance is insufficient", "billing"),  # status 403
     _row("OpenRouter", r"requires more credits|insufficient credits", "billing"),  # status 402
     _row("xAI", r"used all available credits|doesn't have any credits", "billing"),  # status 403
+    # A chat template refuses the conversation: Ollama and llama.cpp answer that with status 500 (ollama #17774).
+    _row("llama.cpp, LM Studio", r"\bjinja (?:exception|template)", "bad_request"),
+    _row("Ollama", r"system message must be at the beginning", "bad_request"),
+    _row("Mistral, llama.cpp", r"conversation roles must alternate|unexpected role '\w+' after role", "bad_request"),
 )
 
 
@@ -58,9 +63,12 @@ def _correct_kind(error: ApiError) -> ApiError:
         return error
     text = error.message[:LONGEST_TEXT]
     kind = next((known.kind for known in KNOWN_ERRORS if known.pattern.search(text)), None)
-    if kind is None:
+    if kind is None or kind == error.kind:
         return error
     if kind == "too_large":
         # The vendor's status and code are those of a rate limit, and clients would wait and retry.
         return replace(error, kind=kind, status=STATUS[kind], code=REQUEST_TOO_LARGE)
+    if error.kind == "server":
+        # With the status, code and type of a server's failure, clients would retry.
+        return replace(error, kind=kind, status=STATUS[kind], code=None, native={owner: {} for owner in error.native})
     return replace(error, kind=kind)

@@ -232,7 +232,7 @@ class StructReader:
         for spelling, member in members.items():
             name = self._cls.resolve_name(spelling, where)
             if name in seen:
-                raise DecodeError(f"{where}.{name}", "this member stands there in both spellings")
+                raise DecodeError(f"{where}.{name}", "this member is present in both spellings")
             seen[name] = None
             known = self.fields.get(name)
             if known is not None:

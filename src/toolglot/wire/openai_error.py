@@ -27,7 +27,13 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
-from toolglot.wire.error_documents import add_retry_after, google_field, google_kind, read_error_document
+from toolglot.wire.error_documents import (
+    add_retry_after,
+    google_field,
+    google_kind,
+    message_of_text,
+    read_error_document,
+)
 from toolglot.wire.known_errors import recognize_error
 
 # kind -> OpenAI's (type, code)
@@ -199,13 +205,12 @@ def _status(error: ApiError) -> int:
 
 
 def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str) -> ApiError:
-    """Read an HTTP error reply. A body that is not JSON, such as a proxy's page, becomes the message."""
+    """Read an HTTP error reply. Text that is not JSON becomes the message."""
     lower = {name.lower(): value for name, value in headers.items()}
     try:
         error = read_error(json.decode_frame(body), owner, status, lower)
     except DecodeError:
-        text = body.decode("utf-8", "replace").strip()
-        message = text[:2000] or f"HTTP status {status}"
+        message = message_of_text(body, status)
         error = recognize_error(
             ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
         )

@@ -8,8 +8,9 @@ from typing import Any
 
 from toolglot.errors import DecodeError
 from toolglot.ir import Cache, Json, PromptCache
-from toolglot.receipt import UNREAD, Loss, Receipt
+from toolglot.receipt import UNREAD, Note, Receipt
 from toolglot.wire import json
+from toolglot.wire.media_types import file_suffix
 
 MAX_IDENTIFIER = 64
 """Characters of `safety_identifier`, and of the older `user`."""
@@ -18,8 +19,6 @@ REQUEST_HEADERS = frozenset(
     {"openai-organization", "openai-project", "openai-beta", "idempotency-key", "x-client-request-id"}
 )
 RESPONSE_HEADERS = ("openai-", "x-ratelimit-", "x-request-id")
-
-_EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html"}
 
 
 def encode_identifier(user: str, receipt: Receipt) -> str:
@@ -49,7 +48,7 @@ SAMPLING_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
     (
         r"(^|/)gpt-5\.[1-4](?!\d|\S*-(chat|codex|pro))",
         {"fields_without_reasoning": frozenset({"temperature", "top_p", "logprobs", "top_logprobs"})},
-        "from GPT-5.1 on these are taken while the effort is none (vercel/ai #10932)",
+        "from GPT-5.1 on these are accepted while the effort is none (vercel/ai #10932)",
     ),
     (
         r"(^|/)gpt-5\.[12](?!\d|\S*-(chat|codex|pro))",
@@ -118,15 +117,14 @@ def original_schema_text(schema: Json, notes: Mapping[str, Any]) -> str | None:
 
 
 SCHEMA_NOTES: dict[str, Any] = {
-    UNREAD.removeprefix("$"): (Loss("parameters", "a schema as text", "it is read as the JSON that it holds", "note"),)
+    UNREAD.removeprefix("$"): (Note("parameters", "a schema as text", "it is read as the JSON that it holds"),)
 }
 """The note on a tool whose schema came as text."""
 
 
 def default_file_name(media_type: str | None) -> str:
     """A name for file data without one. The API refuses a file without a name."""
-    known = media_type or "application/pdf"
-    return f"document.{_EXTENSIONS.get(known, known.partition('/')[2])}"
+    return f"document.{file_suffix(media_type or 'application/pdf')}"
 
 
 # Keywords that Structured Outputs documents as supported. Strict mode refuses any other.
@@ -174,6 +172,6 @@ def encode_strict(schema: Any, receipt: Receipt) -> bool | None:
     member."""
     if fits_strict_mode(schema):
         return True
-    why = "strict mode does not take this schema; the model is asked for it and nothing enforces it"
+    why = "strict mode does not accept this schema; the model is asked for it and nothing enforces it"
     receipt.loss("response_format.schema", "an enforced schema", why)
     return None

@@ -38,7 +38,7 @@ def _read(entry: Any, *, is_top: bool = False) -> TokenLogprob | None:
     )
 
 
-_KNOWN = frozenset({"token", "logprob", "bytes", "top_logprobs"})
+_KNOWN_MEMBERS = frozenset({"token", "logprob", "bytes", "top_logprobs"})
 
 
 def unread_members(entries: Any) -> list[dict[str, Any]]:
@@ -46,9 +46,9 @@ def unread_members(entries: Any) -> list[dict[str, Any]]:
     listed = [entry for entry in entries or () if isinstance(entry, dict)] if isinstance(entries, list) else []
     tops = [top for entry in listed for top in entry.get("top_logprobs") or () if isinstance(top, dict)]
     return [
-        {key: value for key, value in entry.items() if key not in _KNOWN}
+        {key: value for key, value in entry.items() if key not in _KNOWN_MEMBERS}
         for entry in (*listed, *tops)
-        if not entry.keys() <= _KNOWN
+        if not entry.keys() <= _KNOWN_MEMBERS
     ]
 
 

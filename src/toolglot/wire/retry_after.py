@@ -1,5 +1,7 @@
 """Retry delays: the header `retry-after`, in seconds or as a date, and delays named in messages.
 
+An error inside a stream has no headers. Its message names the delay, in the words of OpenAI, which Codex looks for.
+
 The core has no clock, so a date is passed on as it is.
 """
 
@@ -8,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import ceil
+
+from msgspec.structs import replace
 
 from toolglot.errors import ApiError, header_value
 
@@ -92,3 +96,17 @@ def retry_after_header(error: ApiError) -> dict[str, str]:
     seconds = whole_seconds(error)
     value = str(seconds) if seconds is not None else header_value(error.retry_after_date)
     return {} if value is None else {"retry-after": value}
+
+
+def name_wait(error: ApiError) -> ApiError:
+    """The error with its delay in the message, for an event in a stream. A message that names one stays as it is."""
+    wait, date = error.retry_after, error.retry_after_date
+    if seconds_in_message(error.message) is not None:
+        return error
+    if wait is not None and wait >= 0:
+        hint = f"Please try again in {round(min(wait, LONGEST_WAIT), 3):g}s."
+    elif date is not None and date not in error.message:
+        hint = f"Please try again after {date}."
+    else:
+        return error
+    return replace(error, message=f"{error.message.rstrip()} {hint}".strip())

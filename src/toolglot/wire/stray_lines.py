@@ -34,10 +34,10 @@ def read_stray_error(lines: bytes, receipt: Receipt) -> Any | None:
 
 
 def note_noise(size: int, receipt: Receipt) -> None:
-    receipt.loss("stream", f"{size} bytes among the events", "they are no event")
+    receipt.loss("stream", f"{size} bytes among the events", "they are not an event")
 
 
 def check_noise(lines: bytes) -> None:
     """Raise DecodeError if these lines hide an event."""
     if b"data:" in lines:
-        raise DecodeError("$", "an event with other bytes in front of it")
+        raise DecodeError("$", "an event with other bytes before it")

@@ -13,18 +13,16 @@ from typing import TypeVar
 
 from toolglot.errors import DecodeError
 from toolglot.receipt import Receipt
+from toolglot.wire import json
 
 T = TypeVar("T")
+
+HALF = "half a character"
+NO_OTHER_HALF = "its other half is missing"
 
 # A quote that begins a string never follows a backslash, so a quote after one of these characters begins a string.
 _SECOND = re.compile(rb'(?<=[:,\[\s])"(?=\\u[dD][c-fC-F][0-9a-fA-F]{2})')
 _FIRST = re.compile(rb'(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})(?=")')
-
-
-_HALVES = re.compile(
-    rb'(?P<before>(?<=[:,\[\s])"|(?<!\\)(?:\\\\)*)'
-    rb'(?P<half>(?<=")\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89abAB][0-9a-fA-F]{2}(?="))'
-)
 
 
 def apply_without_halves(frame: bytes, change: Callable[[bytes], bytes]) -> bytes:
@@ -34,23 +32,24 @@ def apply_without_halves(frame: bytes, change: Callable[[bytes], bytes]) -> byte
         DecodeError: the frame cannot be read without its halves either.
     """
     stand_in = next(code for number in range(0xE000, 0xF900) if (code := b"\\u%04x" % number) not in frame)
-    halves: list[bytes] = []
-
-    def mask(found: re.Match[bytes]) -> bytes:
-        halves.append(found["half"])
-        return found["before"] + stand_in
-
-    parts = change(_HALVES.sub(mask, frame)).split(stand_in)
+    spans = json.find_lone_surrogates(frame)
+    edges = [0, *[edge for span in spans for edge in span], len(frame)]
+    around = [frame[edges[at] : edges[at + 1]] for at in range(0, len(edges), 2)]
+    parts = change(stand_in.join(around)).split(stand_in)
+    halves = [frame[start:end] for start, end in spans]
     return b"".join([parts[0], *[half + part for half, part in zip(halves, parts[1:], strict=True)]])
 
 
 class SurrogateJoiner:
-    """Holds the first half until the second arrives. Use it only for frames that cannot be read: no others need it."""
+    """Holds the first half until the second arrives. Use it only for frames that cannot be read: no others need it.
 
-    __slots__ = ("held",)
+    A half that no other frame can complete becomes U+FFFD."""
+
+    __slots__ = ("_lost", "held")
 
     def __init__(self) -> None:
         self.held = b""
+        self._lost = False
 
     def read(self, frame: bytes, reader: Callable[[bytes], T]) -> T:
         """Read a frame, or the frame with its halves joined if the frame itself cannot be read.
@@ -73,8 +72,8 @@ class SurrogateJoiner:
 
     def report(self, receipt: Receipt) -> None:
         """Report a half whose other half has not arrived by the end of the stream."""
-        if self.held:
-            receipt.loss("stream", "half a character", "its other half has not come")
+        if self.held or self._lost:
+            receipt.loss("stream", HALF, NO_OTHER_HALF)
 
     def join_halves(self, frame: bytes) -> bytes | None:
         """Put the held first half before the frame's second half, and take out the frame's own first half. Returns None
@@ -91,4 +90,6 @@ class SurrogateJoiner:
             start, end = halves[0].span(1)
             self.held = mended[start:end]
             mended = mended[:start] + mended[end:]
+        mended, lost = json.replace_lone_surrogates(mended)
+        self._lost = self._lost or lost > 0
         return mended if mended != frame else None

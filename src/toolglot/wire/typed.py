@@ -269,7 +269,7 @@ def _encode_writable(value: Any, where: str) -> bytes:
         members = value.items() if isinstance(value, dict) else ()
         left = {name: member for name, member in members if _is_writable({name: member})}
     if not left:
-        raise DecodeError(where, "it holds what no JSON can say")
+        raise DecodeError(where, "it holds a value that JSON cannot express")
     return _encode(left)
 
 

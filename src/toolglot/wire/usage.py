@@ -12,6 +12,7 @@ from toolglot.ir import COUNTS, Usage
 Path: TypeAlias = tuple[str, ...]
 """The names of nested members, outermost first."""
 
+_MAX_DIGITS = 16
 ORIGINAL = "$usage"
 """The native key of the usage object as it was received."""
 
@@ -19,30 +20,28 @@ ORIGINAL = "$usage"
 class UsageReader:
     """Reads one usage object without changing it, and remembers which members were read."""
 
-    __slots__ = ("_read", "_usage", "_where")
+    __slots__ = ("_read", "_usage")
 
     def __init__(self, usage: Any, where: str) -> None:
         if type(usage) is not dict:
             raise expected(where, "an object", usage)
         self._usage: dict[str, Any] = usage
-        self._where = where
         self._read: set[Path] = set()
 
     def count(self, *paths: Path) -> int | None:
         """Return the first of these members that is not 0, or None if no member reports a count.
 
-        The paths are names for the same count, so all of them are marked as read.
+        The paths are names for the same count, so all that hold one are marked as read. A number in a string is a
+        count. A value of any other type stays in the rest, which is reported.
         """
         found: int | None = None
         for path in paths:
             value: Any = self._usage
             for name in path:
                 value = value.get(name) if type(value) is dict else None
-            if (type(value) is int and value >= 0) or is_count(value):
+            if (type(value) is int and value >= 0) or is_count(value) or _is_number(value):
                 self._read.add(path)
                 found = found or int(value)
-            elif not (value is None or isinstance(value, (int, float))):
-                raise expected(".".join((self._where, *path)), "a whole number", value)
         return found
 
     def skip(self, *paths: Path) -> None:
@@ -66,7 +65,7 @@ class UsageReader:
 
 
 CountNames: TypeAlias = Mapping[str, "str | CountNames | None"]
-"""Maps members of a usage object to the names of counts. A nested mapping stands for a nested object; None marks a
+"""Maps members of a usage object to the names of counts. A nested mapping describes a nested object; None marks a
 member that only `UsageReader` can read."""
 
 
@@ -117,6 +116,11 @@ def _read_group(group: dict[str, Any], names: CountNames, counts: dict[str, int]
 def is_count(value: Any) -> bool:
     """Is this a number of tokens? Some servers write -1 for an unknown count."""
     return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    """Is this a whole number in a string?"""
+    return type(value) is str and value.isascii() and value.isdecimal() and len(value) < _MAX_DIGITS
 
 
 def is_empty_count(value: Any) -> bool:

@@ -180,8 +180,8 @@ def test_other_shapes_are_understood(value: Any, kind: ErrorKind, message: str) 
 
 
 def test_a_page_of_a_proxy_becomes_the_message() -> None:
-    error = ANTHROPIC.decode_error(502, {}, b"<html>Bad gateway</html>")
-    assert (error.kind, error.status, error.message) == ("server", 502, "<html>Bad gateway</html>")
+    error = ANTHROPIC.decode_error(502, {}, b"Bad gateway")
+    assert (error.kind, error.status, error.message) == ("server", 502, "Bad gateway")
     assert ANTHROPIC.decode_error(503, {}, b"").message == "HTTP status 503"
 
 

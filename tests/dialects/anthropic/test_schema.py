@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot import Exchange
 from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.dialects.anthropic.schema import reduce_schema
 from toolglot.ir import Message, Request, ResponseFormat, Text, Tool
 from toolglot.receipt import Receipt
+from toolglot.translate import ExchangeCore
 
 CLOSED = {"additionalProperties": False}
 ANYTHING = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
@@ -219,7 +219,7 @@ def test_the_answers_schema_and_strict_tools_of_another_dialect_are_reduced() ->
             {"type": "function", "function": {**function, "name": "g", "strict": False}},
         ],
     }
-    exchange = Exchange("openai_chat", "anthropic")
+    exchange = ExchangeCore("openai_chat", "anthropic")
     sent = json.loads(exchange.request(body))
     assert sent["output_config"]["format"]["schema"] == REDUCED
     assert [tool["input_schema"] for tool in sent["tools"]] == [REDUCED, WEATHER]
@@ -250,7 +250,7 @@ def test_models_before_45_are_asked_in_words_and_bound_to_no_schema() -> None:
         tools=(Tool(name="f", parameters=WEATHER, strict=True),),
         response_format=ResponseFormat(kind="json_schema", schema=WEATHER),
     )
-    exchange = Exchange("openai_chat", "anthropic")
+    exchange = ExchangeCore("openai_chat", "anthropic")
     sent = exchange.rewrite(request)
     assert sent.response_format is None
     assert isinstance(tool := sent.tools[0], Tool)

@@ -35,7 +35,7 @@ def decode_fields(**fields: Any) -> Request:
 
 
 def extract_servers(**fields: Any) -> ServedRequest:
-    return SERVED.asked(decode_fields(**fields))
+    return SERVED.read_servers(decode_fields(**fields))
 
 
 def server(**fields: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ SERVERS: list[tuple[str, dict[str, Any], list[dict[str, Any]], dict[str, Any]]] 
 def test_a_server_is_read(fields: dict[str, Any], toolsets: list[dict[str, Any]], expected: dict[str, Any]) -> None:
     request = decode_fields(mcp_servers=[server(**fields)], tools=toolsets)
     before = repr(request)
-    found = SERVED.asked(request)
+    found = SERVED.read_servers(request)
     whole = AskedServer(label="files", where="mcp_servers[0]", url="https://x/mcp")
     assert found.servers == (
         AskedServer(**{name: getattr(whole, name) for name in whole.__struct_fields__} | expected),
@@ -111,7 +111,7 @@ def test_everything_else_stays() -> None:
 
 def test_a_request_without_servers_stays_the_same() -> None:
     request = decode_fields(tools=[{"name": "f", "input_schema": {"type": "object"}}])
-    assert SERVED.asked(request).request is request
+    assert SERVED.read_servers(request).request is request
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -192,7 +192,7 @@ def test_a_stream_has_the_same_blocks_each_whole_in_its_start() -> None:
 
 
 def test_all_calls_are_told_before_the_first_has_ended() -> None:
-    teller = SERVED.teller()
+    teller = SERVED.new_reporter()
     begun = teller.begin([CALL, OTHER])
     assert [piece.block for piece in begun if isinstance(piece, Open)] == [
         Opaque("anthropic", block) for block in BLOCKS[:2]
@@ -202,7 +202,7 @@ def test_all_calls_are_told_before_the_first_has_ended() -> None:
 
 
 def test_arguments_that_are_no_object_are_wrapped_as_they_are() -> None:
-    (piece, _) = SERVED.teller().begin([ServedCall(id="c", server="s", name="n", arguments='{"a": ')])
+    (piece, _) = SERVED.new_reporter().begin([ServedCall(id="c", server="s", name="n", arguments='{"a": ')])
     assert isinstance(piece, Open)
     assert isinstance(piece.block, Opaque)
     assert piece.block.value["input"] == {"_raw": '{"a": '}
@@ -249,7 +249,7 @@ def user(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 def restore_messages(*messages: dict[str, Any]) -> RestoredHistory:
-    return SERVED.restored(decode_fields(messages=list(messages)), known_as)
+    return SERVED.restore_history(decode_fields(messages=list(messages)), known_as)
 
 
 def describe_messages(messages: tuple[Message, ...]) -> list[str]:
@@ -372,7 +372,7 @@ def test_servers_whose_tools_were_listed_are_told() -> None:
 
 def test_a_history_without_served_calls_stays_the_same() -> None:
     request = decode_fields(messages=[assistant(own(1)), user(own_result(1))])
-    assert SERVED.restored(request, known_as).request is request
+    assert SERVED.restore_history(request, known_as).request is request
 
 
 BROKEN: list[tuple[str, list[dict[str, Any]], str]] = [
@@ -399,7 +399,7 @@ def test_a_history_that_makes_no_sense_is_refused_with_its_place(
 ) -> None:
     request = decode_fields(messages=messages, **({"system": system} if system else {}))
     with pytest.raises(DecodeError) as refused:
-        SERVED.restored(request, known_as)
+        SERVED.restore_history(request, known_as)
     assert refused.value.where == where
 
 

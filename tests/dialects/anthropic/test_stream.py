@@ -229,6 +229,18 @@ WHOLE_IN_START: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("size", [1, 50, 10_000])
+def test_content_behind_the_end_of_a_message_is_reported(size: int) -> None:
+    data = wire(
+        [START, *text(0, "a"), finish("end_turn"), STOP, *text(1, "b"), *text(2, "c"), finish("end_turn"), STOP]
+    )
+    decoder = ANTHROPIC.stream_decoder(receipt := Receipt())
+    events = [event for at in range(0, len(data), size) for event in decoder.feed(data[at : at + size])]
+    assert [type(event) for event in [*events, *decoder.close()]][-1] is Finish
+    assert [(line.severity, line.what) for line in receipt] == [("loss", "content after message_stop")]
+    assert decoder.feed(b"data: {oops}\n\n") == []
+
+
 def start_with(content: list[dict[str, Any]], stop_reason: str | None) -> dict[str, Any]:
     return {**START, "message": {**START["message"], "content": content, "stop_reason": stop_reason}}
 
@@ -604,7 +616,6 @@ def test_errors_in_a_stream_are_faults_in_whatever_shape(data: bytes, kind: Erro
         b'data: {"type":"content_block_start","index":0,"content_block":5}\n\n',
         b'data: {"type":"content_block_delta","index":0,"delta":{"text":5}}\n\n',
         b'data: {"type":"message_delta","delta":{"stop_reason":5}}\n\ndata: {"type":"message_stop"}\n\n',
-        b'data: {"type":"message_delta","delta":{"stop_reason":"x"},"usage":{"input_tokens":"x"}}\n\n',
     ],
 )
 def test_what_cannot_be_read_is_a_fault(data: bytes) -> None:

@@ -33,7 +33,9 @@ def calls(*frames: bytes) -> tuple[list[str], list[str]]:
 def test_a_call_that_comes_twice_with_its_id_is_given_once() -> None:
     arguments, receipt = calls(frame(CALL), frame(CALL))
     assert arguments == ['{"a": 1}']
-    assert receipt == ["note: $.candidates[0].content.parts[0].functionCall: call i1: it came twice and is given once"]
+    assert receipt == [
+        "note: $.candidates[0].content.parts[0].functionCall: call i1: it came twice and is passed on once"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 HELLO: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
@@ -759,10 +759,10 @@ def test_service_tiers_of_others_are_written_in_googles_words(tier: str, own: st
 
 def test_several_answers_are_asked_for_in_its_own_dialect_only() -> None:
     own = {**HELLO, "generationConfig": {"candidateCount": 2}}
-    exchange = Exchange("gemini", "gemini")
+    exchange = ExchangeCore("gemini", "gemini")
     assert json.loads(exchange.request(own, model="m")) == own
     assert not exchange.receipt
-    foreign = Exchange("openai_chat", "gemini")
+    foreign = ExchangeCore("openai_chat", "gemini")
     written = foreign.request({"model": "m", "n": 2, "messages": [{"role": "user", "content": "Hi"}]})
     assert b"candidateCount" not in written
     assert [loss.where for loss in foreign.receipt.losses] == ["candidates"]
@@ -793,7 +793,7 @@ def test_text_in_neighbouring_contents_of_the_model_is_noted_as_pieces() -> None
 def test_chunks_of_a_chat_become_one_text_elsewhere(target: str) -> None:
     chunks = [{"role": "model", "parts": [{"text": text}]} for text in ("Hel", "lo,", " ", "you")]
     body = {"contents": [*HELLO["contents"], *chunks, *HELLO["contents"]]}
-    assert b"Hello, you" in Exchange("gemini", target).request(body, model="m")
+    assert b"Hello, you" in ExchangeCore("gemini", target).request(body, model="m")
 
 
 # What the models can be told
@@ -813,14 +813,18 @@ def test_chunks_of_a_chat_become_one_text_elsewhere(target: str) -> None:
 )
 def test_models_differ(model: str, efforts: int, can_be_off: bool, media_in_result: bool) -> None:
     can = capabilities(GEMINI, model)
-    assert (len(can.efforts), can.reasoning_off, bool(can.media_in_result)) == (efforts, can_be_off, media_in_result)
+    assert (len(can.reasoning.efforts), can.reasoning.can_disable, bool(can.media.in_result)) == (
+        efforts,
+        can_be_off,
+        media_in_result,
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "most"), [("gemini-2.5-flash-lite", 24576), ("models/gemini-2.5-pro", 32768), ("gemini-3-flash", None)]
 )
 def test_a_budget_has_a_highest_value(model: str, most: int | None) -> None:
-    assert capabilities(GEMINI, model).max_budget == most
+    assert capabilities(GEMINI, model).reasoning.max_budget == most
 
 
 def test_a_call_is_not_the_beginning() -> None:
@@ -830,16 +834,16 @@ def test_a_call_is_not_the_beginning() -> None:
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "1"},
     ]
-    written = json.loads(Exchange("openai_chat", "gemini").request({"model": "m", "messages": messages}))
+    written = json.loads(ExchangeCore("openai_chat", "gemini").request({"model": "m", "messages": messages}))
     assert [content["role"] for content in written["contents"]] == ["user", "model", "user"]
     own = {"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}]}
-    assert json.loads(Exchange("gemini", "gemini").request(own, model="m")) == own
+    assert json.loads(ExchangeCore("gemini", "gemini").request(own, model="m")) == own
 
 
 def test_that_calls_keep_to_their_schema_is_told_as_lost() -> None:
     validated = {**HELLO, "toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}}
     tools = [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": SCHEMA}]}]
-    exchange = Exchange("gemini", "openai_chat")
+    exchange = ExchangeCore("gemini", "openai_chat")
     exchange.request({**validated, "tools": tools}, model="m")
     assert any(line.where == "tool_choice.mode" for line in exchange.receipt)
     changed = replace(decode(validated), tool_choice=replace(decode(validated).tool_choice, mode="none"))  # type: ignore[type-var]

@@ -33,7 +33,7 @@ from toolglot.ir import (
     Usage,
 )
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 Frame = dict[str, Any]
 
@@ -253,7 +253,7 @@ def test_what_earlier_frames_said_of_the_sources_is_kept() -> None:
     assert candidate == {
         "citationMetadata": {"citationSources": [{"uri": "u1"}, {"uri": "u2"}, {"uri": "u2"}]},
         "safetyRatings": [{"x": "u2"}],
-        "groundingMetadata": {
+        "$grounding": {
             "groundingChunks": [{"web": {"uri": "g1"}}, {"web": {"uri": "g2"}}],
             "groundingSupports": [{"groundingChunkIndices": [0]}, {"groundingChunkIndices": [1]}],
         },
@@ -295,7 +295,7 @@ def test_what_stands_beside_the_parts_is_kept_and_written_again() -> None:
         "role": "model",
         "novel": 1,
     }
-    exchange = Exchange("openai_chat", "gemini")
+    exchange = ExchangeCore("openai_chat", "gemini")
     stream = exchange.stream()
     stream.feed(sse(frame, END))
     stream.close()
@@ -451,7 +451,7 @@ def test_a_call_that_was_cut_stays_as_it_is_and_is_not_complete(
 @pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic"])
 @pytest.mark.parametrize("reason", ["STOP", "MAX_TOKENS"])
 def test_nobody_is_told_to_run_a_call_that_was_cut(client: str, reason: str) -> None:
-    stream = Exchange(client, "gemini").stream()
+    stream = ExchangeCore(client, "gemini").stream()
     call = {"name": "rm", "partialArgs": CUT, "willContinue": True}
     written = stream.feed(sse(parts({"functionCall": call}), parts(finishReason=reason))) + stream.close()
     assert b"/ho" in written
@@ -577,7 +577,7 @@ def test_a_reason_for_a_broken_call_is_kept_with_its_message() -> None:
     assert whole.stop == Stop("malformed_call", "MALFORMED_FUNCTION_CALL", detail="bad")
 
 
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])
 def test_a_broken_call_is_told_also_beside_a_whole_one(reason: str) -> None:
     body = parts({"functionCall": {"name": "f", "args": {}}}, finishReason=reason, finishMessage="bad")
     stop = Stop("malformed_call", reason, detail="bad")
@@ -587,7 +587,7 @@ def test_a_broken_call_is_told_also_beside_a_whole_one(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", ["MAX_TOKENS", "SAFETY"])
 def test_a_call_that_was_cut_before_its_arguments_is_not_run_without_any(reason: str) -> None:
-    stream = Exchange("openai_chat", "gemini").stream()
+    stream = ExchangeCore("openai_chat", "gemini").stream()
     written = stream.feed(sse(parts({"functionCall": {"name": "rm"}}, finishReason=reason))) + stream.close()
     assert b'"arguments":"{}"' not in written
 
@@ -627,7 +627,6 @@ def test_an_error_in_the_stream_is_a_fault(body: Any) -> None:
         b'data: {"candidates":[{"content":{"parts":[{"text":1}]}}]}\n\n',
         b'data: {"candidates":[{"content":{"parts":[{"functionCall":{"args":{"a":1}}}]}}]}\n\n',
         b'data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":"{}"}}]}}]}\n\n',
-        b'data: {"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":"x"}}\n\n',
         b'data: {"candidates":[{"content":{"parts":[{"text":"\xff"}]}}]}\n\n',
         b'[{"candidates":[]} oops ',
         b"[{}}",
@@ -752,7 +751,7 @@ def test_whole_blocks_are_written_when_they_open() -> None:
 def test_citations_and_metadata_stand_in_the_last_frame() -> None:
     finish = Finish(
         stop=Stop("length", "max_tokens", detail="why"),
-        native={"gemini": {"candidate": {"groundingMetadata": {"x": 1}}, "createTime": "t"}},
+        native={"gemini": {"candidate": {"urlContextMetadata": {"x": 1}}, "createTime": "t"}},
     )
     cited = Close(index=0, citations=(Citation(url="https://e.org"),))
     (last,) = frames_of(write(BEGIN, Open(0, Text(text="")), cited, finish))
@@ -761,9 +760,9 @@ def test_citations_and_metadata_stand_in_the_last_frame() -> None:
         "content": {"parts": [{"text": ""}], "role": "model"},
         "finishReason": "MAX_TOKENS",
         "finishMessage": "why",
-        "citationMetadata": {"citationSources": [{"uri": "https://e.org"}]},
+        "groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://e.org"}}]},
         "index": 0,
-        "groundingMetadata": {"x": 1},
+        "urlContextMetadata": {"x": 1},
     }
 
 
@@ -789,7 +788,7 @@ def test_an_error_among_events_is_a_bare_document(end: bytes) -> None:
 def test_an_error_that_goes_through_is_told_in_both_ways(is_event: bool) -> None:
     document = b'{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}'
     said = b"data: %b\n\n" % document if is_event else document + b"\n"
-    exchange = Exchange("gemini", "gemini")
+    exchange = ExchangeCore("gemini", "gemini")
     exchange.request(json.dumps({"contents": [{"parts": [{"text": "hi"}]}]}).encode())
     stream = exchange.stream()
     written = stream.feed(sse(parts({"text": "a"})) + said) + stream.close()
@@ -824,7 +823,7 @@ def test_a_stream_that_fails_brings_no_call_that_would_be_run_beside_its_repetit
 
 def forwarded(*frames: Frame) -> tuple[bytes, bytes]:
     """What a client of the same dialect gets of the frames, and what it gets at the end."""
-    exchange = Exchange("gemini", "gemini")
+    exchange = ExchangeCore("gemini", "gemini")
     exchange.request(json.dumps({"contents": [{"parts": [{"text": "hi"}]}]}).encode())
     stream = exchange.stream()
     return b"".join(stream.feed(sse(frame)) for frame in frames), stream.close()

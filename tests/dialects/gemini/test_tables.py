@@ -338,8 +338,10 @@ FINISH: dict[str, StopReason] = {
     "CONTINUATION": "length",
     **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "filtered"),
     **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), "filtered"),
-    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"), "malformed_call"),
-    "TOO_MANY_TOOL_CALLS": "pause",
+    **dict.fromkeys(
+        ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS"),
+        "malformed_call",
+    ),
     "OTHER": "other",
     "FINISH_REASON_UNSPECIFIED": "other",
 }
@@ -460,7 +462,7 @@ def test_what_means_nothing_elsewhere_is_no_loss_and_the_rest_is_named() -> None
         told[tuple(extra)] = sorted(line.where for line in exchange.receipt.losses)
     assert told == {
         COSMETIC_OF_CANDIDATE: [],
-        tuple(CONTAINED): ["candidates[0].groundingMetadata", "candidates[0].novel"],
+        tuple(CONTAINED): ["candidates[0].groundingMetadata.a", "candidates[0].novel"],
     }
 
 

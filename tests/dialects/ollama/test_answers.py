@@ -68,3 +68,11 @@ def test_lines_that_may_be_one_document_are_bounded() -> None:
     (*_, fault) = read_stream([document], "ollama")
     assert isinstance(fault, Fault)
     assert fault.error.message == "too much"
+
+
+@pytest.mark.parametrize("members", [{"response": "Hi"}, {"response": ""}])
+def test_an_answer_to_a_prompt_keeps_its_members(members: dict[str, str]) -> None:
+    answer = {"model": "m", **members, "done": True, "done_reason": "stop"}
+    decoded = DIALECTS["ollama"].decode_response(json.dumps(answer).encode())
+    encoded = json.loads(DIALECTS["ollama"].encode_response(decoded, None, Receipt()))
+    assert {name: encoded[name] for name in ("response", "message") if name in encoded} == members

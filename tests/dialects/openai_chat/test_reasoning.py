@@ -106,12 +106,12 @@ OVERRULED: list[tuple[Members, str, str]] = [
     (
         {"reasoning_effort": "low", "reasoning": {"effort": "high"}},
         "reasoning.effort",
-        "reasoning_effort low stands beside it, and wins",
+        "reasoning_effort low is also set, and wins",
     ),
     (
         {"reasoning": {"max_tokens": 4000}, "thinking_budget": 9000},
         "reasoning.thinking_budget",
-        "reasoning.max_tokens 4000 stands beside it, and wins",
+        "reasoning.max_tokens 4000 is also set, and wins",
     ),
 ]
 

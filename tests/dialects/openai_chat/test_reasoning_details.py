@@ -197,3 +197,73 @@ def test_no_other_vendor_gets_details(target: str) -> None:
     assert b"c2ln" not in sent
     told = [f"{line.severity} {line.where} {line.what}" for line in exchange.receipt]
     assert "loss messages[1] reasoning" in told
+
+
+GOOGLE = {"google": {"thought_signature": "c2ln"}}
+SINGLE: list[dict[str, Any]] = [
+    {"reasoning_text": "Hm.", "reasoning_opaque": "b3BhcXVl"},
+    {"reasoning_opaque": "b3BhcXVl"},
+    {"extra_content": GOOGLE},
+    {"provider_specific_fields": {"thought_signatures": ["c2ln"]}},
+    {"provider_specific_fields": {"thought_signatures": ["c2ln"], "citations": ["x"]}},
+    {"reasoning_content": "Hm.", "extra_content": GOOGLE, "reasoning_details": [HIDDEN]},
+]
+
+
+@pytest.mark.parametrize("fields", SINGLE)
+def test_state_in_members_with_a_single_value_is_written_as_it_came(fields: dict[str, Any]) -> None:
+    body = request(said(**fields))
+    decoded = OPENAI_CHAT.decode_request(json.dumps(body).encode())
+    assert [type(block) for block in decoded.messages[1].content] == [Thinking, Text]
+    assert json.loads(OPENAI_CHAT.encode_request(decoded, receipt := Receipt())) == body
+    answer = response(**fields)
+    heard = OPENAI_CHAT.decode_response(json.dumps(answer).encode())
+    assert json.loads(OPENAI_CHAT.encode_response(heard, None, receipt)) == answer
+    assert list(receipt) == []
+
+
+@pytest.mark.parametrize("fields", [fields for fields in SINGLE if "citations" not in str(fields)])
+def test_a_stream_has_the_same_state_as_a_whole_answer(fields: dict[str, Any]) -> None:
+    whole = OPENAI_CHAT.decode_response(json.dumps(response(**fields)).encode()).content
+    first, receipt = decode(chunk({**fields, "content": "so"}), *END)
+    last, late = decode(chunk({"content": "so"}), chunk({"content": "", **fields}), *END)
+    assert list(receipt) == list(late) == []
+    for content in (fold(first).content, fold(last).content):
+        assert {(type(block), getattr(block, "text", "")) for block in content} == {
+            (type(block), getattr(block, "text", "")) for block in whole
+        }
+        state = [_state_of(block) for block in content if isinstance(block, Thinking)]
+        assert state == [_state_of(block) for block in whole if isinstance(block, Thinking)]
+
+
+def _state_of(block: Thinking) -> dict[str, Any]:
+    return {key: value for key, value in native_of(block, "openai_chat").items() if not key.startswith("$")}
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"extra_content": {"google": {"thought": True}}}, "extra_content"),
+        ({"extra_content": "x"}, "extra_content"),
+        ({"reasoning_opaque": 5}, "reasoning_opaque"),
+        ({"provider_specific_fields": {"citations": ["x"]}}, "provider_specific_fields"),
+    ],
+)
+def test_what_is_no_state_is_reported(fields: dict[str, Any], where: str) -> None:
+    exchange = Exchange("anthropic", "openai_chat")
+    exchange.response(response(**fields))
+    assert [loss.where for loss in exchange.receipt.losses] == [f"choices[0].message.{where}"]
+    _, receipt = decode(chunk({**fields, "content": "so"}), chunk({}, "stop"))
+    assert [loss.where for loss in receipt.losses] == [f"choices[0].delta.{where}"]
+
+
+def test_state_of_a_stream_that_comes_twice_is_merged_or_reported() -> None:
+    pieces = [{"provider_specific_fields": {"thought_signatures": [each]}, "content": each} for each in ("a", "b")]
+    events, receipt = decode(*map(chunk, pieces), *END)
+    message = Message(role="assistant", content=fold(events).content)
+    sent = json.loads(OPENAI_CHAT.encode_request(Request(model="m", messages=(message,)), receipt))
+    assert sent["messages"][0]["provider_specific_fields"] == {"thought_signatures": ["a", "b"]}
+    assert list(receipt) == []
+    opaque = [{"reasoning_opaque": each, "content": each} for each in ("a", "b")]
+    _, receipt = decode(chunk({"content": "x"}), *map(chunk, opaque), *END)
+    assert [loss.where for loss in receipt.losses] == ["choices[0].delta.reasoning_opaque"]

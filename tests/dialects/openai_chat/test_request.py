@@ -28,7 +28,7 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 USER = {"role": "user", "content": "Hi"}
@@ -391,7 +391,7 @@ def test_a_schema_is_not_strict_by_default() -> None:
     assert request.response_format is not None
     assert request.response_format.strict is False
     assert encode(request) == body
-    exchange = Exchange("openai_chat", "openai_responses")
+    exchange = ExchangeCore("openai_chat", "openai_responses")
     assert json.loads(exchange.request(body))["text"]["format"]["strict"] is False
     assert not exchange.receipt.losses
 
@@ -403,20 +403,20 @@ def test_only_openais_own_models_get_developer_messages_and_custom_tools(model: 
         "input": [{"role": "developer", "content": "Be brief"}, {"role": "user", "content": "Hi"}],
         "tools": [{"type": "custom", "name": "exec"}],
     }
-    body = json.loads(Exchange("openai_responses", "openai_chat", model=model).request(asked))
+    body = json.loads(ExchangeCore("openai_responses", "openai_chat", model=model).request(asked))
     assert body["messages"][0]["role"] == ("developer" if official else "system")
     assert body["tools"][0]["type"] == ("custom" if official else "function")
 
 
 def test_a_client_of_this_api_knows_which_tools_its_model_takes() -> None:
     body = {"model": "qwen3", "messages": [USER], "tools": [{"type": "custom", "custom": {"name": "exec"}}]}
-    assert json.loads(Exchange("openai_chat", "openai_chat").request(body)) == body
+    assert json.loads(ExchangeCore("openai_chat", "openai_chat").request(body)) == body
 
 
 @pytest.mark.parametrize("parameters", [{"type": "object"}, True, {"anyOf": [{"type": "object"}]}, {"$ref": "#/a"}])
 def test_the_root_of_parameters_from_elsewhere_is_an_object_with_properties(parameters: Any) -> None:
     tool = {"type": "function", "name": "f", "parameters": parameters}
-    exchange = Exchange("openai_responses", "openai_chat")
+    exchange = ExchangeCore("openai_responses", "openai_chat")
     body = json.loads(exchange.request({"model": "gpt-5", "input": "Hi", "tools": [tool]}))
     written = body["tools"][0]["function"]["parameters"]
     assert (written["type"], written["properties"]) == ("object", {})

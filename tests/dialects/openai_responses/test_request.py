@@ -30,7 +30,7 @@ from toolglot.ir import (
     ToolResult,
 )
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 NAME = "openai_responses"
 PNG = "data:image/png;base64,aGk="
@@ -774,7 +774,7 @@ def test_an_allowed_subset_with_hosted_tools_keeps_its_functions() -> None:
         "mode": "auto",
         "tools": [{"type": "function", "name": "g"}, hosted],
     }
-    exchange = Exchange("openai_responses", "openai_chat", model="gpt-4o")
+    exchange = ExchangeCore("openai_responses", "openai_chat", model="gpt-4o")
     body = json.loads(exchange.request({"model": "m", "input": "hi", "tools": tools, "tool_choice": wire}))
     assert body["tool_choice"]["allowed_tools"]["tools"] == [{"type": "function", "function": {"name": "f"}}]
     assert "tool_choice.tools" in [line.where for line in exchange.receipt.losses]
@@ -822,7 +822,7 @@ def test_tools_inside_the_input_may_have_the_deepest_schemas() -> None:
 def test_the_root_of_parameters_from_elsewhere_is_an_object_with_properties(parameters: Any) -> None:
     function = {"name": "f", "parameters": parameters}
     body = {"model": "m", "messages": [], "tools": [{"type": "function", "function": function}]}
-    written = json.loads(Exchange("openai_chat", "openai_responses").request(body))["tools"][0]["parameters"]
+    written = json.loads(ExchangeCore("openai_chat", "openai_responses").request(body))["tools"][0]["parameters"]
     assert (written["type"], written["properties"]) == ("object", {})
 
 

@@ -32,7 +32,7 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 MESSAGE: dict[str, Any] = {
     "type": "message",
@@ -228,7 +228,7 @@ def test_a_response_that_is_no_answer_is_an_error(status: str) -> None:
 
 
 def test_a_stop_reason_that_no_other_api_has_is_reported() -> None:
-    exchange = Exchange("openai_chat", "openai_responses")
+    exchange = ExchangeCore("openai_chat", "openai_responses")
     steered = body(status="incomplete", incomplete_details={"reason": "steered"})
     exchange.response(json.dumps(steered).encode())
     assert [(line.where, line.what) for line in exchange.receipt.losses] == [("stop", "steered")]
@@ -271,7 +271,6 @@ def test_an_error_envelope_is_an_error() -> None:
         (b'{"output": [], "created_at": "now"}', "$.created_at"),
         (b'{"output": [{"type": "message", "content": 5}]}', "$.output[0].content"),
         (b'{"output": [{"type": "function_call", "name": "f", "arguments": []}]}', "$.output[0].arguments"),
-        (b'{"output": [], "usage": {"input_tokens": "many"}}', "$.usage.input_tokens"),
     ],
 )
 def test_a_document_that_is_no_response_is_refused_with_its_path(data: bytes, where: str) -> None:
@@ -575,3 +574,23 @@ def test_an_image_of_an_earlier_answer_goes_to_gemini() -> None:
     }
     receipt = translate_request(json.dumps(alone), "openai_responses", "gemini").receipt
     assert [line.what for line in receipt.losses] == ["image_generation_call"]
+
+
+def test_usage_in_the_names_of_chat_completions_is_counted() -> None:
+    """Servers that imitate both APIs write one kind of usage for both. Clients of this API get its own names."""
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 5,
+        "total_tokens": 15,
+        "prompt_tokens_details": {"cached_tokens": 3},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    document = {"id": "resp_1", "created_at": 1, "model": "m", "status": "completed", "output": [], "usage": usage}
+    response = OPENAI_RESPONSES.decode_response(json.dumps(document).encode())
+    assert response.usage is not None
+    assert (response.usage.input_tokens, response.usage.output_tokens) == (10, 5)
+    assert (response.usage.cached_tokens, response.usage.reasoning_tokens) == (3, 2)
+    written = json.loads(OPENAI_RESPONSES.encode_response(response, None, Receipt()))["usage"]
+    assert (written["input_tokens"], written["output_tokens"], written["total_tokens"]) == (10, 5, 15)
+    assert written["input_tokens_details"]["cached_tokens"] == 3
+    assert not written.keys() & usage.keys() - {"total_tokens"}

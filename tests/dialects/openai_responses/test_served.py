@@ -37,7 +37,7 @@ def decoded(**fields: Any) -> Request:
 
 
 def asked(**fields: Any) -> ServedRequest:
-    return SERVED.asked(decoded(**fields))
+    return SERVED.read_servers(decoded(**fields))
 
 
 def server(**fields: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ SERVERS: list[tuple[str, dict[str, Any], AskedServer]] = [
 def test_a_server_is_read(fields: dict[str, Any], expected: AskedServer) -> None:
     request = decoded(tools=[server(**fields)])
     before = repr(request)
-    found = SERVED.asked(request)
+    found = SERVED.read_servers(request)
     assert (found.servers, found.request.tools, found.chosen) == ((expected,), (), ())
     assert repr(request) == before
 
@@ -124,7 +124,7 @@ def test_other_tools_stay() -> None:
 
 def test_a_request_without_servers_stays_the_same() -> None:
     request = decoded(tools=[{"type": "web_search"}], tool_choice="required")
-    assert SERVED.asked(request).request is request
+    assert SERVED.read_servers(request).request is request
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -211,7 +211,7 @@ def test_a_choice_of_a_servers_tools_is_taken_apart(
 @pytest.mark.parametrize("wire", ["auto", FUNCTION, {"type": "web_search"}, allowed("auto", FUNCTION)])
 def test_a_choice_of_other_tools_stays(wire: Any) -> None:
     request = decoded(tools=[server()], tool_choice=wire)
-    found = SERVED.asked(request)
+    found = SERVED.read_servers(request)
     assert (found.request.tool_choice, found.chosen) == (request.tool_choice, ())
 
 
@@ -224,7 +224,7 @@ BAD = ToolResult(call_id="call_2", content=(Text(text="no such folder"),), is_er
 
 
 def test_a_call_is_open_while_it_runs_and_the_next_one_after_it() -> None:
-    teller = SERVED.teller()
+    teller = SERVED.new_reporter()
     (first,) = teller.begin([CALL, OTHER])
     assert isinstance(first, Open)
     assert teller.progress(CALL, "half") == []
@@ -249,7 +249,7 @@ def test_a_call_is_open_while_it_runs_and_the_next_one_after_it() -> None:
 
 
 def test_calls_behind_other_blocks_of_their_round_go_on_with_its_indices_and_marks() -> None:
-    teller = SERVED.teller()
+    teller = SERVED.new_reporter()
     (first,) = teller.begin([replace(CALL, followed=True)])
     teller.done(GOOD)
     (second,) = teller.begin([OTHER])
@@ -319,7 +319,7 @@ TOOL = Tool(
 
 
 def test_a_list_of_tools_is_an_item_with_events_of_its_own() -> None:
-    block = SERVED.listed("files", [TOOL, Tool(name="bare")])
+    block = SERVED.encode_tool_list("files", [TOOL, Tool(name="bare")])
     assert isinstance(block, Opaque)
     assert block.value["id"].startswith("mcpl_")
     assert block.value["tools"] == [
@@ -342,8 +342,8 @@ def test_a_list_of_tools_is_an_item_with_events_of_its_own() -> None:
 
 
 def test_a_request_for_a_yes_is_an_item() -> None:
-    assert SERVED.approval is not None
-    block = SERVED.approval(CALL)
+    assert SERVED.encode_approval_request is not None
+    block = SERVED.encode_approval_request(CALL)
     assert isinstance(block, Opaque)
     assert block.value == {
         "id": "mcpr_call_1",
@@ -370,7 +370,7 @@ def test_output_that_is_no_text_becomes_text() -> None:
 def test_an_id_that_does_not_fit_is_replaced_by_one_that_does_and_is_always_the_same(call_id: str) -> None:
     ids = set()
     for _ in range(2):
-        first = SERVED.teller().begin([ServedCall(id=call_id, server="s", name="n", arguments="{}")])[0]
+        first = SERVED.new_reporter().begin([ServedCall(id=call_id, server="s", name="n", arguments="{}")])[0]
         assert isinstance(first, Open)
         assert isinstance(first.block, Opaque)
         ids.add(first.block.value["id"])
@@ -410,7 +410,7 @@ def spoken(text: str) -> dict[str, Any]:
 
 
 def restored(*items: dict[str, Any]) -> RestoredHistory:
-    return SERVED.restored(decoded(input=list(items)), known_as)
+    return SERVED.restore_history(decoded(input=list(items)), known_as)
 
 
 def shown(messages: tuple[Message, ...]) -> list[str]:
@@ -591,7 +591,7 @@ def test_a_history_is_calls_and_results_again(items: list[dict[str, Any]], expec
 def test_an_approved_call_has_everything_needed_to_run_it() -> None:
     found = restored(USER, wanted(1), says(1, True))
     assert found.approved == (ServedCall(id="c1", server="files", name="t1", arguments="{}", approval="mcpr_c1"),)
-    (piece,) = SERVED.teller().begin(found.approved)
+    (piece,) = SERVED.new_reporter().begin(found.approved)
     assert isinstance(piece, Open)
     assert isinstance(piece.block, Opaque)
     assert (piece.block.value["id"], piece.block.value["approval_request_id"]) == ("mcp_c1", "mcpr_c1")
@@ -610,7 +610,7 @@ def test_servers_with_listed_tools_are_returned() -> None:
 
 def test_a_history_without_served_calls_stays_the_same() -> None:
     request = decoded(input=[USER, function(1), output(1), {"type": "compaction", "encrypted_content": "x"}])
-    assert SERVED.restored(request, known_as).request is request
+    assert SERVED.restore_history(request, known_as).request is request
 
 
 BROKEN: list[tuple[str, list[dict[str, Any]], str]] = [
@@ -632,7 +632,7 @@ def test_a_history_that_makes_no_sense_is_refused_with_its_place(
 ) -> None:
     request = decoded(input=items, **({"instructions": instructions} if instructions else {}))
     with pytest.raises(DecodeError) as refused:
-        SERVED.restored(request, known_as)
+        SERVED.restore_history(request, known_as)
     assert refused.value.where == where
 
 

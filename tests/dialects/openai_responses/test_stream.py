@@ -855,7 +855,6 @@ def test_nothing_follows_the_end() -> None:
         b'data: {"type": "response.output_item.added", "output_index": "0", "item": {}}\n\n',
         b'data: {"type": "response.output_item.done", "output_index": 0, "item": {"type": "function_call"}}\n\n',
         b'data: {"type": "response.output_text.delta", "delta": "\xff"}\n\n',
-        b'data: {"type": "response.output_text.delta", "delta": "\\udc00"}\n\n',
     ],
 )
 def test_what_cannot_be_read_is_a_fault_and_not_an_exception(data: bytes) -> None:

@@ -16,7 +16,7 @@ from toolglot.dialects.warp.tasks import Tasks
 from toolglot.events import Fault
 from toolglot.ir import Text, ToolCall
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 SUB = "task-sub"
 TEXT, REASONING = "agent_output.text", "agent_reasoning.reasoning"
@@ -136,7 +136,7 @@ ASKED = {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}}
 @given(events=stories(), together=st.booleans())
 def test_a_client_of_warps_follows_whatever_happens(events: list[Any], together: bool) -> None:
     """Rollbacks of what it has seen, and changes of calls, too."""
-    exchange = Exchange("warp", "warp")
+    exchange = ExchangeCore("warp", "warp")
     exchange.request(encode("Request", {"input": ASKED, "settings": {"model_config": {"base": "auto"}}}))
     if together:
         actions = [action for event in events for action in event.get("client_actions", {}).get("actions", ())]

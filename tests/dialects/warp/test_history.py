@@ -27,7 +27,7 @@ from toolglot.dialects.warp.tasks import Tasks
 from toolglot.errors import DecodeError
 from toolglot.ir import Media, Message, Request, Source, Text, Tool, ToolCall, ToolResult, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 INPUTS = (2, 6, 1)
 HISTORY = (1, 1, 5)
@@ -196,7 +196,7 @@ def test_where_it_cannot_be_told_whose_a_result_is_the_conversation_is_told_anew
     assert data == encode_request(
         make_request(*messages)
     )  # as another conversation: the server's id is not there either
-    assert "it is told anew" in str(receipt)
+    assert "it is sent in full" in str(receipt)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_second_conversation_in_a_request_is_told_where_there_is_room_for_one(
     for tasks, told in (([task(1), task(2), inner], 1), ([task(1), {"id": "t-2"}, inner], 0)):
         data = encode("Request", {"task_context": {"tasks": tasks}, "input": query})
         assert decode("Request", encode_request(WARP.decode_request(data))) == decode("Request", data)
-        exchange = Exchange("warp", "openai_chat", model="m")
+        exchange = ExchangeCore("warp", "openai_chat", model="m")
         exchange.request(data)
         lines = [line for line in exchange.receipt.losses if line.where == "other_conversations"]
         assert len(lines) == told

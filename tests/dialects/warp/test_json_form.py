@@ -75,7 +75,7 @@ def test_it_reads_like_json() -> None:
         ({"metadata": {"logging": []}}, "$.metadata.logging", "an object is expected"),
         ({"input": {"context": {"images": [{"data": "?"}]}}}, "$.input.context.images[0].data", "base64"),
         ({"$unknown": "?"}, "$.$unknown", "base64 is expected"),
-        ({"$unknown": "/////w=="}, "$.$unknown", "these are no fields in protobuf"),
+        ({"$unknown": "/////w=="}, "$.$unknown", "these are not protobuf fields"),
     ],
 )
 def test_what_is_no_message_is_refused_with_its_place(value: Any, where: str, what: str) -> None:

@@ -8,7 +8,7 @@ from tests.warp_server import frames, story
 from tests.warp_server.messages import encode
 from tests.warp_server.wire import bytes_field
 from toolglot.dialects.warp.unknown_fields import JOINED, LAST_COUNTS
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 INPUT = {"user_inputs": {"inputs": [{"user_query": {"query": "Go on"}}]}}
 SETTINGS = {"model_config": {"base": "m"}}
@@ -18,7 +18,7 @@ IN_SETTINGS = {"model_config": 1}
 
 
 def receipt_lines(data: bytes) -> list[tuple[str, str, str]]:
-    exchange = Exchange("warp", "openai_chat")
+    exchange = ExchangeCore("warp", "openai_chat")
     exchange.request(data)
     return [(line.where, line.what, line.why) for line in exchange.receipt]
 
@@ -56,13 +56,13 @@ def test_a_value_that_another_one_overwrites_is_noted_for_other_dialects(case: s
 
 
 def test_the_last_value_counts() -> None:
-    exchange = Exchange("warp", "openai_chat")
+    exchange = ExchangeCore("warp", "openai_chat")
     assert b'"model":"new"' in exchange.request(CASES["a text twice"][0])
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_warps_own_side_gets_no_receipt(case: str) -> None:
-    exchange = Exchange("warp", "warp")
+    exchange = ExchangeCore("warp", "warp")
     exchange.request(CASES[case][0])
     assert not exchange.receipt
 
@@ -85,6 +85,6 @@ def test_requests_without_any_are_not_noted() -> None:
 def test_an_answer_with_an_overwritten_value_is_noted() -> None:
     event = encode("ResponseEvent", {"finished": {"done": {}}})
     finished = frames.frame_of(bytes_field(3, encode("StreamFinished", {"max_token_limit": {}}) + event[2:]))
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.response(frames.stream([*story.opening(), *story.spoken("Hello")]) + finished)
     assert any(line.why == LAST_COUNTS for line in exchange.receipt)

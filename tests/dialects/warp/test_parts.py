@@ -27,7 +27,7 @@ from toolglot.dialects.warp.values import read_struct, write_struct
 from toolglot.errors import ApiError, DecodeError
 from toolglot.ir import Text, Tool, ToolCall, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire.json import encode_text
 
 INTEGER = {"type": "integer"}
@@ -301,14 +301,14 @@ def test_without_protobuf_the_error_names_the_extra(use: str) -> None:
 def test_without_protobuf_the_other_dialects_work_and_all_can_be_described() -> None:
     code = (
         "import toolglot, toolglot.cli.dialects\n"
-        "print(len(toolglot.DIALECTS), toolglot.DIALECTS['warp'].can.arguments, "
+        "print(len(toolglot.DIALECTS), toolglot.DIALECTS['warp'].can.calls.arguments, "
         "toolglot.Exchange('openai_chat', 'gemini').client.name)"
     )
     assert run(HIDDEN + code) == f"{len(DIALECTS)} object openai_chat"
 
 
 def test_a_request_goes_where_warp_expects_it() -> None:
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.request({"model": "auto", "messages": [{"role": "user", "content": "hi"}]})
     assert exchange.path == "/ai/multi-agent"
     assert WARP.headers.sent["content-type"] == "application/x-protobuf"

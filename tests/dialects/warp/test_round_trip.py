@@ -20,7 +20,7 @@ from tests.warp_server.state import added_up
 from toolglot.events import Fault
 from toolglot.ir import Request, Response
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 REQUEST, RESPONSE = form("warp", "request"), form("warp", "response")
 
@@ -103,7 +103,7 @@ def test_an_exchange_reads_and_writes_anew_and_loses_nothing() -> None:
         "settings": {"model_config": {"base": "auto"}, "supported_tools": [2, 9, 300]},
         "x_unknown": "kept",
     }
-    exchange = Exchange("warp", "warp")
+    exchange = ExchangeCore("warp", "warp")
     raw = encode("Request", request)
     assert REQUEST.said(exchange.request(raw)) == REQUEST.said(raw)
     assert not exchange.verbatim

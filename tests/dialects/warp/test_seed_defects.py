@@ -22,7 +22,7 @@ from tests.warp_server import frames, story
 from toolglot.errors import UpstreamError
 from toolglot.ir import Message, Text, Tool, ToolCall, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 INPUTS = (2, 6, 1)
 HISTORY = (1, 1, 5)
@@ -38,7 +38,7 @@ QUESTION: dict[str, Any] = {"model": "auto", "messages": [{"role": "user", "cont
 
 def stream_events(*events: Any, **question: Any) -> list[dict[str, Any]]:
     """The chunks that a client of OpenAI's gets."""
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.request({**QUESTION, "stream": True, **question})
     stream = exchange.stream()
     data = stream.feed(frames.stream([*story.opening(), *events])) + stream.close()
@@ -47,7 +47,7 @@ def stream_events(*events: Any, **question: Any) -> list[dict[str, Any]]:
 
 
 def answer_events(*events: Any) -> dict[str, Any]:
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.request(QUESTION)
     answer: dict[str, Any] = json.loads(exchange.response(frames.stream([*story.opening(), *events])))
     return answer
@@ -87,7 +87,7 @@ def test_a_second_result_of_the_same_id_is_not_dropped() -> None:
     ],
 )
 def test_a_transcript_may_end_in(messages: tuple[Message, ...]) -> None:
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     sent = exchange.rewrite(make_request(*messages))
     assert every(WARP.encode_request(sent, exchange.receipt), *INPUTS)
 
@@ -250,7 +250,7 @@ def test_an_answer_that_was_cut_says_so() -> None:
 
 
 def test_an_error_over_http_is_an_error_and_no_answer() -> None:
-    error = Exchange("openai_chat", "warp").error(
+    error = ExchangeCore("openai_chat", "warp").error(
         429, {"X-Warp-Error-Code": "OUT_OF_CREDITS"}, b'{"error":"none left"}'
     )
     assert error.status == 429
@@ -297,7 +297,7 @@ def test_nothing_is_said_twice() -> None:
 def test_a_call_of_a_built_in_tool_reaches_only_a_client_that_declared_it(declared: bool) -> None:
     grep = story.message(9, "tool_call", {"tool_call_id": "b", "grep": {"queries": ["x"], "path": "."}})
     tools = [TOOL, {"type": "function", "function": {"name": "grep", "parameters": {"type": "object"}}}]
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.request({**QUESTION, "tools": tools if declared else [TOOL]})
     body = frames.stream([*story.opening(), *story.spoken("Well"), story.add(grep), story.finished()])
     choice = json.loads(exchange.response(body))["choices"][0]

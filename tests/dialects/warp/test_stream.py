@@ -14,7 +14,7 @@ from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Opaque, Response, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 TAKEN_BACK = "a transaction that is rolled back"
 """Its text has been passed on when it is taken back, so a stream of it ends in an error."""
@@ -208,13 +208,13 @@ def test_what_only_warps_clients_can_show_is_a_block_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", ["an action that nobody knows", "a message kind that nobody knows"])
 def test_what_nobody_knows_is_told_to_clients_of_other_apis(name: str) -> None:
-    exchange = Exchange("anthropic", "warp")
+    exchange = ExchangeCore("anthropic", "warp")
     exchange.request({"model": "auto", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
     before = len(exchange.receipt.losses)
     exchange.response(SCRIPTS[name].body)
     (line,) = exchange.receipt.losses[before:]
     assert line.what.startswith("unknown field ")
-    own = Exchange("warp", "warp")
+    own = ExchangeCore("warp", "warp")
     own.response(SCRIPTS[name].body)
     assert not own.receipt
 

@@ -19,7 +19,7 @@ from toolglot.dialects.warp.fields import from_base64, to_base64
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.ir import Request, Text, with_native
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 SUB = "task-sub"
 
@@ -45,7 +45,7 @@ def replay_request() -> Request:
 
 def answer_of(*events: Any, client: str = "openai_chat", whole: bool = False) -> tuple[bytes, Receipt]:
     """What the client gets of these events, which follow that request."""
-    exchange = Exchange(client, "warp")
+    exchange = ExchangeCore(client, "warp")
     if client == "warp":
         settings = {"model_config": {"base": "auto"}}
         wire = {"task_context": {"tasks": [ROOT_TASK, SUBTASK]}, "input": ASKED, "settings": settings}
@@ -117,7 +117,7 @@ def test_a_message_of_a_history_that_was_made_for_the_server_is_known() -> None:
     sent = decode("Request", WARP.encode_request(request, Receipt()))
     (task,) = sent["task_context"]["tasks"]
     number = next(message["id"] for message in task["messages"] if "agent_output" in message)
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.asked = request
     exchange.resend(request)
     more = story.append({"id": number, "agent_output": {"text": "!"}}, TEXT, task["id"])
@@ -241,7 +241,7 @@ def test_messages_of_earlier_turns_that_come_back_changed_are_told() -> None:
 
 
 def test_text_in_the_conversation_that_was_sent_streams_beside_a_new_one() -> None:
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     exchange.asked = request = replay_request()
     exchange.resend(request)
     stream = exchange.stream()

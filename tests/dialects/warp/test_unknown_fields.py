@@ -17,7 +17,7 @@ from toolglot.dialects.warp.descriptors import parse
 from toolglot.dialects.warp.json_form import from_json, to_json
 from toolglot.dialects.warp.unknown_fields import MAX_LINES
 from toolglot.errors import LossError, UpstreamError
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.wire import json
 
 OTHERS = tuple(name for name in NAMES if name != "warp")
@@ -40,7 +40,7 @@ def one_of_each_type(root: str) -> list[Path]:
     return list({type_of(path): path for path in reversed(paths(root))}.values())
 
 
-def is_reported(exchange: Exchange) -> bool:
+def is_reported(exchange: ExchangeCore) -> bool:
     return any(str(NUMBER) in line.what for line in exchange.receipt)
 
 
@@ -49,14 +49,14 @@ def is_reported(exchange: Exchange) -> bool:
 
 def test_a_request_keeps_an_unknown_field_in_any_message_for_warp() -> None:
     for path in paths("Request"):
-        exchange = Exchange("warp", "warp")
+        exchange = ExchangeCore("warp", "warp")
         assert NEEDLE in exchange.request(BASE + write_message("Request", path)), describe_path(path)
         assert not exchange.receipt, describe_path(path)
 
 
 def test_an_unknown_field_in_any_message_of_a_request_is_told_to_others() -> None:
     for path in paths("Request"):
-        exchange = Exchange("warp", "openai_chat")
+        exchange = ExchangeCore("warp", "openai_chat")
         exchange.request(BASE + write_message("Request", path))
         assert is_reported(exchange), describe_path(path)
 
@@ -64,7 +64,7 @@ def test_an_unknown_field_in_any_message_of_a_request_is_told_to_others() -> Non
 @pytest.mark.parametrize("upstream", OTHERS)
 def test_an_unknown_field_in_any_type_of_message_of_a_request_is_told_to_each_dialect(upstream: str) -> None:
     for path in one_of_each_type("Request"):
-        exchange = Exchange("warp", upstream)
+        exchange = ExchangeCore("warp", upstream)
         exchange.request(BASE + write_message("Request", path))
         assert is_reported(exchange), describe_path(path)
 
@@ -85,8 +85,8 @@ def stream_with(path: Path) -> bytes:
     return frames.stream(events) + event + frames.stream([story.finished()])
 
 
-def make_exchange(client: str) -> Exchange:
-    exchange = Exchange(client, "warp")
+def make_exchange(client: str) -> ExchangeCore:
+    exchange = ExchangeCore(client, "warp")
     if client == "warp":
         exchange.request(BASE)
     return exchange
@@ -141,7 +141,7 @@ def test_an_unknown_field_in_any_type_of_message_of_an_answer_is_told_to_each_di
 
 
 def lines_of(raw: bytes) -> list[str]:
-    exchange = Exchange("warp", "openai_chat")
+    exchange = ExchangeCore("warp", "openai_chat")
     exchange.request(BASE + raw)
     return [str(line) for line in exchange.receipt]
 
@@ -168,7 +168,7 @@ def test_many_different_fields_are_counted_behind_a_limit() -> None:
 
 def test_fields_behind_the_limit_of_what_is_looked_at_are_told_without_their_places() -> None:
     lines = lines_of(number_field(1000, 1) * 60_000)
-    assert lines[-1].startswith("loss: $: further unknown fields: only warp understands it; what is behind the first")
+    assert lines[-1].startswith("loss: $: further unknown fields: only warp understands it; those after the first")
 
 
 def test_a_known_field_of_another_wire_type_is_told() -> None:
@@ -177,23 +177,23 @@ def test_a_known_field_of_another_wire_type_is_told() -> None:
 
 def test_what_only_warps_own_client_and_server_read_is_a_note() -> None:
     _, line = lines_of(bytes_field(3, UNKNOWN))
-    assert line == "note: settings.777: unknown field 777 (6 bytes): it tells what Warp's client itself can do"
+    assert line == "note: settings.777: unknown field 777 (6 bytes): it describes what Warp's client can do"
 
 
 def test_strict_mode_refuses_an_unknown_field() -> None:
     with pytest.raises(LossError, match="unknown field 777"):
-        Exchange("warp", "openai_chat", strict=True).request(BASE + UNKNOWN)
+        ExchangeCore("warp", "openai_chat", strict=True).request(BASE + UNKNOWN)
 
 
 def test_a_member_that_is_called_like_the_list_of_a_decoder_does_no_harm() -> None:
     for said in (5, ["x"], [["a", "b", "c", "loss"]], {"a": 1}):
-        exchange = Exchange("openai_chat", "anthropic")
+        exchange = ExchangeCore("openai_chat", "anthropic")
         exchange.request({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "$unread": said})
 
 
 def test_a_long_run_of_messages_is_read_in_time_that_grows_with_it() -> None:
     """Each message was once added to a copy of those before it: 400 kB took more than a minute."""
-    exchange = Exchange("warp", "warp")
+    exchange = ExchangeCore("warp", "warp")
     exchange.request(BASE + bytes_field(1, bytes_field(1, bytes_field(5, b"\x0a\0") * 30_000)))
     assert exchange.asked is not None
     assert [len(message.content) for message in exchange.asked.messages] == [30_000, 1]
@@ -274,14 +274,14 @@ def test_warps_client_gets_the_arguments_as_they_came(args: bytes) -> None:
 def test_such_a_call_in_a_history_is_told_and_kept(args: bytes) -> None:
     raw = BASE + bytes_field(1, bytes_field(1, bytes_field(5, call(args))))
     for upstream in OTHERS:
-        exchange = Exchange("warp", upstream)
+        exchange = ExchangeCore("warp", upstream)
         sent = exchange.request(raw)
         assert exchange.asked is not None
         assert not calls_of(exchange.asked.messages[0].content)[0].complete
         lines = (*exchange.receipt.losses, *exchange.receipt.notes)
         told = any(line.where.startswith("messages[0].content[0]") for line in lines)
         assert told or b'"status":"incomplete"' in sent, str(exchange.receipt)
-    own = Exchange("warp", "warp")
+    own = ExchangeCore("warp", "warp")
     assert bytes_field(2, args) in own.request(raw)
     assert not own.receipt
 
@@ -312,7 +312,7 @@ def test_a_built_in_call_of_which_nothing_is_known_is_not_run() -> None:
         + frames.frame_of(bytes_field(2, bytes_field(1, added)))
         + frames.stream([story.finished()])
     )
-    exchange = Exchange("openai_chat", "warp")
+    exchange = ExchangeCore("openai_chat", "warp")
     tool = {"type": "function", "function": {"name": "use_computer", "parameters": {"type": "object"}}}
     exchange.request({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [tool]})
     assert runnable("openai_chat", through(exchange, [stream])) == []
@@ -327,12 +327,12 @@ def test_a_value_of_a_schema_that_is_no_json_is_left_out_and_told() -> None:
     fields = [bytes_field(1, bytes_field(1, key.encode()) + bytes_field(2, each)) for key, each in entries.items()]
     tool = bytes_field(1, b"f") + bytes_field(3, b"".join(fields))
     raw = BASE + bytes_field(6, bytes_field(2, tool))
-    exchange = Exchange("warp", "openai_chat")
+    exchange = ExchangeCore("warp", "openai_chat")
     sent = exchange.request(raw)
     assert b"null" not in sent
     assert b"Infinity" not in sent
     wheres = [line.where for line in exchange.receipt.losses]
     assert wheres == ["tools[0].input_schema.x", "tools[0].input_schema.y"]
-    own = Exchange("warp", "warp")
+    own = ExchangeCore("warp", "warp")
     assert tool in own.request(raw)
     assert not own.receipt

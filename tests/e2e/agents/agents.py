@@ -158,3 +158,15 @@ AGENTS = [
     codex("gpt-6.1-sol"),
     gemini_cli(),
 ]
+
+COMMANDS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
+"""What `toolglot launch` calls them, and how their names begin here."""
+
+
+def put_on_path(folder: Path) -> None:
+    """The agents under the names that `launch` looks for."""
+    folder.mkdir()
+    for name, agent in COMMANDS.items():
+        script = next(each.script for each in AGENTS if each.name.startswith(agent))
+        (folder / name).write_text(f'#!/bin/sh\nexec "{NODE}" "{MODULES / script}" "$@"\n')
+        (folder / name).chmod(0o755)

@@ -37,7 +37,9 @@ VIEWERS = (
 )
 
 
-def reader(work: Path, shown: str, read: str, viewed: str) -> Script:
+def reader(
+    work: Path, shown: str, read: str, viewed: str, ids: tuple[str, str, str] = ("call_1", "call_2", "call_3")
+) -> Script:
     """Show one file of the folder with the shell and read another with the tool for that, if there is one; then look
     at a picture."""
 
@@ -48,11 +50,11 @@ def reader(work: Path, shown: str, read: str, viewed: str) -> Script:
             told = " | ".join(result.strip() for result in seen.results)
             return Turn(f"The tools said: {told} | and showed {seen.pictures} picture.")
         if seen.results:
-            look = _call(seen, VIEWERS, "call_3", work, viewed)
+            look = _call(seen, VIEWERS, ids[2], work, viewed)
             assert look is not None
             return Turn("Now the picture.", (look,))
-        shell = _call(seen, SHELLS, "call_1", work, shown)
-        second = _call(seen, READERS + SHELLS, "call_2", work, read)
+        shell = _call(seen, SHELLS, ids[0], work, shown)
+        second = _call(seen, READERS + SHELLS, ids[1], work, read)
         if shell is None or second is None:
             return Turn("Fine.")  # a title, a summary, a probe: agents ask for more than their user does
         return Turn("I look at both.", (shell, second))

@@ -7,29 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.js_ways import NODE
 from tests.e2e.loopback import Loopback
 from tests.e2e.scripted import upstream
 
-from .agents import AGENTS, MODULES, run
+from .agents import put_on_path, run
 from .task import PROMPT, Task
 
-SCRIPTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
 ARGUMENTS = {
     "claude": ["-p", PROMPT, "--allowedTools", "Bash Read"],
     "codex": ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT],
     "gemini": ["--approval-mode", "yolo", "--skip-trust", "-p", PROMPT],
 }
 UPSTREAMS = [("claude", "openai_chat"), ("codex", "anthropic"), ("gemini", "openai_responses")]
-
-
-def put_on_path(folder: Path) -> None:
-    """The agents under the names that `launch` looks for."""
-    folder.mkdir()
-    for name, agent in SCRIPTS.items():
-        script = next(each.script for each in AGENTS if each.name.startswith(agent))
-        (folder / name).write_text(f'#!/bin/sh\nexec "{NODE}" "{MODULES / script}" "$@"\n')
-        (folder / name).chmod(0o755)
 
 
 @pytest.mark.parametrize(("name", "dialect"), UPSTREAMS)

@@ -30,15 +30,21 @@ class Screen:
         command = ["tmux", "-u", "-f", "/dev/null", "-S", self._socket, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=FAILSAFE).stdout
 
-    def start(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def start(
+        self,
+        command: list[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        size: tuple[int, int] = (WIDTH, HEIGHT),
+    ) -> None:
         """Run the command; when it has ended, its exit status is shown."""
         variables = [f"{name}={value}" for name, value in environment.items()]
         # It begins when the pipe is there, so that nothing of it is missed.
         program = shlex.join(["env", "-i", *variables, *command])
         # A Ctrl-C that comes when it has ended already ends nothing else.
         shell = f"""trap : INT; read; {program}; echo "ended with $?"; trap '' INT; exec cat"""
-        size = ("-x", str(WIDTH), "-y", str(HEIGHT))
-        self.tmux("new-session", "-d", *size, "-c", str(folder), "bash", "-c", shell)
+        width, height = size
+        self.tmux("new-session", "-d", "-x", str(width), "-y", str(height), "-c", str(folder), "bash", "-c", shell)
         self.tmux("pipe-pane", f"cat > {shlex.quote(str(self._pipe))}")
         self.tmux("send-keys", "Enter")
 
@@ -52,6 +58,10 @@ class Screen:
 
     def visible(self) -> str:
         return self.tmux("capture-pane", "-p").rstrip("\n")
+
+    def styled_lines(self) -> list[str]:
+        """The lines of the screen with their escape sequences and the spaces at their ends."""
+        return self.tmux("capture-pane", "-p", "-e", "-N").split("\n")[:-1]
 
     def type(self, text: str) -> None:
         self.tmux("send-keys", "-l", text)

@@ -17,7 +17,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.recordings.format import SUFFIX
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.rerun.run import rerun
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 
 PROMPT = "Show hello.txt with the shell and report."
 WORD = "a word that stands in the file alone"
@@ -66,6 +66,6 @@ def test_a_recorded_agent_gets_the_same_bytes_from_its_recordings(tmp_path: Path
             assert asyncio.run(rerun(recording, client)).comparison.breaches == []
         for target, model in ELSEWHERE.items():
             if target != recording.head.client:
-                exchange = Exchange(recording.head.client, target, model=model)
+                exchange = ExchangeCore(recording.head.client, target, model=model)
                 sent = json.loads(exchange.request(recording.request.data))
                 assert refusals(target, sent) == [], (target, recording.head.id)

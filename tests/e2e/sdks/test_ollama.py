@@ -101,8 +101,10 @@ def test_a_prompt_a_list_and_a_model_are_read(host: str) -> None:
     assert client.generate("openai_chat-model", "Hello you").response.startswith("You said")
     parts = list(client.generate("gemini-model", "Hello you", stream=True))
     assert "".join(part.response for part in parts).startswith("You said")
-    assert "demo" in [model.model for model in client.list().models]
-    assert "tools" in client.show("demo").capabilities
+    listed = [model.model for model in client.list().models]
+    assert "demo:toolglot" in listed
+    assert all("tools" in client.show(name).capabilities for name in (*listed, "demo"))
+    assert client.generate("demo:toolglot", "Hello you").response.startswith("You said")
     assert client.ps().models == []
 
 

@@ -112,8 +112,8 @@ def test_openais_sdk_reads_the_calls_and_sends_them_back(loopback: Loopback, str
 
 
 def test_openais_types_take_every_event_and_item() -> None:
-    listed = forms(OPENAI_RESPONSES).listed("files", [LISTED])
-    approval = forms(OPENAI_RESPONSES).approval
+    listed = forms(OPENAI_RESPONSES).encode_tool_list("files", [LISTED])
+    approval = forms(OPENAI_RESPONSES).encode_approval_request
     assert listed is not None
     assert approval is not None
     start, *middle, finish = answer(forms(OPENAI_RESPONSES), ROUNDS, last="")
@@ -140,7 +140,7 @@ def test_openais_types_take_every_event_and_item() -> None:
 
 @pytest.mark.parametrize("approve", [True, False])
 def test_openais_sdk_answers_a_request_for_a_yes(loopback: Loopback, approve: bool) -> None:
-    approval = forms(OPENAI_RESPONSES).approval
+    approval = forms(OPENAI_RESPONSES).encode_approval_request
     assert approval is not None
     call = ROUNDS[0].calls[0]
     start, *_, finish = answer(forms(OPENAI_RESPONSES), [])
@@ -154,7 +154,7 @@ def test_openais_sdk_answers_a_request_for_a_yes(loopback: Loopback, approve: bo
         body = exchange.asked[-1].json()
     assert check("openai_responses", body) == []
     decoded = OPENAI_RESPONSES.decode_request(json.dumps(body).encode())
-    restored = forms(OPENAI_RESPONSES).restored(decoded, lambda server, name: f"{server}__{name}")
+    restored = forms(OPENAI_RESPONSES).restore_history(decoded, lambda server, name: f"{server}__{name}")
     assert [each.id for each in restored.approved] == (["call_1"] if approve else [])
     assert len(restored.request.messages) == (1 if approve else 2)
 

@@ -183,9 +183,9 @@ def test_an_answer_ends_where_it_says(client: Client, row: Row) -> None:
     [
         (OK + _fields(500) + TWO + b"\r\n{}", "sent more than 128 headers"),
         (OK + b"X: " + b"a" * 33_000 + b"\r\n" + TWO + b"\r\n{}", "answered with a header over the limit"),
-        (b"HTTP/1.1 101 Go\r\n\r\n", "switched protocols, which was not asked for"),
+        (b"HTTP/1.1 101 Go\r\n\r\n", "switched protocols without being asked to"),
         (OK + b"Transfer-Encoding: gzip\r\n\r\n{}", "answered with a transfer-encoding other than chunked"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "answered with what is not HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "sent an answer that is not HTTP"),
     ],
     ids=["headers", "a header", "101", "transfer-encoding", "SSH"],
 )

@@ -68,7 +68,7 @@ def test_a_handshake_that_does_not_go_on_is_no_connection(client: Client, tunnel
             async with client.transport(**{"https_proxy": server.url} if tunnel else {}) as opened:
                 error = await failure(opened, call(url, connect=0.05))
                 assert error.failure == "connect"
-                assert "did not take a connection within 0.05 seconds" in str(error)
+                assert "did not accept a connection within 0.05 seconds" in str(error)
 
     client.run(test)
 
@@ -136,13 +136,21 @@ KEEP_ALIVES: dict[str, list[bytes]] = {
     "another kind of ping": [b'data: {"type":"keepalive","sequence_number":3}\n\n'],
     "events without data": [b"event: message\n\n", b"data:\n\n"],
     "an event that does not end": [b"x"],
+    "chunks without a choice": [b'data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[]}\n\n'],
+    "empty deltas": [b'data: {"id":"c","created":1,"choices":[{"index":0,"delta":{"role":"assistant"}}]}\r\n\r\n'],
+    "empty texts": [b'data: {"choices":[{"index":0,"delta":{"content":"","tool_calls":[]},"logprobs":null}]}\n\n'],
+    "empty lines of JSON": [
+        b'{"model":"m","created_at":"2026-01-01","message":{"role":"a","content":""},"done":false}\n'
+    ],
+    "empty lines of JSON, in pieces": [b'{"model":"m","mess', b'age":{"role":"a","content":""},', b'"done":false}\n'],
+    "empty parts": [b'data: {"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"index":0}]}\n\n'],
 }
 
 
 @pytest.mark.parametrize("case", KEEP_ALIVES)
 def test_an_answer_of_keep_alives_alone_is_given_up(client: Client, case: str) -> None:
     async def test() -> None:
-        script = [expect(), stream(b'data: {"a":1}\n\n', complete=False), drip(*KEEP_ALIVES[case], interval=0.005)]
+        script = [expect(), stream(b'data: {"a":1}\n\n', complete=False), drip(*KEEP_ALIVES[case], interval=0.02)]
         async with BadServer(script) as server, client.transport() as opened:
             error = await failure(opened, call(server.url, idle=FAILSAFE, progress=0.4))
         assert error.failure == "timeout"
@@ -152,9 +160,18 @@ def test_an_answer_of_keep_alives_alone_is_given_up(client: Client, case: str) -
 
 
 EVENTS: dict[str, list[bytes]] = {
-    "events": [b'data: {"a":1}\n\n'],
-    "events and comments": [b": wait\n\n", b'event: x\r\ndata: {"a":1}\r\n\r\n'],
-    "events that are cut": [b"da", b'ta: {"a', b'":1}\n\n'],
+    "events": [b'data: {"a":"x"}\n\n'],
+    "events and comments": [b": wait\n\n", b'event: x\r\ndata: {"a":"x"}\r\n\r\n'],
+    "events that are cut": [b"da", b'ta: {"a', b'":"x"}\n\n'],
+    "events that are not JSON": [b"data: CgQxMjM0\n\n"],
+    "text": [b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":" "}}]}\n\n'],
+    "calls": [b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"{"}}]}}]}\n\n'],
+    "lines of JSON": [b'{"model":"m","message":{"role":"assistant","content":"x"},"done":false}\n'],
+    "lines of JSON that are cut": [
+        b'{"model":"m","message":{"role":"as',
+        b'sistant","content":"x"},"done":',
+        b"false}\n",
+    ],
     "large pieces": [b"x" * 20_000],
 }
 

@@ -16,7 +16,7 @@ from toolglot.receipt import Receipt
 from toolglot.textcalls import FORMATS, parser
 from toolglot.textcalls.prompts.render import PROMPTS, find_prompt, tool_instructions
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.demo.models import demo_format
 from toolglot.upstream.demo.prompt_tools import parse_prompt_tools
 from toolglot.upstream.demo.stream import NO_PAUSES
@@ -136,7 +136,7 @@ def test_a_whole_loop_runs_through_the_transport_in_every_dialect(dialect: str, 
     transport = DemoTransport(upstream, pace=NO_PAUSES)
 
     async def ask(request: Request) -> tuple[ToolCall, ...] | str:
-        exchange = Exchange("openai_chat", upstream, text_calls=TextCalls(format=text_format))
+        exchange = ExchangeCore("openai_chat", upstream, text_calls=TextCalls(format=text_format))
         body = upstream.encode_request(exchange.rewrite(request), Receipt())
         reply = await transport.send(UpstreamCall(method="POST", url=f"demo:{exchange.path}", headers={}, body=body))
         response = exchange.restore(upstream.decode_response(await reply.read(1 << 20)))

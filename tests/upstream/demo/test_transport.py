@@ -19,7 +19,7 @@ from toolglot.events import Fault, Fold, Open
 from toolglot.ir import Message, Reasoning, Request, Response, Text, Thinking, Tool, ToolCall, ToolResult, replace
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.demo.stream import NO_PAUSES, DemoPace
 from toolglot.upstream.demo.transport import DemoReply, DemoTransport
 from toolglot.upstream.transport import Reply, Transport, TransportError, UpstreamCall
@@ -38,7 +38,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def call_of(dialect: Dialect, request: Request) -> UpstreamCall:
-    request = request if dialect.can.default_output_tokens is None else replace(request, max_output_tokens=1000)
+    request = request if dialect.can.limits.default_output_tokens is None else replace(request, max_output_tokens=1000)
     body = dialect.encode_request(request, Receipt())
     return UpstreamCall(url=join_url(DEMO_URL, dialect.path(request)), headers={}, body=body)
 
@@ -94,7 +94,7 @@ def test_a_whole_tool_loop_runs_in_every_dialect(dialect: Dialect, stream: bool)
 @EVERY_DIALECT
 @pytest.mark.parametrize("client", DIALECTS)
 def test_its_answers_cross_into_every_other_dialect(dialect: Dialect, client: str) -> None:
-    exchange = Exchange(client, dialect)
+    exchange = ExchangeCore(client, dialect)
     asking = DIALECTS[client]
     request = asked("What is the weather in Paris?", WEATHER, stream=True, max_output_tokens=1000)
     body = exchange.request(asking.encode_request(request, Receipt()), model="demo", stream=True)
@@ -117,7 +117,7 @@ def test_thinking_has_the_state_of_its_dialect(dialect: Dialect, stream: bool) -
     request = asked("The weather in Paris", WEATHER, stream=stream, reasoning=reasoning)
     content = response_to(dialect, request).content
     thinking = [block for block in content if isinstance(block, Thinking)]
-    if "reasoning" not in dialect.can.fields:  # nobody can ask for it
+    if "reasoning" not in dialect.can.parameters.fields:  # nobody can ask for it
         assert not thinking
         return
     assert "get_weather" in thinking[0].text
@@ -136,7 +136,7 @@ def test_gemini_signs_the_first_call_of_a_step_and_takes_it_for_its_own() -> Non
     assert ["thoughtSignature" in call.native.get("gemini", {}) for call in calls] == [True, False]
     results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="rain"),)) for call in calls)
     history = (Message(role="assistant", content=content), Message(role="user", content=results))
-    exchange = Exchange("gemini", "gemini")
+    exchange = ExchangeCore("gemini", "gemini")
     went_on = replace(request, messages=(*request.messages, *history))
     exchange.request(gemini.encode_request(went_on, Receipt()), model="gemini-3-pro")
     assert list(exchange.receipt) == []

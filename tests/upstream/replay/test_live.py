@@ -93,7 +93,7 @@ def test_a_request_that_was_not_recorded_gets_an_error_that_shows_the_nearest_re
     told = answer.body.decode()
     assert "no_recording" in told
     assert f"{SUFFIX}, call 1" in told
-    assert f'is recorded as \\"{WISH}\\", asked is \\"Bye\\"' in told
+    assert f'is recorded as \\"{WISH}\\", requested as \\"Bye\\"' in told
     assert "There is no recording" not in caplog.text  # for the request's own line says it
 
 

@@ -88,7 +88,7 @@ def test_whatever_part_of_numbers_a_pattern_matches_the_request_is_found(
 def test_what_differs_is_told_without_what_was_redacted(tmp_path: Path) -> None:
     (answer,) = replayed(tmp_path, "anthropic", asked(), asked("1.5, 2.5", (1.5, 2.5), limit=7))
     told = answer.body.decode()
-    assert "max_tokens is recorded as 99, asked is 7" in told
+    assert "max_tokens is recorded as 99, requested as 7" in told
     assert "content" not in told
 
 

@@ -34,7 +34,6 @@ from toolglot.dialects.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from toolglot.errors import DecodeError, expected
 from toolglot.ir import Block, Citation, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
@@ -100,24 +99,10 @@ def _remove_member(block: AnyBlock, member: str, value: Any) -> None:
         setattr(block, member, UNSET)
 
 
-class WrongInputError(Exception):
-    """The `input` of a call is neither an object nor text. `index` is the position of the block."""
-
-    def __init__(self, value: Any) -> None:
-        super().__init__("input")
-        self.value = value
-        self.index = 0
-
-    def at(self, where: str) -> DecodeError:
-        """The error for content at this path."""
-        return expected(f"{where}[{self.index}].input", "an object", self.value)
-
-
 def decode_content(value: str | Sequence[AnyBlock] | UnsetType) -> tuple[tuple[Block, ...], str | None]:
     """Decode content to blocks, and a note on its shape if the blocks do not imply it.
 
-    The encoder writes a single plain text as a string unless the note is `list`. Raises `WrongInputError` and
-    `UnsoundError`.
+    The encoder writes a single plain text as a string unless the note is `list`. Raises `UnsoundError`.
     """
     if isinstance(value, str):
         return ((Text(text=value),), None) if value else ((), "empty")
@@ -128,14 +113,7 @@ def decode_content(value: str | Sequence[AnyBlock] | UnsetType) -> tuple[tuple[B
 
 
 def decode_blocks(value: Sequence[AnyBlock]) -> tuple[Block, ...]:
-    blocks: list[Block] = []
-    for block in value:
-        try:
-            blocks.append(_DECODERS[type(block)](block))
-        except WrongInputError as wrong:
-            wrong.index = len(blocks)
-            raise
-    return tuple(blocks)
+    return tuple([_DECODERS[type(block)](block) for block in value])
 
 
 def is_plain_text(blocks: Sequence[Block]) -> bool:
@@ -185,17 +163,19 @@ def _decode_call(block: ToolUseBlock, read_text: Callable[[Raw], str] = sound_te
         if call_id is not UNSET and arguments[0] == "{" and block.caller is UNSET and block.rest is UNSET:
             return ToolCall(id=call_id, name=block.name, arguments=arguments, cache=decode_cache(block.cache_control))
     others = members_without(block, "name", "id", "input", "caller", "cache_control")
-    twice, is_null = None, False
-    if given is not UNSET and arguments[0] != "{":
-        value = json.decode_frame(arguments.encode())
-        if not isinstance(value, str | None):
-            raise WrongInputError(value)
-        arguments, twice, is_null = value or "", None if value is None else True, value is None  # some encode it twice
-        if is_null:
-            others = members_without(block, "name", "id", "caller", "cache_control")
+    twice = value = None
+    is_null = False
+    if given is not UNSET and arguments[0] == '"':  # some encode it twice
+        arguments, twice = json.decode_frame(arguments.encode()), True
+    elif given is not UNSET and arguments[0] == "n":
+        arguments, is_null = "", True
+        others = members_without(block, "name", "id", "caller", "cache_control")
+    elif given is not UNSET and arguments[0] != "{":
+        # A model's call with other arguments, which Claude Code sends back in its history.
+        value = True
     absent = [name for name, lacks in (("id", call_id is UNSET), ("input", given is UNSET or is_null)) if lacks]
     direct = None if block.caller is UNSET else True
-    native = keep(others, missing=absent or None, twice=twice, direct=direct)
+    native = keep(others, missing=absent or None, twice=twice, value=value, direct=direct)
     return ToolCall(
         id="" if call_id is UNSET else call_id,
         name=block.name,
@@ -341,7 +321,7 @@ def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool)
             {"type": "thinking", "thinking": block.text, "signature": own.get("signature", "")}, block
         )
     if not own.get("signature"):
-        receipt.loss(where, "reasoning of another model", "the Messages API takes back only reasoning that it signed")
+        receipt.loss(where, "reasoning of another model", "the Messages API accepts only reasoning that it signed")
         return None
     if block.cache is not None:
         receipt.loss(f"{where}.cache", "cache breakpoint", "the Messages API has none on reasoning")
@@ -350,7 +330,9 @@ def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool)
 
 def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> dict[str, Any]:
     notes = native_of(call, NAME)
-    arguments: Any = call.arguments if notes.get("$twice") else json.object_of(call.arguments)
+    arguments: Any = call.arguments if notes.get("$twice") else json.object_of(call.arguments, is_request=not reply)
+    if notes.get("$value"):
+        arguments = Raw(call.arguments.encode())
     if is_missing(call, "input") and not call.arguments:
         arguments = {}
     if arguments is None and reply:
@@ -360,7 +342,7 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
         receipt.loss(where, f"call of {call.name}", "it was cut off and must not be run; it is shown as text")
         return {"type": "text", "text": show_bad_call(call.name, call.arguments)}
     if arguments is None:
-        why = f"{describe_bad_arguments(call.arguments)}; Messages takes an object, so they stand in `_raw` as text"
+        why = f"{describe_bad_arguments(call.arguments)}; Messages takes an object, so they are in `_raw` as text"
         receipt.loss(f"{where}.arguments", "arguments", why)
         arguments = {"_raw": call.arguments}
     else:

@@ -49,7 +49,7 @@ def encode_citations(
     for index, citation in enumerate(citations):
         wire = encode_citation(citation, reply)
         if wire is None:
-            receipt.loss(f"{where}[{index}]", "citation", "it is not one that the Messages API made")
+            receipt.loss(f"{where}[{index}]", "citation", "the Messages API did not create it")
         else:
             encoded.append(wire)
             if citation.start is not None or citation.end is not None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Raw
 
+from toolglot.capabilities import Capabilities, change_capabilities
 from toolglot.dialect import (
     AnswerShape,
-    Capabilities,
     Dialect,
     HeaderRules,
     RequestShape,
@@ -22,7 +22,7 @@ from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, enc
 from toolglot.dialects.anthropic.history_demand import DEMAND
 from toolglot.dialects.anthropic.listing import LISTING
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
-from toolglot.dialects.anthropic.native import NAME
+from toolglot.dialects.anthropic.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.anthropic.readable import READABLE
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
@@ -33,7 +33,6 @@ from toolglot.dialects.anthropic.stream import (
     AnthropicStreamEncoder,
     text_of_frame,
 )
-from toolglot.ir import replace
 
 
 def _wrap_result(value: Any, raw: Raw) -> Any:
@@ -62,15 +61,17 @@ ANTHROPIC = Dialect(
     headers=HeaderRules(
         key="x-api-key",
         sent={"anthropic-version": "2023-06-01"},
-        of_requests=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
+        request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
         query=("beta",),
-        of_answers=("anthropic-", "request-id"),
+        answer_prefixes=("anthropic-", "request-id"),
+        request_id="request-id",
     ),
     answer=AnswerShape(
+        side_members=SIDE_MEMBERS,
         id_prefix="msg_",
         model_places=(("model",), ("message", "model")),
         is_call=lambda block: isinstance(block, dict) and block.get("type") == "tool_use",
-        tells_stop_sequence=True,
+        names_stop_sequence=True,
         usage_required=True,
         required_counts=frozenset({"input_tokens", "output_tokens"}),
         overflow_words=OVERFLOW_WORDS,
@@ -90,7 +91,9 @@ def anthropic_capabilities(version: str, model: str) -> Capabilities:
     Without it, an exchange uses the first version, which accepts more.
     """
     can, api = capabilities(ANTHROPIC, model), version_of(version)
-    return replace(can, fields=can.fields - api.without, refuses=can.refuses | api.refuses)
+    return change_capabilities(
+        can, fields=can.parameters.fields - api.without, refuses=can.limits.refused_content | api.refuses
+    )
 
 
 __all__ = ["ANTHROPIC", "NAME", "VERSIONS", "anthropic_capabilities"]

@@ -27,7 +27,13 @@ from toolglot.errors import (
 )
 from toolglot.ir import Request, native_of, replace
 from toolglot.wire import json, retry_after
-from toolglot.wire.error_documents import add_retry_after, google_field, google_kind, read_error_document
+from toolglot.wire.error_documents import (
+    add_retry_after,
+    google_field,
+    google_kind,
+    message_of_text,
+    read_error_document,
+)
 from toolglot.wire.known_errors import recognize_error
 
 _TYPES: dict[ErrorKind, str] = {
@@ -70,13 +76,12 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Decode an HTTP error reply. A body that is not JSON (a proxy's page) becomes the message."""
+    """Decode an HTTP error reply. Text that is not JSON becomes the message."""
     lower = {name.lower(): value for name, value in headers.items()}
     try:
         error = read_error(json.decode_frame(body), status, lower)
     except DecodeError:
-        text = body.decode("utf-8", "replace").strip()
-        message = text[:2000] or f"HTTP status {status}"
+        message = message_of_text(body, status)
         error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=message))
         error = add_retry_after(error, lower, {})
     return replace(
@@ -122,7 +127,8 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
     )
     error = recognize_error(read, document.innermost)
     own: dict[str, Any] = {"status": status} if status else {}
-    if isinstance(word, str) and _TYPES[error.kind] != word and word != "error":
+    is_request_fault = kind == "server" and error.kind != kind  # its message says so, not its type
+    if isinstance(word, str) and _TYPES[error.kind] != word and word != "error" and not is_request_fault:
         own["type"] = word
     if isinstance(details, dict):
         own["details"] = details

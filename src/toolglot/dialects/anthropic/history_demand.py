@@ -1,4 +1,5 @@
-"""Claude's demand on a history: with a thinking budget, a turn with tool calls must start with thinking."""
+"""Claude's demands on a history: no assistant message ends with thinking, and with a thinking budget, a turn with tool
+calls must start with thinking."""
 
 from __future__ import annotations
 
@@ -6,12 +7,56 @@ from collections.abc import Sequence
 
 from toolglot import features
 from toolglot.dialect import HistoryDemand
-from toolglot.ir import Block, Message, Request, Text, Thinking, ToolCall, ToolResult, replace
+from toolglot.dialects.anthropic.native import NAME
+from toolglot.ir import Block, Message, Opaque, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.passes import Context
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
 from toolglot.passes.reasoning import reasons
 
+LAST = "the block that followed it was not sent back, and no assistant message may end with it"
 
-def disable_thinking_mid_turn(request: Request, context: Context, before: Sequence[Message]) -> Request:
+
+def fit_thinking(request: Request, context: Context, before: Sequence[Message]) -> Request:
+    return disable_thinking_mid_turn(drop_last_thinking(request, context), context)
+
+
+def drop_last_thinking(request: Request, context: Context) -> Request:
+    """Drop thinking at the end of an answer: "The final block in an assistant message cannot be `thinking`." A history
+    of Claude's own clients is left to them."""
+    if context.source == context.target or not context.features & features.THINKING:
+        return request
+    messages = list(request.messages)
+    is_last = True  # no block of the same answer follows
+    for number in range(len(messages) - 1, -1, -1):
+        message = messages[number]
+        if message.role in INSTRUCTION_ROLES:
+            continue
+        if message.role != "assistant":
+            is_last = True
+            continue
+        if not is_last or not message.content:
+            continue
+        kept = len(message.content)
+        while kept and _says_nothing(message.content[kept - 1]):
+            kept -= 1
+        thinking = [block for block in message.content[kept:] if isinstance(block, Thinking)]
+        is_last = not kept
+        if thinking:
+            rest = tuple(block for block in message.content[kept:] if not isinstance(block, Thinking))
+            messages[number] = replace(message, content=message.content[:kept] + rest)
+            context.receipt.loss(str(Place(number)), "reasoning", LAST)
+    return with_messages(request, tuple(messages))
+
+
+def _says_nothing(block: Block) -> bool:
+    """Whether nothing of the block is sent, or it is thinking. Later passes leave out empty text and opaque blocks of
+    others."""
+    if isinstance(block, Text):
+        return not block.text.strip()
+    return isinstance(block, Thinking) or (isinstance(block, Opaque) and block.dialect != NAME)
+
+
+def disable_thinking_mid_turn(request: Request, context: Context) -> Request:
     """Turn thinking off if the current turn has tool calls and does not start with thinking.
 
     Claude with a thinking budget refuses such a turn. Models without budgets have no such rule. See opencode #3077.
@@ -20,7 +65,7 @@ def disable_thinking_mid_turn(request: Request, context: Context, before: Sequen
     if (
         wanted is None
         or not reasons(request, context)
-        or not (context.can.reasoning_off and context.can.reasoning_budget)
+        or not (context.can.reasoning.can_disable and context.can.reasoning.budget)
     ):
         return request
     if not _calls_without_thinking(request.messages):
@@ -59,4 +104,4 @@ def _ends_turn(received: list[Block]) -> bool:
     return bool(received) and not any(isinstance(block, ToolResult) for block in received)
 
 
-DEMAND = HistoryDemand(apply=disable_thinking_mid_turn, triggers=lambda context: features.REASONING)
+DEMAND = HistoryDemand(apply=fit_thinking, triggers=lambda context: features.REASONING | features.THINKING)

@@ -54,6 +54,7 @@ def _source_shape(source: MediaSource, given: Source) -> dict[str, Any]:
         "source": None if source.rest is UNSET else dict(source.rest),
         "untyped": True if source.media_type is UNSET else None,
         "encoded": True if _is_encoded_text(given) else None,
+        "typed": True if given.kind == "text" and given.media_type not in (None, "text/plain") else None,
     }
 
 
@@ -121,7 +122,9 @@ def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]
     elif notes.get("$untyped"):
         pass
     elif source.kind == "text":
-        wire["media_type"] = source.media_type or "text/plain"
+        if source.media_type not in (None, "text/plain"):
+            receipt.note(f"{where}.source", f"media type {source.media_type}", "the API takes text/plain only")
+        wire["media_type"] = "text/plain"
     elif source.kind == "base64":
         if source.media_type is None:
             receipt.note(f"{where}.source", "media type", f"not given; {_DEFAULT_TYPES[media.kind]} is assumed")

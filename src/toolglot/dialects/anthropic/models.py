@@ -10,7 +10,22 @@ import re
 
 from msgspec import Struct
 
-from toolglot.dialect import Capabilities, ModelRule
+from toolglot.capabilities import (
+    AnswerCapabilities,
+    CacheCapabilities,
+    CallCapabilities,
+    CallIdRules,
+    Capabilities,
+    MediaCapabilities,
+    MessageCapabilities,
+    ParameterCapabilities,
+    ReasoningCapabilities,
+    ReceiptRules,
+    RequestLimits,
+    ToolCapabilities,
+    ToolNameRules,
+)
+from toolglot.dialect import ModelRule
 from toolglot.dialects.anthropic.usage import TIERS
 from toolglot.wire.claude_models import CACHE_MODELS
 from toolglot.wire.efforts import SMALLEST_BUDGET
@@ -34,59 +49,86 @@ _FIELDS = _SAMPLING | {
 }
 
 CAPABILITIES = Capabilities(
-    fields=_FIELDS,
-    name_length=128,
-    id_length=64,
-    tool_choices=frozenset({"auto", "none", "required", "named"}),
-    allowed_modes=frozenset(),
-    deferred_tools=True,
-    arguments="object",
-    broken_calls="refused",
-    system="leading",
-    roles_alternate=True,
-    results_role="user",
-    starts_with_user=True,
-    empty_text=False,
-    media_in_user=frozenset({"image", "document"}),
-    media_in_result=frozenset({"image", "document"}),
-    source_kinds=frozenset({"base64", "url", "file", "text"}),
-    image_types=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),
-    document_types=frozenset({"application/pdf", "text/*"}),
-    result_errors=True,
-    citations=True,
-    media_context=True,
-    thinking="owned",
-    cache_lifetimes=(300, 3600),
-    cache_breakpoints=4,
-    cache_on_parts_only=False,
-    efforts=("low", "medium", "high", "xhigh", "max"),
-    reasoning_budget=True,
-    min_budget=SMALLEST_BUDGET,
-    forced_choice_with_reasoning=False,
-    response_formats=frozenset({"text", "json_schema"}),
-    max_temperature=1.0,
-    default_output_tokens=DEFAULT_MAX_TOKENS,
-    answer_tiers=frozenset(TIERS.values()),
-    stop_details=frozenset({"refusal", "filtered"}),
-    informational=frozenset({"amazon-bedrock-invocationMetrics", "context_management", "diagnostics"}),
-    containers=frozenset({"$message_stop"}),
-    assumed={
-        "caller": ({"type": "direct"},),
-        # Nothing is cleared away. Claude Code sends this with every request.
-        "context_management": ({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}, {"edits": []}, {}),
-    },
-    noted={
-        "caller": "who made the call; the call itself is carried",
-        "source": "what stands beside the texts of this document is left behind; the texts are carried",
-        "diagnostics": "it is for the vendor's own records; no answer depends on it",
-        "eager_input_streaming": "when the pieces of a call's arguments arrive, and not what arrives",
-    },
-    reasoning_members=frozenset({"signature", "data"}),
-    cosmetic={
-        "anthropic_beta": "it belongs to the transport: which API the upstream is asked by",
-        "anthropic_version": "it belongs to the transport: which API the upstream is asked by",
-        "service_tier": "the tier of an answer is told as such",
-    },
+    parameters=ParameterCapabilities(
+        fields=_FIELDS,
+        response_formats=frozenset({"text", "json_schema"}),
+    ),
+    limits=RequestLimits(
+        max_temperature=1.0,
+        default_output_tokens=DEFAULT_MAX_TOKENS,
+    ),
+    names=ToolNameRules(max_length=128),
+    ids=CallIdRules(
+        max_length=64,
+        # Claude Code takes the result of `a_1` for a part of that of `a`: it loses it, and the model calls again.
+        numbered_parts=True,
+    ),
+    tools=ToolCapabilities(
+        choices=frozenset({"auto", "none", "required", "named"}),
+        allowed_modes=frozenset(),
+        deferred=True,
+        # "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'": the API checks those at the root.
+        property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
+    ),
+    calls=CallCapabilities(
+        arguments="object",
+        broken="refused",
+        results_role="user",
+        result_errors=True,
+    ),
+    messages=MessageCapabilities(
+        system="leading",
+        roles_alternate=True,
+        starts_with_user=True,
+        empty_text=False,
+        citations=True,
+    ),
+    media=MediaCapabilities(
+        in_user=frozenset({"image", "document"}),
+        in_result=frozenset({"image", "document"}),
+        source_kinds=frozenset({"base64", "url", "file", "text"}),
+        image_types=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),
+        document_types=frozenset({"application/pdf", "text/*"}),
+        context=True,
+        url_schemes=frozenset({"https"}),
+    ),
+    cache=CacheCapabilities(
+        lifetimes=(300, 3600),
+        breakpoints=4,
+        on_parts_only=False,
+    ),
+    reasoning=ReasoningCapabilities(
+        in_history="owned",
+        efforts=("low", "medium", "high", "xhigh", "max"),
+        budget=True,
+        min_budget=SMALLEST_BUDGET,
+        with_forced_choice=False,
+    ),
+    answers=AnswerCapabilities(
+        tiers=frozenset(TIERS.values()),
+        stop_details=frozenset({"refusal", "filtered"}),
+    ),
+    receipt=ReceiptRules(
+        informational=frozenset({"amazon-bedrock-invocationMetrics", "context_management", "diagnostics"}),
+        containers=frozenset({"$message_stop"}),
+        assumed={
+            "caller": ({"type": "direct"},),
+            # Nothing is cleared away. Claude Code sends this with every request.
+            "context_management": ({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}, {"edits": []}, {}),
+        },
+        noted={
+            "caller": "who made the call; the call itself is carried",
+            "source": "data next to the texts of this document is dropped; the texts are kept",
+            "diagnostics": "it is for the vendor's own records; no answer depends on it",
+            "eager_input_streaming": "it affects when the pieces of a call's arguments arrive, not their content",
+        },
+        reasoning_members=frozenset({"signature", "data"}),
+        cosmetic={
+            "anthropic_beta": "it belongs to the transport: it selects the upstream's API",
+            "anthropic_version": "it belongs to the transport: it selects the upstream's API",
+            "service_tier": "the tier of an answer has its own field",
+        },
+    ),
 )
 
 # A minor version has one or two digits; eight digits are a date. `claude-3-5-sonnet` has its family after the version.
@@ -144,7 +186,7 @@ MODELS = (
     ModelRule(
         _SINCE_OPUS_48,
         {"system": "after_user"},
-        "models since Opus 4.8 take system messages inside the conversation, each behind a user's turn",
+        "models since Opus 4.8 take system messages inside the conversation, each after a user's turn",
     ),
     ModelRule(
         _CHOOSES_ITSELF,

@@ -80,3 +80,14 @@ def write_cache(wire: dict[str, Any], cache: Cache | None) -> dict[str, Any]:
             control["ttl"] = _LIFETIME_NAMES.get(cache.seconds) or ("5m" if cache.seconds < 1800 else "1h")
         wire["cache_control"] = control
     return wire
+
+
+# fmt: off
+SIDE_MEMBERS = frozenset(
+    {
+        "id", "model", "type", "role", "usage", "stop_sequence", "stop_details", "container", "context_management",
+        "service_tier", "citations", "citation", "caller", "signature",
+    }
+)
+# fmt: on
+"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""

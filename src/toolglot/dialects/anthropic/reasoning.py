@@ -85,7 +85,7 @@ def _encode_visibility(request: Request, reasoning: Reasoning, receipt: Receipt)
     forced = request.tool_choice is not None and request.tool_choice.mode == "required"
     if is_adaptive(request.model) and not forced:
         return {"type": "adaptive", "display": _DISPLAYS[True]}
-    why = "it cannot while a tool call is forced" if forced else "it thinks only when it is told how much"
+    why = "it cannot while a tool call is forced" if forced else "it thinks only with a budget"
     receipt.note("reasoning.show", "visible reasoning", f"the model does not think here: {why}")
     return None
 
@@ -141,7 +141,7 @@ def encode_output_config(request: Request, receipt: Receipt) -> dict[str, Any]:
         place[key] = restore_members({"type": "json_schema", "schema": schema}, wanted)
         for name in ("name", "description", "strict"):
             if getattr(wanted, name) is not None:
-                receipt.note(f"response_format.{name}", name, "Messages has the schema alone")
+                receipt.note(f"response_format.{name}", name, "Messages has only the schema")
     elif wanted is not None and wanted.kind != "text":
         receipt.loss("response_format", "JSON without a schema", "Messages has JSON output with a schema only")
     rest = read_note(native_of(request, NAME), "output_config", dict)

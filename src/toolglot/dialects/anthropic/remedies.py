@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolglot.ir import Request, replace
 from toolglot.passes.blocks import has_results
 from toolglot.passes.native_fields import without_native
-from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy, without
+from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy, remove_fields
 
 
 def disable_thinking(refusal: RefusedRequest) -> Request:
@@ -13,14 +13,16 @@ def disable_thinking(refusal: RefusedRequest) -> Request:
     request, wanted = refusal.request, refusal.request.reasoning
     if wanted is None or wanted.mode == "off":
         return request
-    refusal.context.receipt.loss("reasoning", "thinking", "this turn has tool calls without it; it is off this once")
+    refusal.context.receipt.loss(
+        "reasoning", "thinking", "this turn has tool calls without it; it is off for this request"
+    )
     return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget_tokens=None))
 
 
 def _drop_reasoning(refusal: RefusedRequest) -> Request:
     """Drop the reasoning of the history. With a thinking budget, the current turn must not think either."""
     request = forget_reasoning(refusal)
-    if request is refusal.request or not refusal.context.can.reasoning_budget or not _ends_with_results(request):
+    if request is refusal.request or not refusal.context.can.reasoning.budget or not _ends_with_results(request):
         return request
     return disable_thinking(refusal._replace(request=request))
 
@@ -32,7 +34,7 @@ def _ends_with_results(request: Request) -> bool:
 
 def _without_output_config(refusal: RefusedRequest, field: str) -> Request:
     """Drop `output_config` (effort, response format, unknown members) and the settings it comes from."""
-    request = without("effort", "response_format")(refusal)
+    request = remove_fields("effort", "response_format")(refusal)
     return without_native(request, refusal.dialect, field)
 
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.anthropic.blocks import (
-    WrongInputError,
     decode_content,
     encode_blocks,
     encode_content,
@@ -49,7 +48,7 @@ from toolglot.dialects.anthropic.wire import REQUESTS, AnthropicMetadata, Output
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, replace, with_native
 from toolglot.receipt import Receipt, describe_setting
-from toolglot.tools.known_requests import decode_known
+from toolglot.tools.cached_settings import decode_with_cached_settings
 from toolglot.wire import incremental_json, json
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import as_json, field_reader, members_without
@@ -84,11 +83,11 @@ def path(request: Request) -> str:
     return "/v1/messages"
 
 
-_KNOWN = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_known(_KNOWN, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
@@ -98,7 +97,7 @@ def decode_request(data: bytes) -> Request:
     except UnsoundError:
         json.decode(data)  # raises an error with the position
         raise DecodeError("$", json.TOO_DEEP) from None
-    _KNOWN.add(data, lambda: settings)
+    _SETTINGS_CACHE.add(data, lambda: settings)
     return replace(settings, messages=(*leading, *messages))
 
 
@@ -191,28 +190,22 @@ def _native_of_body(body: RequestBody, others: dict[str, Any], **shape: Any) -> 
 
 
 def _decode_system(body: RequestBody) -> list[Message]:
-    try:
-        content, shape = decode_content(body.system)
-    except WrongInputError as wrong:
-        raise wrong.at("$.system") from None
+    content, shape = decode_content(body.system)
     if shape == "absent":
         return []
     return [Message(role="system", content=content, native={NAME: {"$content": shape}} if shape else {})]
 
 
 def _decode_messages(wire: list[RequestMessage]) -> list[Message]:
-    messages = [_decode_message(message, index) for index, message in enumerate(incremental_json.drain(wire))]
+    messages = [_decode_message(message) for message in incremental_json.drain(wire)]
     if messages and messages[0].role in _SYSTEM_ROLES:
         messages[0] = with_native(messages[0], NAME, **{"$inline": True})
     return messages
 
 
-def _decode_message(message: RequestMessage, index: int) -> Message:
+def _decode_message(message: RequestMessage) -> Message:
     role = message.role
-    try:
-        content, shape = decode_content(message.content)
-    except WrongInputError as wrong:
-        raise wrong.at(f"$.messages[{index}].content") from None
+    content, shape = decode_content(message.content)
     if message.rest is UNSET and message.output_config is UNSET and role not in _ROLES:
         return Message(role=role, content=content, native={} if shape is None else {NAME: {"$content": shape}})
     others = members_without(message, "role", "content")
@@ -329,7 +322,7 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
     if tier is None:
         return {}
     if tier in (_FAST, "fast"):
-        receipt.note("service_tier", tier, "Messages gives priority by itself where the account has it: auto is sent")
+        receipt.note("service_tier", tier, "Messages gives priority automatically if the account has it: auto is sent")
         return {"service_tier": "auto"}
     if tier not in _TIER_NAMES:
         receipt.loss("service_tier", tier, "Messages has the tiers auto and standard_only")

@@ -10,7 +10,6 @@ from msgspec import UNSET
 
 from toolglot.dialects.anthropic.blocks import (
     DIRECT,
-    WrongInputError,
     add_required_members,
     decode_blocks,
     encode_blocks,
@@ -93,8 +92,6 @@ def decode_response(data: bytes) -> Response:
     bare = remove_required_members(message.content)
     try:
         content = decode_blocks(message.content)
-    except WrongInputError as wrong:
-        raise wrong.at("$.content") from None
     except UnsoundError:
         json.decode_answer(data)  # raises an error with the position
         raise DecodeError("$", json.TOO_DEEP) from None

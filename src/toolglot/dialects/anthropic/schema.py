@@ -44,7 +44,7 @@ class AnthropicSchemaReducer:
             return _any_value()
         if not isinstance(schema, dict):
             if schema is not True:
-                self._receipt.loss(where, "a schema that is no object", "the API needs a type here")
+                self._receipt.loss(where, "a schema that is not an object", "the API needs a type here")
             return _any_value()
         remaining = _inline_all_of({key: value for key, value in schema.items() if key not in _WITHOUT_MEANING})
         result = self._reduce_definitions(remaining, where, depth)

@@ -62,7 +62,7 @@ def extract_mcp_servers(request: Request) -> ServedRequest:
     for index, given in enumerate(_SERVERS.read_value([] if listed is None else listed, "$.mcp_servers")):
         server = _decode_server(given, f"mcp_servers[{index}]")
         if server.label in servers:
-            raise DecodeError(f"$.{server.where}.name", f"there are two servers of the name {server.label}")
+            raise DecodeError(f"$.{server.where}.name", f"two servers have the name {server.label}")
         servers[server.label] = server
     configured: set[str] = set()
     for index, toolset in toolsets:
@@ -153,8 +153,8 @@ class McpBlockReporter:
 
 def _encode_use(call: ServedCall) -> dict[str, Any]:
     """Encode a call. Arguments that are not an object are wrapped unchanged in one."""
-    arguments = json.object_of(call.arguments)
-    given = {"_raw": call.arguments} if arguments is None else json.decode_frame(bytes(arguments))
+    arguments = json.object_value(call.arguments)
+    given = {"_raw": call.arguments} if arguments is None else arguments
     called = {"id": client_call_id(_PREFIX, call.id), "name": call.name, "server_name": call.server}
     return {"type": "mcp_tool_use", **called, "input": given}
 
@@ -178,7 +178,7 @@ def restore_history(request: Request, name: Callable[[str, str], str]) -> Restor
 
 
 def _find_later_results(messages: Sequence[Message]) -> list[frozenset[str]]:
-    """The calls, for each message, whose results stand in later messages of the same answer: clients may split one."""
+    """The calls, for each message, whose results are in later messages of the same answer: clients may split one."""
     later: list[frozenset[str]] = []
     ids: frozenset[str] = frozenset()
     for message in reversed(messages):
@@ -252,7 +252,7 @@ class AnthropicHistoryRestorer:
 
     def _add_call(self, use: McpToolUse, where: str) -> ToolCall:
         if use.id in self._calls:
-            raise DecodeError(f"{where}.id", f"there are two calls of the id {use.id}")
+            raise DecodeError(f"{where}.id", f"two calls have the id {use.id}")
         call = self._calls[use.id] = ToolCall(
             id=self._ids.of(use.id),
             name=self._name(use.server_name, use.name),
@@ -304,4 +304,4 @@ def _decode_result_part(part: TextBlock | Unknown) -> Block:
     return Opaque(NAME, part.verbatim.value)
 
 
-SERVED = ServedForms(asked=extract_mcp_servers, teller=McpBlockReporter, restored=restore_history)
+SERVED = ServedForms(read_servers=extract_mcp_servers, new_reporter=McpBlockReporter, restore_history=restore_history)

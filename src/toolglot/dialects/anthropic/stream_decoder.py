@@ -13,15 +13,16 @@ at its end. The end of a call waits for the next event, because only the stop re
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import WrongInputError, decode_block, remove_required_members
+from toolglot.dialects.anthropic.blocks import decode_block, remove_required_members
 from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import read_error
-from toolglot.dialects.anthropic.native import NAME, keep
+from toolglot.dialects.anthropic.native import NAME, SIDE_MEMBERS, keep
 from toolglot.dialects.anthropic.response import (
     CUT_NOTE,
     CUT_REASONS,
@@ -38,18 +39,19 @@ from toolglot.dialects.anthropic.wire import (
     read_message_delta,
     read_started_message,
 )
-from toolglot.errors import ApiError, DecodeError, expected, note_early_end, note_missing_stop, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, note_early_end, note_missing_stop, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
+from toolglot.wire.side_members import read_frame_again
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
 from toolglot.wire.surrogates import SurrogateJoiner
 
 
-class _Delta(Struct):
+class _FrameDelta(Struct):
     type: str | None = None
     text: str | None = None
     partial_json: str | None = None
@@ -60,7 +62,7 @@ class _Delta(Struct):
 class _Frame(Struct):
     type: str | None = None
     index: int | None = None
-    delta: _Delta | None = None
+    delta: _FrameDelta | None = None
 
 
 _BARE_STOP = len(b'{"type": "message_stop"}')
@@ -99,7 +101,7 @@ _MEMBERS = frozenset({"type", "text", "partial_json", "thinking", "signature", "
 _Kind = Literal["text", "thinking", "call", "whole"]
 
 
-class _OpenBlock:
+class _ReceivedBlock:
     """A block that is being received. Blocks of kind `whole` are emitted only at their end."""
 
     __slots__ = ("arguments", "block", "citations", "has_deltas", "index", "kind", "parts", "signature")
@@ -121,31 +123,40 @@ class AnthropicStreamDecoder:
         self._sse = SseReader(keeps_stray=True)
         self._events: list[Event] = []
         self._started = self._ended = False
+        self._has_finished = False  # it ended well, and nothing has followed
         self._next = 0
-        self._open: dict[int, _OpenBlock] = {}  # by the wire's index
+        self._open: dict[int, _ReceivedBlock] = {}  # by the wire's index
         self._latest = -1  # the wire's index of the latest start
         self._held_close: Close | None = None
         self._final: dict[str, Any] = {}
         self._stop_in_start: dict[str, Any] = {}  # stop members of message_start, valid until a block follows
         self._stop_extras: dict[str, Any] = {}  # other members of message_stop: Bedrock sends metrics there
         self._usage: dict[str, Any] = {}
+        self._has_output_count = False  # a count of output has come after the start
         self._halves = SurrogateJoiner()
 
     def feed(self, data: bytes) -> list[Event]:
-        if self._ended:
+        if self._ended and not self._has_finished:
             return []
         try:
             for name, payload in self._sse.feed(data):
-                self._read(name, payload)
+                self._read_frame(name, payload)
         except DecodeError as error:
-            self._fault(unreadable(error))
+            if not self._ended:
+                self._fault(unreadable(error))
+            self._has_finished = False
         return self._flush()
+
+    def _report_late_content(self, payload: bytes) -> None:
+        if self._has_finished and b'"content_block_' in payload:
+            self._has_finished = False  # it is reported once
+            self._receipt.loss("content", "content after message_stop", "the answer had ended")
 
     def close(self) -> list[Event]:
         if not self._ended:
             try:
                 for name, payload in self._sse.close():
-                    self._read(name, payload)
+                    self._read_frame(name, payload)
             except DecodeError:
                 pass  # the last event was cut, which does not matter if a stop reason has come
         if not self._ended:
@@ -165,8 +176,18 @@ class AnthropicStreamDecoder:
         events, self._events = self._events, []
         return events
 
+    def _read_frame(self, name: bytes, payload: bytes) -> None:
+        """Read a frame, without side members of a wrong type."""
+        begun = len(self._events)
+        try:
+            self._read(name, payload)
+        except DecodeError as error:
+            read = partial(self._read, name)
+            read_frame_again(payload, error, read, SIDE_MEMBERS, self._receipt, self._events, begun)
+
     def _read(self, name: bytes, payload: bytes) -> None:
         if self._ended:
+            self._report_late_content(payload)
             return
         if name == STRAY:
             if (document := read_stray_error(payload, self._receipt)) is not None:
@@ -204,18 +225,18 @@ class AnthropicStreamDecoder:
         kind = value.get("type") if isinstance(value, dict) else None
         if error is not None and (kind is None or kind in ("content_block_delta", *_HANDLERS)):
             raise error
-        self._receipt.loss("stream", f"event {kind}", "it is of a type that is not known")
+        self._receipt.loss("stream", f"event {kind}", "its type is unknown")
 
     def _message_start(self, wire: _Frame, payload: bytes) -> None:
         if self._started:
-            self._receipt.loss("stream", "a second message_start", "the response goes on after what came before it")
+            self._receipt.loss("stream", "a second message_start", "the response continues")
             return
         json.decode_frame(payload)  # raises if it is not JSON
         raw = json.decode_typed(payload, _messages).message
         message = read_started_message(b"{}" if raw == _NULL else raw, "$.message")
         usage = None if message.usage is UNSET else message.usage
-        self._started = True
         counted = decode_usage(usage, "$.message.usage") if usage is not None else None
+        self._started = True
         self._usage = usage or {}
         # The stop members are null until the end, unless the message is already whole.
         others = {key: value for key, value in native_members(message).items() if key not in _STOP_MEMBERS}
@@ -235,7 +256,7 @@ class AnthropicStreamDecoder:
         """Read the whole blocks in message_start. They have no later deltas."""
         for index, raw in enumerate(content):
             where = f"$.message.content[{index}]"
-            block = _decode_block(read_block(raw, where), where)
+            block = _decode_block(read_block(raw, where))
             self._release_held_close()
             received = self._begin_block(index, block)
             if isinstance(block, ToolCall):
@@ -257,7 +278,7 @@ class AnthropicStreamDecoder:
         before = self._open.get(index)
         if before is not None:
             if _is_same_call(before, value):
-                self._receipt.note("stream", f"a second start of block {index}", "it is of the same call")
+                self._receipt.note("stream", f"a second start of block {index}", "it belongs to the same call")
                 return
             self._close(index, is_stopped=False)
         self._latest = index
@@ -266,11 +287,11 @@ class AnthropicStreamDecoder:
             raw = Raw(json.encode({**value, kind: ""}))
         block = read_block(raw, "$.content_block")
         remove_required_members((block,))
-        self._begin_block(index, _decode_block(block, "$.content_block"))
+        self._begin_block(index, _decode_block(block))
 
-    def _begin_block(self, index: int, block: Block) -> _OpenBlock:
+    def _begin_block(self, index: int, block: Block) -> _ReceivedBlock:
         self._stop_in_start = {}  # the message goes on
-        received = _OpenBlock("whole", -1, block)
+        received = _ReceivedBlock("whole", -1, block)
         match block:
             case Text(text=text, citations=citations):
                 received = self._open_block("text", replace(block, text="", citations=()), text)
@@ -289,8 +310,8 @@ class AnthropicStreamDecoder:
         self._open[index] = received
         return received
 
-    def _open_block(self, kind: _Kind, block: Block, text: str) -> _OpenBlock:
-        received = _OpenBlock(kind, self._next, block)
+    def _open_block(self, kind: _Kind, block: Block, text: str) -> _ReceivedBlock:
+        received = _ReceivedBlock(kind, self._next, block)
         self._next += 1
         self._events.append(Open(received.index, block))
         if text:
@@ -309,7 +330,7 @@ class AnthropicStreamDecoder:
                 return
         kind = received.kind
         if delta.type not in _DELTAS and kind != "whole":  # an unknown block may have any delta
-            self._receipt.loss("stream", f"delta {delta.type}", "it is of a type that is not known")
+            self._receipt.loss("stream", f"delta {delta.type}", "its type is unknown")
         if kind == "text":
             text = delta.text
         elif kind == "call":
@@ -324,7 +345,7 @@ class AnthropicStreamDecoder:
         else:
             self._other_delta(received, delta, payload, empty=text is not None)
 
-    def _begin_unannounced(self, wire: _Frame, delta: _Delta) -> _OpenBlock | None:
+    def _begin_unannounced(self, wire: _Frame, delta: _FrameDelta) -> _ReceivedBlock | None:
         """Begin a block for a delta without a start. The kind of the delta implies the type of the block."""
         block = Text(text="") if delta.text else Thinking() if delta.thinking else None
         if delta.partial_json:
@@ -342,7 +363,7 @@ class AnthropicStreamDecoder:
         """Fail: nothing tells which call these arguments belong to, and a call without them must not run."""
         self._fault(unreadable(DecodeError("$.index", "arguments of a call that never started")))
 
-    def _other_delta(self, received: _OpenBlock, delta: _Delta, payload: bytes, empty: bool) -> None:
+    def _other_delta(self, received: _ReceivedBlock, delta: _FrameDelta, payload: bytes, empty: bool) -> None:
         """Read a delta without text: a signature, a citation, part of a whole block, an empty or unknown delta."""
         fields: dict[str, Any] = json.decode_frame(payload)["delta"]
         citation = fields.get("citation")
@@ -355,22 +376,22 @@ class AnthropicStreamDecoder:
         elif delta.partial_json and received.kind in ("text", "thinking"):
             self._fault_on_stray_arguments()
         elif delta.text and received.kind == "call":
-            self._fault(unreadable(DecodeError("$.delta.text", "a text inside a call: its arguments are not known")))
+            self._fault(unreadable(DecodeError("$.delta.text", "text inside a call: its arguments are unknown")))
         elif received.kind == "text" and citation is not None:
             raw = json.decode_typed(payload, _citations).delta.citation
             received.citations.append(decode_citation(read_citation(raw, "$.delta.citation")))
         elif isinstance(received.block, Opaque):
             self._extend_opaque(received, received.block, fields)
         else:
-            self._receipt.loss("stream", f"{delta.type} in {received.kind}", "such a block has no such delta")
+            self._receipt.loss("stream", f"{delta.type} in {received.kind}", "this kind of block has no such delta")
 
     def _report_unknown_members(self, fields: dict[str, Any]) -> None:
         for key, value in fields.items():
             if key not in _MEMBERS and value not in (None, "", [], {}, False):
-                self._receipt.loss("stream", f"{key} of a delta", "it is a member that is not known")
+                self._receipt.loss("stream", f"{key} of a delta", "it is an unknown member")
 
     @staticmethod
-    def _extend_opaque(received: _OpenBlock, block: Opaque, fields: dict[str, Any]) -> None:
+    def _extend_opaque(received: _ReceivedBlock, block: Opaque, fields: dict[str, Any]) -> None:
         """Add a delta to an unknown block: strings are appended, other values replace the old ones."""
         for key, value in fields.items():
             if key == "type":
@@ -403,7 +424,7 @@ class AnthropicStreamDecoder:
             signed: Native = {NAME: {"signature": received.signature}} if received.signature is not None else {}
             self._events.append(Close(index=received.index, citations=tuple(received.citations), native=signed))
 
-    def _emit_whole_block(self, received: _OpenBlock) -> None:
+    def _emit_whole_block(self, received: _ReceivedBlock) -> None:
         """Emit a whole block with the pieces that came after its start."""
         if isinstance(received.block, Opaque):
             value = received.block.value
@@ -430,12 +451,14 @@ class AnthropicStreamDecoder:
         self._ensure_started()
         json.decode_frame(payload)  # raises if it is not JSON
         frame = read_message_delta(payload, "$")
+        decode_stop({} if frame.delta is UNSET else frame.delta, "$.delta")  # raises if a member has a wrong type
         for fields in (frame.rest, frame.delta):
             for key, item in fields.items() if fields is not UNSET else ():
                 if item is not None or key not in self._final:
                     self._final[key] = item
         if frame.usage is not UNSET:
             self._usage = merge_usage(self._usage, frame.usage)
+            self._has_output_count = self._has_output_count or frame.usage.get("output_tokens") is not None
 
     def _message_stop(self, wire: _Frame, payload: bytes) -> None:
         self._ensure_started()
@@ -462,11 +485,14 @@ class AnthropicStreamDecoder:
         if self._held_close is not None:
             self._release_held_close(complete=not (cut and self._held_close.index == self._next - 1))
         self._halves.report(self._receipt)
+        if not self._has_output_count and not self._stop_in_start:
+            # The count at the start is a placeholder (0 or 1), which some servers never correct (pi #6567: MiniMax).
+            self._usage = {name: value for name, value in self._usage.items() if name != "output_tokens"}
         usage = decode_usage(self._usage) if self._usage else None
         native = keep(
             _without_nulls(others), stop_reason=foreign_stop_reason(stop), message_stop=self._stop_extras or None
         )
-        self._ended = True
+        self._ended = self._has_finished = True
         self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=native))
 
     def _fault(self, error: ApiError) -> None:
@@ -475,7 +501,7 @@ class AnthropicStreamDecoder:
         self._events.append(Fault(error))
 
 
-def _is_same_call(received: _OpenBlock, value: Any) -> bool:
+def _is_same_call(received: _ReceivedBlock, value: Any) -> bool:
     """Does this start repeat the start of an open call without deltas?"""
     call = received.block
     if not isinstance(call, ToolCall) or received.has_deltas or not isinstance(value, dict):
@@ -491,12 +517,9 @@ def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _decode_block(block: ContentBlock, where: str) -> Block:
+def _decode_block(block: ContentBlock) -> Block:
     """Decode a block of a frame that is valid JSON. Its `input` may have repeated keys."""
-    try:
-        return decode_block(block, lambda raw: bytes(raw).decode())
-    except WrongInputError as wrong:
-        raise expected(f"{where}.input", "an object", wrong.value) from None
+    return decode_block(block, lambda raw: bytes(raw).decode())
 
 
 def _parse_json_or_text(text: str) -> Any:

@@ -15,11 +15,13 @@ from toolglot.dialects.anthropic.errors import write_error
 from toolglot.dialects.anthropic.native import NAME, kept_fields, read_note, restore_members
 from toolglot.dialects.anthropic.response import encode_stop
 from toolglot.dialects.anthropic.usage import encode_final_usage, encode_usage
+from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Citation, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Citation, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.delta_template import DeltaTemplate
+from toolglot.wire.retry_after import name_wait
 from toolglot.wire.sse import frame
 
 _PING = frame(b'{"type":"ping"}', b"ping")
@@ -75,7 +77,7 @@ class AnthropicStreamEncoder:
         return _PING
 
     @property
-    def text_around(self) -> DeltaTemplate | None:
+    def delta_template(self) -> DeltaTemplate | None:
         return (
             _delta_template(self._head)
             if self._head and self._pending_thinking is None and not self._arguments_blank
@@ -99,7 +101,7 @@ class AnthropicStreamEncoder:
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
-                return frame(json.encode(write_error(error)), b"error")
+                return frame(json.encode_frame(write_error(_fit_stream(name_wait(error)))), b"error")
 
     def _start(self, event: Start) -> bytes:
         own = event.native.get(NAME, {})
@@ -120,7 +122,7 @@ class AnthropicStreamEncoder:
             "container": None,
             **kept_fields(own),
         }
-        return frame(json.encode({"type": "message_start", "message": message}), b"message_start")
+        return frame(json.encode_frame({"type": "message_start", "message": message}), b"message_start")
 
     def _open_block(self, block: Block) -> bytes:
         self._block = block
@@ -152,7 +154,7 @@ class AnthropicStreamEncoder:
         self._index += 1
         self._head = _delta_head(self._index, kind)
         start = {"type": "content_block_start", "index": self._index, "content_block": block}
-        return frame(json.encode(start), b"content_block_start") + (self._delta(text) if text else b"")
+        return frame(json.encode_frame(start), b"content_block_start") + (self._delta(text) if text else b"")
 
     def _begin_opaque(self, value: dict[str, Any]) -> bytes:
         """Begin a block that only this dialect has.
@@ -172,7 +174,7 @@ class AnthropicStreamEncoder:
                 self._held_arguments += text
                 return written
             text, self._held_arguments, self._arguments_blank = self._held_arguments + text, "", False
-        return b"%b%b%b}}\n\n" % (written, self._head, json.encode(text))
+        return b"%b%b%b}}\n\n" % (written, self._head, json.encode_frame(text))
 
     def _begin_thinking(self, block: Thinking) -> bytes:
         self._pending_thinking = None
@@ -208,7 +210,7 @@ class AnthropicStreamEncoder:
         written = self._begin_thinking(block) if self._pending_thinking is not None and "signature" in own else b""
         self._pending_thinking = None
         if own.get("signature"):
-            written += b"%b%b}}\n\n" % (_DELTA % (self._index, *_SIGNATURE), json.encode(own["signature"]))
+            written += b"%b%b}}\n\n" % (_DELTA % (self._index, *_SIGNATURE), json.encode_frame(own["signature"]))
         return written
 
     def _encode_citations(self, citations: tuple[Citation, ...]) -> bytes:
@@ -216,7 +218,7 @@ class AnthropicStreamEncoder:
         for citation in encode_citations(citations, "content.citations", self._receipt, reply=True):
             delta = {"type": "citations_delta", "citation": citation}
             wire = {"type": "content_block_delta", "index": self._index, "delta": delta}
-            pieces.append(frame(json.encode(wire), b"content_block_delta"))
+            pieces.append(frame(json.encode_frame(wire), b"content_block_delta"))
         return b"".join(pieces)
 
     def _finish(self, event: Finish) -> bytes:
@@ -230,5 +232,12 @@ class AnthropicStreamEncoder:
         wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         last = MESSAGE_STOP
         if measured := read_note(own, "$message_stop", dict):
-            last = frame(json.encode({"type": "message_stop", **measured}), b"message_stop")
-        return frame(json.encode(wire), b"message_delta") + last
+            last = frame(json.encode_frame({"type": "message_stop", **measured}), b"message_stop")
+        return frame(json.encode_frame(wire), b"message_delta") + last
+
+
+def _fit_stream(error: ApiError) -> ApiError:
+    """The error as this API reports it inside a stream. Its servers limit rates before an answer begins. Claude Code
+    gives up at that error in a stream, and asks again at an overload."""
+    is_own = NAME in error.native
+    return replace(error, kind="overloaded") if error.kind == "rate_limit" and not is_own else error

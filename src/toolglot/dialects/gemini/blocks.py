@@ -42,12 +42,10 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire.media_types import media_type_of_url
+from toolglot.wire.media_types import kind_of_media_type, media_type_of_url
 from toolglot.wire.member_decode import is_null
 from toolglot.wire.structs import as_json, count_members, members_without
 from toolglot.wire.typed import sound_text
-
-_MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 _VIDEO_PAGES = ("https://www.youtube.com/", "https://youtu.be/")
 """Web pages that Google's servers accept as the video on them."""
@@ -224,9 +222,9 @@ def _decode_media(part: MediaPart) -> Media | None:
 
 def _make_media(part: MediaPart, member: str, inner: Blob | FileData, source: Source) -> Media:
     rest = members_without(inner, "data", "fileUri", "mimeType", "displayName")
-    untyped = True if source.media_type is None and source.kind == "url" else None
+    untyped = True if source.media_type is None and source.kind != "file" else None
     native = add_nested_rest(keep(other_members(part, member), untyped=untyped), member, rest)
-    kind = _MEDIA_KINDS.get((source.media_type or _implied_type(source) or "").partition("/")[0], "document")
+    kind = kind_of_media_type(source.media_type or _implied_type(source))
     return Media(kind=kind, source=source, name=_or_none(inner.display_name), native=native)
 
 
@@ -344,6 +342,15 @@ def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -
     return {"functionResponse": {**rest, **fields}, **own_members(result, "functionResponse")}
 
 
+_DEFAULT_TYPES: dict[MediaKind, str] = {
+    "image": "image/png",
+    "document": "application/pdf",
+    "audio": "audio/wav",
+    "video": "video/mp4",
+}
+"""Types for media of other APIs without one: Gemini refuses data without a type."""
+
+
 def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     """Encode an inlineData or fileData part."""
     source = media.source
@@ -360,6 +367,9 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     data, media_type = source.data, source.media_type
     if source.kind == "text":
         data, media_type = base64.b64encode(data.encode()).decode(), media_type or "text/plain"
+    if media_type is None and "$untyped" not in native_of(media, NAME):
+        media_type = _DEFAULT_TYPES[media.kind]
+        receipt.note(f"{where}.source", "media type", f"not given; {media_type} is assumed")
     typed = {"mimeType": media_type} if media_type is not None else {}
     blob = {**nested_rest(media, "inlineData"), **typed, "data": data, **named}
     return {"inlineData": blob, **own_members(media, "inlineData")}

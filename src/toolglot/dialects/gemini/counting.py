@@ -34,7 +34,7 @@ def decode_request(data: bytes) -> Request:
         return _without_model(content.decode_request(data))
     key = wrappers[0]
     if len(wrappers) > 1 or "contents" in body:
-        raise DecodeError(f"$.{key}", "the request to count stands here or in contents, once")
+        raise DecodeError(f"$.{key}", "the request to count must be either here or in contents")
     try:
         return _without_model(content.decode_request(bytes(read_members(data)[key])))
     except DecodeError as error:

@@ -12,7 +12,7 @@ from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode
 from toolglot.dialects.gemini.history_demand import DEMAND
 from toolglot.dialects.gemini.listing import LISTING
 from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
-from toolglot.dialects.gemini.native import NAME
+from toolglot.dialects.gemini.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.gemini.readable import READABLE
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
 from toolglot.dialects.gemini.response import decode_response, encode_response
@@ -52,12 +52,13 @@ GEMINI = Dialect(
     ),
     headers=HeaderRules(key="x-goog-api-key"),
     answer=AnswerShape(
+        side_members=SIDE_MEMBERS,
         model_places=(("modelVersion",),),
         counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
         is_call=lambda part: isinstance(part, dict) and "functionCall" in part,
         overflow_words=OVERFLOW_WORDS,
     ),
-    stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True, text_of_frame=text_of_frame),
+    stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', holds_calls=True, text_of_frame=text_of_frame),
     state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
     upstream=UpstreamRules(demand=DEMAND),
     listing=LISTING,

@@ -30,6 +30,7 @@ from toolglot.wire.error_documents import (
     google_field,
     google_kind,
     google_reason,
+    message_of_text,
     read_error_document,
 )
 from toolglot.wire.known_errors import recognize_error
@@ -66,8 +67,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     try:
         return read_error(json.decode_frame(body), status, names)
     except DecodeError:
-        text = body.decode("utf-8", "replace").strip()
-        message = text[:1000] or f"The server answered with status {status}"
+        message = message_of_text(body, status, 1000)
         error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=message))
         return add_retry_after(error, names, {})
 

@@ -12,8 +12,8 @@ from toolglot.lint.report import LintFrame, LintReport, LintRules, is_bare_error
 RULES = {
     "data-only": "every line must be `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails); "
     "only an error may be a bare document",
-    "no-done": "`data: [DONE]` must not be there",
-    "camel-case": "keys must be camelCase (others are lost in silence)",
+    "no-done": "`data: [DONE]` must not be sent",
+    "camel-case": "keys must be camelCase (others are silently lost)",
     "error-first": "in an error chunk `error` must be the first key and `error.code` a number",
     "finish": "a candidate must have a finishReason, or promptFeedback a blockReason",
     "finish-last": "content must not follow the finishReason",

@@ -43,7 +43,7 @@ class CandidateMetadata:
                 size += self._sizes[key]
         else:
             if before not in (None, value) and key not in _CURRENT:
-                self._receipt.loss(f"candidates[0].{key}", key, "a later frame says something else")
+                self._receipt.loss(f"candidates[0].{key}", key, "a later frame contradicts it")
             self.fields[key] = value
         self._held += size - self._sizes.get(key, 0)
         self._sizes[key] = size

@@ -72,7 +72,7 @@ def _normalize(value: Any, names: ProtoMemberNames, where: str) -> Any:
     for key, item in fields.items():
         name = spelling.get(key, key)
         if name in result:
-            raise DecodeError(f"{where}.{name}", "this member stands there in both spellings")
+            raise DecodeError(f"{where}.{name}", "this member is present in both spellings")
         if name.startswith("$"):
             raise DecodeError(f"{where}.{name}", "the API has no such member")
         nested = members.get(name)

@@ -3,4 +3,15 @@
 NAME = "gemini"
 
 SIGNED_APART = "$signed_apart"
-"""A note on a text: its signature came on an empty part behind it."""
+"""A note on a text: its signature came on an empty part after it."""
+
+# fmt: off
+SIDE_MEMBERS = frozenset(
+    {
+        "responseId", "modelVersion", "createTime", "usageMetadata", "id", "index", "finishMessage", "safetyRatings",
+        "citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult", "avgLogprobs", "tokenCount",
+        "promptFeedback", "role", "thoughtSignature", "partMetadata",
+    }
+)
+# fmt: on
+"""Members without which an answer is still the same answer. One of a wrong type is left out, and reported."""

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from toolglot.errors import DecodeError
+from toolglot.wire.json_schema import MANY, NAMED, ONE, TYPES
 
 _MAX_DEPTH = 120
-
-_TYPES = {name.upper(): name for name in ("string", "number", "integer", "boolean", "array", "object", "null")}
 
 # Proto-JSON writes 64-bit integers as strings. A longer string is not such a number.
 _MAX_DIGITS = 18
@@ -31,10 +30,6 @@ _SPELLING = {
     "property_ordering": "propertyOrdering",
     "prefix_items": "prefixItems",
 }
-
-_ONE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
-_MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_NAMED = frozenset({"properties", "$defs", "definitions", "patternProperties"})
 
 
 def to_json_schema(schema: Any, where: str, depth: int = 0) -> Any:
@@ -60,18 +55,18 @@ def to_json_schema(schema: Any, where: str, depth: int = 0) -> Any:
 def _convert_keyword(key: str, value: Any, inner: Callable[[Any], Any]) -> tuple[str, Any]:
     key = _SPELLING.get(key, key)
     if key == "type" and isinstance(value, str):
-        return key, _TYPES.get(value, value)
+        return key, TYPES.get(value, value)
     if key == "ref" and isinstance(value, str):
         return "$ref", value.replace("#/defs/", "#/$defs/")
     if key == "defs" and isinstance(value, dict):
         return "$defs", {name: inner(item) for name, item in value.items()}
     if key in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
         return key, int(value)
-    if key in _ONE:
+    if key in ONE and isinstance(value, dict):
         return key, inner(value)
-    if key in _MANY and isinstance(value, list):
+    if key in MANY and isinstance(value, list):
         return key, [inner(item) for item in value]
-    if key in _NAMED and isinstance(value, dict):
+    if key in NAMED and isinstance(value, dict):
         return key, {name: inner(item) for name, item in value.items()}
     return key, value
 

@@ -71,7 +71,7 @@ class ArgumentWriter:
         fragment = piece.string_value
         if path == self._path and self.in_string:
             if fragment is UNSET:
-                raise DecodeError(f"{where}.jsonPath", "a string goes on as something else")
+                raise DecodeError(f"{where}.jsonPath", "a string continues as something else")
             text = _escape_fragment(fragment)
         else:
             text = self._move(path, f"{where}.jsonPath") + (
@@ -110,7 +110,7 @@ class ArgumentWriter:
     def _check_order(self, step: Step, last: Step, level: int, where: str) -> None:
         """Check that a member of an open object is new, or that an item of an open array has the next index."""
         if isinstance(step, int) != isinstance(last, int):
-            raise DecodeError(where, "an array goes on as an object")
+            raise DecodeError(where, "an array continues as an object")
         if step != last + 1 if isinstance(last, int) else step in self._seen[level]:
             raise DecodeError(where, "the pieces of the arguments are out of order")
 

@@ -45,7 +45,7 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
-from toolglot.tools.known_requests import decode_known
+from toolglot.tools.cached_settings import decode_with_cached_settings
 from toolglot.wire import incremental_json, json
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.native import fill_members
@@ -55,7 +55,7 @@ from toolglot.wire.structs import field_reader, members_without
 from toolglot.wire.typed import UnsoundError
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
-"""Roles with another name in the IR. A missing role means the user."""
+"""Roles with another name in the IR. A missing role means the user, unless the content has calls (`_role_of`)."""
 
 _TIERS = {"standard": "default", "unspecified": "auto", "flex": "flex", "priority": "priority"}
 """Service tiers -> their names in the IR."""
@@ -84,11 +84,11 @@ def path(request: Request) -> str:
 # Decoding
 
 
-_KNOWN = SettingsCache[Request]("contents")
+_SETTINGS_CACHE = SettingsCache[Request]("contents")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_known(_KNOWN, REQUESTS, data, _with_known_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_known_history)
     if known is not None:
         return known
     try:
@@ -102,7 +102,7 @@ def decode_request(data: bytes) -> Request:
             raise DecodeError("$", "the document cannot be read") from None
         raise
     if isinstance(contents, list):
-        _KNOWN.add(data, lambda: settings)
+        _SETTINGS_CACHE.add(data, lambda: settings)
     return _with_history(settings, messages)
 
 
@@ -226,10 +226,17 @@ def _decode_content(content: Content) -> Message:
         return Message(role=_ROLES.get(role, role), content=blocks)
     rest = members_without(content, "parts", "role" if role else "")
     return Message(
-        role=_ROLES.get(role, role),
+        role=_role_of(role, blocks),
         content=blocks,
         native=keep(rest, role=None if is_usual else role, parts=shape),
     )
+
+
+def _role_of(role: str, blocks: tuple[Block, ...]) -> str:
+    """The role in the IR. Google's Python SDK may leave out the role, also of the model's calls."""
+    if not role and ToolCall in map(type, blocks) and ToolResult not in map(type, blocks):
+        return "assistant"
+    return _ROLES.get(role, role)
 
 
 def _mark_pieces(messages: list[Message]) -> list[Message]:
@@ -346,7 +353,7 @@ class GeminiContentWriter:
         if not notes:
             return {"role": self._role(message, number), "parts": parts}
         role = notes.get("$role")
-        if role is None or _ROLES.get(role, role) != message.role:
+        if role is None or _role_of(role, message.content) != message.role:
             role = self._role(message, number)
         written = {**({"role": role} if role else {}), **_encode_shape(parts, notes)}
         return fill_members(written, _own_members(message))
@@ -392,18 +399,18 @@ class GeminiContentWriter:
 
     def _part(self, block: Block, where: str) -> dict[str, Any] | None:
         if getattr(block, "cache", None) is not None:
-            self._receipt.loss(where, "cache breakpoint", "Gemini caches by itself or by cachedContent")
+            self._receipt.loss(where, "cache breakpoint", "Gemini caches automatically or by cachedContent")
         match block:
             case Text():
                 if block.citations:
-                    self._receipt.loss(where, "citations", "Gemini takes none in a request")
+                    self._receipt.loss(where, "citations", "Gemini accepts none in a request")
                 return encode_text(block)
             case Refusal():
                 self._receipt.note(where, "refusal", "Gemini has no refusals: it is written as text")
                 return encode_text(block)
             case Thinking():
                 if not native_of(block, NAME):
-                    self._receipt.loss(where, "reasoning", "Gemini takes back only its own")
+                    self._receipt.loss(where, "reasoning", "Gemini accepts only its own")
                     return None
                 return encode_text(block)
             case ToolCall():
@@ -423,9 +430,9 @@ class GeminiContentWriter:
             self._names[call.id] = call.name
         if call.namespace is not None:
             self._receipt.loss(where, f"namespace {call.namespace}", "Gemini has no namespaces")
-        args = json.object_of(call.arguments)
+        args = json.object_of(call.arguments, is_request=True)
         if args is None and not is_own_cut_call(call):
-            why = f"{describe_bad_arguments(call.arguments)}; Gemini takes an object, so they stand in `_raw` as text"
+            why = f"{describe_bad_arguments(call.arguments)}; Gemini takes an object, so they are in `_raw` as text"
             self._receipt.loss(where, "arguments", why)
             return encode_call(call, {"_raw": call.arguments})
         note_repeated_keys(call.arguments, f"{where}.arguments", self._receipt)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, MsgspecError, Raw, Struct, UnsetType
 from msgspec.json import Decoder
 
 from toolglot.dialects.gemini.blocks import (
@@ -20,6 +21,14 @@ from toolglot.dialects.gemini.blocks import (
     parts_shape,
 )
 from toolglot.dialects.gemini.errors import read_error
+from toolglot.dialects.gemini.grounding import (
+    MEMBER,
+    ORIGINAL,
+    keep_grounding,
+    read_grounding,
+    restore_grounding,
+    write_grounding,
+)
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average_logprob, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.usage import decode_usage, encode_usage, tier_of
@@ -46,7 +55,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
-from toolglot.wire.citation_spans import shift_span
+from toolglot.wire.citation_spans import cut_span, shift_span, with_span
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import fill_members
 from toolglot.wire.repeated_keys import note_repeated_keys
@@ -72,7 +81,7 @@ FINISH: dict[str, StopReason] = {
     "MALFORMED_FUNCTION_CALL": "malformed_call",
     "UNEXPECTED_TOOL_CALL": "malformed_call",
     "MALFORMED_RESPONSE": "malformed_call",
-    "TOO_MANY_TOOL_CALLS": "pause",
+    "TOO_MANY_TOOL_CALLS": "malformed_call",  # nothing says that the turn may be sent back to go on
 }
 
 _FINISH_OF_REASON: dict[StopReason, str] = {
@@ -116,7 +125,30 @@ def _read_answer(data: bytes) -> GeminiAnswer:
         raise
     if answer.rest is not UNSET:
         _raise_error(as_json(answer))
+        if (unwrapped := _unwrap_answer(answer, data)) is not None:
+            return _read_answer(unwrapped)
     return answer
+
+
+class _WrappedAnswer(Struct, frozen=True):
+    """The form of Code Assist, the API behind Gemini CLI's sign-in: the answer is a member beside its `traceId`."""
+
+    response: dict[str, Raw]
+
+
+_wrapped_answers = Decoder(_WrappedAnswer)
+
+
+def _unwrap_answer(answer: GeminiAnswer, data: bytes) -> bytes | None:
+    """The answer with the members next to it; None if it is not wrapped."""
+    if answer.candidates is not UNSET:
+        return None
+    try:
+        wrapped = _wrapped_answers.decode(data)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    beside = {name: value for name, value in as_json(answer).items() if name != "response"}
+    return json.encode({**beside, **wrapped.response})
 
 
 def read_frame(data: bytes) -> Iterator[GeminiAnswer]:
@@ -138,6 +170,9 @@ def read_frame(data: bytes) -> Iterator[GeminiAnswer]:
         return
     if answer.rest is not UNSET:
         _raise_error(as_json(answer))
+        if (unwrapped := _unwrap_answer(answer, data)) is not None:
+            yield from read_frame(unwrapped)
+            return
     yield answer
 
 
@@ -157,10 +192,8 @@ def _decode_answer(answer: GeminiAnswer) -> Response:
     if answer.model_version == "":
         rest["modelVersion"] = ""
     feedback = decode_prompt_feedback(rest["promptFeedback"]) if "promptFeedback" in rest else None
-    if candidates is UNSET and usage in (UNSET, None) and rest.get("promptFeedback") is None:
-        raise DecodeError("$.candidates", "a response needs candidates or promptFeedback")
     content: tuple[Block, ...] = ()
-    stop, notes = feedback or Stop("other"), None
+    stop, notes = feedback, None
     if candidates:
         content, stop, notes, others = _decode_candidate(candidates[0], feedback)
         if others:
@@ -168,6 +201,8 @@ def _decode_answer(answer: GeminiAnswer) -> Response:
         if len(candidates) > 1:
             rest["otherCandidates"] = as_json(candidates[1:])
     counted = None if usage is UNSET or usage is None else decode_usage(usage)
+    if stop is None:
+        raise DecodeError("$.candidates", "a response needs a candidate, or the reason why its prompt was blocked")
     native = keep(
         rest,
         candidates="absent" if candidates is UNSET else "empty" if not candidates else None,
@@ -208,6 +243,8 @@ def _decode_candidate(
         blocks, logprobs = _take_logprobs(rest, blocks)
         if logprobs is not None:
             notes["logprobs"] = logprobs
+    if MEMBER in rest:
+        blocks = _take_grounding(rest, blocks)
     raw = None if candidate.finish_reason is UNSET else candidate.finish_reason
     message = rest.get("finishMessage") if raw is not None or feedback is None else None
     if message is not None:
@@ -258,6 +295,32 @@ def _take_logprobs(
         return blocks, None
     taken = {key: candidate.pop(key) for key in (RESULT, AVERAGE) if key in candidate}
     return (*blocks[:at], replace(blocks[at], logprobs=tokens), *blocks[at + 1 :]), taken
+
+
+def _take_grounding(candidate: dict[str, Any], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Turn the sources of the answer into citations of its texts. What they do not carry stays with the candidate."""
+    text, starts = "", list[int | None]()
+    for block in blocks:
+        starts.append(len(text) if isinstance(block, Text) else None)
+        text += block.text if isinstance(block, Text) else ""
+    places = [index for index, start in enumerate(starts) if start is not None]
+    grounding = read_grounding(candidate[MEMBER], text, starts) if places else None
+    if grounding is None:
+        return blocks
+    keep_grounding(candidate, grounding.rest)
+    borders = [starts[index] or 0 for index in places]
+    cited: dict[int, list[Citation]] = {}
+    for citation in grounding.citations:
+        # A source without a span supports the answer as a whole, which ends with its last text.
+        number = len(places) if citation.start is None else bisect_right(borders, citation.start)
+        cited.setdefault(places[number - 1], []).append(citation)
+    return tuple([_cite(block, cited.get(index), starts[index]) for index, block in enumerate(blocks)])
+
+
+def _cite(block: Block, citations: list[Citation] | None, start: int | None) -> Block:
+    if citations is None or start is None or not isinstance(block, Text):
+        return block
+    return replace(block, citations=tuple([cut_span(shift_span(one, -start), len(block.text)) for one in citations]))
 
 
 def encode_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
@@ -369,16 +432,14 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     return {
         **({} if absent else {"content": fill_members(content, rest.get("content") or {})}),
         **encode_stop(response.stop, notes.get("finish")),
-        **encode_citations(_citations_in_answer(blocks), receipt),
+        **({} if ORIGINAL in rest else write_grounding(*_citations_in_answer(blocks), receipt)),
         **(notes["logprobs"] if "logprobs" in notes else encode_logprobs(tokens)),
         **({} if notes.get("index") == "absent" else {"index": 0}),
-        **{key: value for key, value in rest.items() if key != "content" or absent},
+        **{key: value for key, value in restore_grounding(rest).items() if key != "content" or absent},
     }
 
 
-SEPARATOR_REASON = (
-    "Gemini's clients put all text of an answer together; a blank line stands where another message began"
-)
+SEPARATOR_REASON = "Gemini's clients join all text of an answer; a blank line marks where another message began"
 
 
 def _separate_messages(content: tuple[Block, ...], receipt: Receipt) -> Iterator[Block]:
@@ -387,7 +448,7 @@ def _separate_messages(content: tuple[Block, ...], receipt: Receipt) -> Iterator
     for index, block in enumerate(content):
         if isinstance(block, Text):
             if block.new_message and (gap := separator_between(before, block.text)):
-                receipt.note(f"content[{index}]", "text apart from the text before", SEPARATOR_REASON)
+                receipt.note(f"content[{index}]", "text separate from the text before", SEPARATOR_REASON)
                 citations = tuple([shift_span(citation, len(gap)) for citation in block.citations])
                 yield replace(block, text=gap + block.text, citations=citations)
                 before = block.text
@@ -396,15 +457,17 @@ def _separate_messages(content: tuple[Block, ...], receipt: Receipt) -> Iterator
         yield block
 
 
-def _citations_in_answer(blocks: tuple[Block, ...]) -> list[Citation]:
-    """All citations, with spans relative to the whole text of the answer."""
+def _citations_in_answer(blocks: tuple[Block, ...]) -> tuple[list[Citation], str]:
+    """All citations, with spans relative to the whole text of the answer; and that text."""
     citations: list[Citation] = []
+    texts: list[str] = []
     length = 0
     for block in blocks:
         if isinstance(block, Text):
-            citations += [shift_span(citation, length) for citation in block.citations]
+            citations += [shift_span(with_span(one, len(block.text)), length) for one in block.citations]
+            texts.append(block.text)
             length += len(block.text)
-    return citations
+    return citations, "".join(texts)
 
 
 def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
@@ -456,17 +519,3 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
             return part
     receipt.loss(where, describe_block(block), "Gemini does not know its type")
     return None
-
-
-def encode_citations(citations: list[Citation], receipt: Receipt) -> dict[str, Any]:
-    """Encode `citationMetadata` for the citations that have a URL."""
-    sources: list[dict[str, Any]] = []
-    for citation in citations:
-        if citation.url is None:
-            receipt.loss("content", "citation", "Gemini can cite URLs only")
-            continue
-        if citation.quote is not None:
-            receipt.loss("content.citations", "quote", "a citation marks a span of the answer and quotes no source")
-        fields = {"startIndex": citation.start, "endIndex": citation.end, "uri": citation.url, "title": citation.title}
-        sources.append({key: value for key, value in fields.items() if value is not None})
-    return {"citationMetadata": {"citationSources": sources}} if sources else {}

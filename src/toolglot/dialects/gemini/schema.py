@@ -12,11 +12,12 @@ from typing import Any
 
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.json_schema import modernize
 
 _MAX_NODES = 4000
 """References are expanded, so a small schema can grow without limit; it is cut after this many nodes."""
 _MAX_DEPTH = 60
-_TOO_MUCH = "the schema goes deeper than can be written out"
+_TOO_MUCH = "the schema is nested too deeply to be written out"
 _MAX_COUNT = 2**63 - 1
 
 _KEPT = ("title", "propertyOrdering", "example", "default")
@@ -99,6 +100,7 @@ class OpenApiReducer:
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             return self._cut(where, _TOO_MUCH)
         hints: list[str] = []
+        schema = modernize(schema)
         schema, refs = self._resolve_reference(schema, where, refs, hints)
         schema, refs = self._merge_all_of(schema, where, refs, hints)
         types, nullable = _allowed_types(schema)
@@ -125,7 +127,7 @@ class OpenApiReducer:
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             target = self._find_target(ref)
             if ref in refs or not isinstance(target, dict) or len(refs) > _MAX_DEPTH:
-                why = "a schema cannot contain itself here" if ref in refs else "the reference leads nowhere"
+                why = "a schema cannot contain itself here" if ref in refs else "the reference cannot be resolved"
                 self._receipt.loss(where, f"$ref {ref}", why)
                 hints.append(f"the same form as {ref.rpartition('/')[2] or 'the whole'}" if ref in refs else ref)
                 return {"type": "object", **beside} if ref in refs else beside, refs
@@ -244,8 +246,6 @@ class OpenApiReducer:
         self, schema: dict[str, Any], where: str, refs: tuple[str, ...], depth: int, hints: list[str]
     ) -> dict[str, Any]:
         items, prefix = schema.get("items"), schema.get("prefixItems")
-        if isinstance(items, list):  # the tuple form of older drafts
-            items, prefix = None, items
         if isinstance(prefix, list) and prefix:
             hints.append(f"the items in order: {json.encode_text(prefix)}")
             items = prefix[0] if len(prefix) == 1 else {"anyOf": prefix}
@@ -257,10 +257,7 @@ class OpenApiReducer:
             ("exclusiveMaximum", "maximum", -1, "less than"),
         ):
             value = schema.get(key) if key in _KEYWORDS_OF_TYPE[kind] else None
-            if value is True:  # draft 4: the flag makes the other bound exclusive
-                if isinstance(schema.get(bound), (int, float)):
-                    hints.append(f"{words} {json.encode_text(schema[bound])}")
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
                 if kind == "INTEGER" and isinstance(value, int):
                     result[bound] = value + step
                 else:

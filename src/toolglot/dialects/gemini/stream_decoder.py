@@ -23,9 +23,10 @@ from toolglot.dialects.gemini.blocks import (
     whole_arguments,
 )
 from toolglot.dialects.gemini.frames import GeminiFrameReader
+from toolglot.dialects.gemini.grounding import MEMBER, CitationKey, citation_key, keep_grounding, read_grounding
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.metadata import CandidateMetadata
-from toolglot.dialects.gemini.native import NAME, SIGNED_APART
+from toolglot.dialects.gemini.native import NAME, SIDE_MEMBERS, SIGNED_APART
 from toolglot.dialects.gemini.partial_arguments import GeminiOpenCall, GeminiOpenCalls
 from toolglot.dialects.gemini.response import (
     decode_prompt_feedback,
@@ -39,9 +40,11 @@ from toolglot.dialects.gemini.usage import UsageReports, tier_of
 from toolglot.dialects.gemini.wire import Candidate, GeminiAnswer, GeminiFunctionCall, Part
 from toolglot.errors import ApiError, DecodeError, UpstreamError, expected, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, native_of
+from toolglot.ir import Block, Citation, Native, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.citation_spans import shift_span
+from toolglot.wire.side_members import read_frame_again
 from toolglot.wire.stray_lines import note_noise
 from toolglot.wire.structs import members_without
 from toolglot.wire.surrogates import SurrogateJoiner
@@ -68,6 +71,10 @@ class GeminiStreamDecoder:
         self._text: type[Text] | type[Thinking] | None = None  # the kind of text block that is open
         self._text_index = 0
         self._text_native: dict[str, Any] = {}
+        self._texts: list[str] = []  # all text so far, which sources are counted in
+        self._length = 0  # of all text so far
+        self._text_start = 0  # where the latest text block begins in it
+        self._cited: set[CitationKey] = set()  # citations that a block has got
         self._logprobs: list[TokenLogprob] = []  # tokens that are not yet attached to a text
         self._calls = GeminiOpenCalls()
         self._called = False
@@ -85,7 +92,7 @@ class GeminiStreamDecoder:
             return []
         for document in self._frames.feed(data):
             try:
-                self._read_document(document)
+                self._read_frame(document)
             except DecodeError as error:
                 self._fault(unreadable(error))
         if self._frames.problem is not None:
@@ -97,7 +104,7 @@ class GeminiStreamDecoder:
             return []
         try:
             for document in self._frames.close():
-                self._read_document(document)
+                self._read_frame(document)
         except DecodeError as error:
             if not self.settled:
                 self._fault(truncated(str(error)))
@@ -124,6 +131,14 @@ class GeminiStreamDecoder:
             self._events.append(Fault(error))
 
     # Frames
+
+    def _read_frame(self, raw: bytes) -> None:
+        """Read a frame, without side members of a wrong type."""
+        begun = len(self._events)
+        try:
+            self._read_document(raw)
+        except DecodeError as error:
+            read_frame_again(raw, error, self._read_document, SIDE_MEMBERS, self._receipt, self._events, begun)
 
     def _read_document(self, raw: bytes) -> None:
         if self._ended or self._read_text_frame(raw):
@@ -240,10 +255,14 @@ class GeminiStreamDecoder:
                 return
             self._close_text()
             self._text, self._text_index = kind, self._next
+            self._text_start = self._length
             self._open(Text(text="") if kind is Text else Thinking(native=_THOUGHT))
         if text:
             tokens = self._drain_logprobs() if kind is Text and self._logprobs else ()
             self._events.append(Delta(self._text_index, text, tokens))
+            if kind is Text:
+                self._texts.append(text)
+                self._length += len(text)
         if native:
             self._text_native.update(native)
             if "thoughtSignature" in native:
@@ -257,8 +276,26 @@ class GeminiStreamDecoder:
         if self._text is not None:
             native: Native = {NAME: self._text_native} if self._text_native else {}
             tokens = self._drain_logprobs() if self._text is Text else ()
-            self._events.append(Close(index=self._text_index, logprobs=tokens, native=native))
+            cited = self._take_citations() if self._text is Text and MEMBER in self._candidate.fields else ()
+            self._events.append(Close(index=self._text_index, citations=cited, logprobs=tokens, native=native))
             self._text, self._text_native = None, {}
+
+    def _take_citations(self) -> tuple[Citation, ...]:
+        """The sources of the open text block that came before its end."""
+        grounding = read_grounding(self._candidate.fields[MEMBER], "".join(self._texts))
+        found: list[Citation] = []
+        for citation in grounding.citations if grounding is not None else ():
+            key, is_here = citation_key(citation), citation.start is None or citation.start >= self._text_start
+            if is_here and key not in self._cited:
+                self._cited.add(key)
+                found.append(shift_span(citation, -self._text_start))
+        return tuple(found)
+
+    def _settle_grounding(self) -> None:
+        """Leave what citations do not carry with the candidate, or all of it if a block had ended before its source."""
+        grounding = read_grounding(self._candidate.fields.get(MEMBER), "".join(self._texts)) if self._cited else None
+        if grounding is not None and self._cited.issuperset(map(citation_key, grounding.citations)):
+            keep_grounding(self._candidate.fields, grounding.rest)
 
     # Calls
 
@@ -270,7 +307,7 @@ class GeminiStreamDecoder:
             raise expected(".functionCall.willContinue", "a boolean", call.will_continue)
         pieces, args = call.partial_args or [], whole_arguments(call)
         if not pieces and partial_args(call):
-            raise DecodeError(".functionCall.partialArgs", "these are no pieces of arguments")
+            raise DecodeError(".functionCall.partialArgs", "these are not pieces of arguments")
         opened = self._calls.find_continued(call_id, name, whole=args is not None)
         if opened is None and call_id and args is not None and not goes_on:
             beside = json.encode(other_members(part, "functionCall"))
@@ -280,7 +317,7 @@ class GeminiStreamDecoder:
             opened.native.update(other_members(part, "functionCall"))
         elif name:
             opened = self._open_call(call_id, name, part, call)
-        elif args is None and not pieces:
+        elif args is None and not pieces and self._called and call.rest is UNSET:
             return  # the end of a call that has already ended
         else:
             raise DecodeError(".functionCall.name", "a call without a name")
@@ -304,7 +341,7 @@ class GeminiStreamDecoder:
         if self._whole_calls.get(call_id) != seen:
             self._whole_calls[call_id] = seen
             return False
-        self._receipt.note(f"{where}.functionCall", f"call {call_id}", "it came twice and is given once")
+        self._receipt.note(f"{where}.functionCall", f"call {call_id}", "it came twice and is passed on once")
         return True
 
     def _open_call(self, call_id: str, name: str, part: Part, call: GeminiFunctionCall) -> GeminiOpenCall:
@@ -345,11 +382,14 @@ class GeminiStreamDecoder:
             note_noise(self._frames.noise, self._receipt)
         self._halves.report(self._receipt)
         usage = self._usage.merged()
+        if self._usage.has_unreadable:
+            self._receipt.loss("usageMetadata", "usageMetadata", "it is not an object")
         self._close_text()
         for call in self._calls.all():  # each of them announced more pieces
             self._close_call(call, complete=False)
         if self._logprobs:  # there was no text for them
             self._candidate.add({RESULT: write_logprobs(self._logprobs)})
+        self._settle_grounding()
         candidate = self._candidate.fields
         native = {**self._rest, **({"candidate": candidate} if candidate else {})}
         stop = decode_stop(self._finish, self._finish_message, self._called, feedback)

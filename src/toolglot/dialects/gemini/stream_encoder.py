@@ -6,11 +6,11 @@ from typing import Any
 
 from toolglot.dialects.gemini.blocks import own_members
 from toolglot.dialects.gemini.errors import write_error
+from toolglot.dialects.gemini.grounding import ORIGINAL, restore_grounding, write_grounding
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average_logprob, write_logprobs
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.response import (
     SEPARATOR_REASON,
-    encode_citations,
     encode_part,
     encode_stop,
     identity_members,
@@ -20,8 +20,9 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, mer
 from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.citation_spans import shift_span
+from toolglot.wire.citation_spans import shift_span, with_span
 from toolglot.wire.delta_template import DeltaTemplate
+from toolglot.wire.retry_after import name_wait
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
 
@@ -52,6 +53,7 @@ class GeminiStreamEncoder:
         self._wrote = False
         self._last_text = ""  # the latest piece of text
         self._length = 0  # length of all text so far
+        self._texts: list[str] = []  # all text so far, which sources are counted in
         self._block_start = 0  # start of the latest text block in the text of the answer
         self._is_new_message = False  # the next text begins a new message
         self._citations: list[Citation] = []
@@ -63,7 +65,7 @@ class GeminiStreamEncoder:
         return b"\n\n"
 
     @property
-    def text_around(self) -> DeltaTemplate | None:
+    def delta_template(self) -> DeltaTemplate | None:
         if isinstance(self._block, ToolCall):
             return DeltaTemplate(on_written=self._add_arguments)
         if not self._is_text or self._block is None or self._is_new_message or self._held_frames:
@@ -74,6 +76,7 @@ class GeminiStreamEncoder:
     def _count_text(self, text: str, number: int) -> None:
         self._last_text = text
         self._length += len(text)
+        self._texts.append(text)
 
     def _add_arguments(self, text: str, number: int) -> None:
         self._arguments.append(text)
@@ -107,13 +110,13 @@ class GeminiStreamEncoder:
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
-                document = json.encode(write_error(error))
+                document = json.encode_frame(write_error(name_wait(error)))
                 return frame(document) + document + b"\n\n"
 
     def _start(self, event: Start) -> bytes:
         self._tier = event.service_tier
         self._identity = identity_members(event.model or self._model, event.id, event.created)
-        rest = json.encode(self._identity)[1:-1]
+        rest = json.encode_frame(self._identity)[1:-1]
         self._tail = b'],"role":"model"},"index":0}]' + (b"," + rest if rest else b"") + b"}\n\n"
         return b""
 
@@ -135,14 +138,14 @@ class GeminiStreamEncoder:
             if type(self._block) is Text:
                 text = self._separate_message(text) if self._is_new_message else text
                 self._count_text(text, 0)
-            return _HEAD + b'{"text":' + json.encode(text) + self._after_text + self._tail
+            return _HEAD + b'{"text":' + json.encode_frame(text) + self._after_text + self._tail
         self._arguments.append(text)
         return b""
 
     def _delta_with_logprobs(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
         """Encode text and its log probabilities in one frame."""
         self._tokens += logprobs
-        result = b',"%b":%b}]' % (RESULT.encode(), json.encode(write_logprobs(logprobs)))
+        result = b',"%b":%b}]' % (RESULT.encode(), json.encode_frame(write_logprobs(logprobs)))
         tail = self._tail
         self._tail = tail.replace(b'"index":0}]', b'"index":0' + result, 1)
         written = self._delta(text)
@@ -154,17 +157,19 @@ class GeminiStreamEncoder:
         self._is_new_message = False
         gap = separator_between(self._last_text, text)
         if gap:
-            self._receipt.note(f"content[{self._index}]", "text apart from the text before", SEPARATOR_REASON)
+            self._receipt.note(f"content[{self._index}]", "text separate from the text before", SEPARATOR_REASON)
             self._block_start += len(gap)
         return gap + text
 
     def _encode_part(self, block: Block) -> bytes:
         part = encode_part(block, f"content[{self._index}]", self._receipt)
-        return _HEAD + json.encode(part) + self._tail if part is not None else b""
+        return _HEAD + json.encode_frame(part) + self._tail if part is not None else b""
 
     def _close_block(self, event: Close) -> bytes:
         block, self._block = self._block, None
-        self._citations += [shift_span(citation, self._block_start) for citation in event.citations]
+        if event.citations:
+            start, length = self._block_start, self._length - self._block_start
+            self._citations += [shift_span(with_span(citation, length), start) for citation in event.citations]
         self._pending_logprobs += event.logprobs
         if isinstance(block, ToolCall):
             arguments = block.arguments + "".join(self._arguments)
@@ -191,6 +196,8 @@ class GeminiStreamEncoder:
         notes = event.native.get(NAME, {})
         candidate = dict(notes.get("candidate", {}))
         beside = candidate.pop("content", None) or {}
+        cited = [] if ORIGINAL in candidate else self._citations
+        sources = write_grounding(cited, "".join(self._texts) if cited else "", self._receipt)
         usage = encode_usage(event.usage, event.service_tier or self._tier)
         body: dict[str, Any] = {
             "candidates": [
@@ -198,10 +205,10 @@ class GeminiStreamEncoder:
                     # With an empty list of parts, chat sessions of the Python SDK would discard the turn.
                     "content": {"parts": [{"text": ""}], "role": "model", **beside},
                     **encode_stop(event.stop),
-                    **encode_citations(self._citations, self._receipt),
+                    **sources,
                     **self._final_logprobs(),
                     "index": 0,
-                    **candidate,
+                    **restore_grounding(candidate),
                 }
             ],
             **({"usageMetadata": usage} if usage else {}),
@@ -209,4 +216,4 @@ class GeminiStreamEncoder:
         }
         rest = {key: value for key, value in notes.items() if not key.startswith("$") and key not in body}
         rest.pop("candidate", None)
-        return frame(json.encode(body | rest))
+        return frame(json.encode_frame(body | rest))

@@ -92,11 +92,13 @@ class UsageReports:
     omit members of earlier frames. Most frames have the same members with other counts: only the last of those is
     decoded, so a frame costs no decoding."""
 
-    __slots__ = ("_by_shape", "_read")
+    __slots__ = ("_by_shape", "_read", "has_unreadable")
 
     def __init__(self) -> None:
         self._by_shape: dict[bytes, bytes] = {}
         self._read: Any = None
+        self.has_unreadable = False
+        """A report was no object."""
 
     def add(self, report: Any) -> None:
         """Add one `usageMetadata`, as JSON text or as a value."""
@@ -113,8 +115,10 @@ class UsageReports:
         held = [json.decode_frame(text) for text in self._by_shape.values()]
         self._by_shape.clear()
         for value in (*held, *later):
-            both = isinstance(value, dict) and isinstance(self._read, dict)
-            self._read = {**self._read, **value} if both else value
+            if isinstance(value, dict):
+                self._read = {**(self._read or {}), **value}
+            elif value is not None:
+                self.has_unreadable = True
 
     def merged(self) -> Usage | None:
         self._merge()

@@ -10,51 +10,51 @@ from msgspec import UNSET, Raw, UnsetType
 from toolglot.dialects.ollama.native import NAME
 from toolglot.dialects.ollama.wire import OllamaCall
 from toolglot.errors import DecodeError, expected
-from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Media, Native, Refusal, Source, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
-from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.data_url import read_url, write_url
+from toolglot.wire.media_types import detect_media_type
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.structs import count_members, members_without
 from toolglot.wire.text_separator import separator_between
 from toolglot.wire.typed import UnsoundError, sound_text
 
-_MAGIC = {
-    "iVBORw0KGgo": "image/png",
-    "/9j/": "image/jpeg",
-    "R0lGOD": "image/gif",
-    "UklGR": "image/webp",
-}
-"""The start of an image's base64 -> its media type, which the wire does not have."""
-
 _DATA_URL = "$data_url"
-SEPARATOR_REASON = "Ollama has one text; a blank line stands where another block was, or another message began"
+_OF_ANSWER = "$answer"
+SEPARATOR_REASON = "Ollama has one text; a blank line marks where another block or message began"
 
 
-def decode_images(images: Iterable[str] | UnsetType) -> tuple[Media, ...]:
-    return () if images is UNSET else tuple(map(_decode_image, images))
+def decode_images(images: Iterable[str] | UnsetType, *, of_answer: bool = False) -> tuple[Media, ...]:
+    if images is UNSET:
+        return ()
+    decoded = tuple(map(_decode_image, images))
+    if of_answer:
+        return tuple(replace(each, native={NAME: {**native_of(each, NAME), _OF_ANSWER: True}}) for each in decoded)
+    return decoded
 
 
 def _decode_image(data: str) -> Media:
     """Decode an image. Some clients send a data URL, which Ollama's own server refuses."""
-    source = parse_data_url(data)
+    source, spelled = read_url(data)
     if source.kind == "base64":
-        return Media(kind="image", source=source, native={NAME: {_DATA_URL: True}})
-    media_type = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
-    return Media(kind="image", source=Source("base64", data, media_type))
+        return Media(kind="image", source=source, native={NAME: {_DATA_URL: spelled or True}})
+    return Media(kind="image", source=Source("base64", data, detect_media_type(data)))
 
 
-def decode_calls(calls: list[OllamaCall] | UnsetType, where: str) -> tuple[ToolCall, ...]:
-    return () if calls is UNSET else tuple(decode_call(call, f"{where}[{n}]") for n, call in enumerate(calls))
+def decode_calls(calls: list[OllamaCall] | UnsetType, where: str, *, of_answer: bool) -> tuple[ToolCall, ...]:
+    if calls is UNSET:
+        return ()
+    return tuple(decode_call(call, f"{where}[{n}]", of_answer=of_answer) for n, call in enumerate(calls))
 
 
-def decode_call(call: OllamaCall, where: str) -> ToolCall:
+def decode_call(call: OllamaCall, where: str, *, of_answer: bool) -> ToolCall:
     function = call.function
     arguments = "" if function.arguments is UNSET else _arguments_text(function.arguments, f"{where}.function")
     return ToolCall(
-        id=call.id or "", name=function.name, arguments=arguments, native=_native_of_call(call, has_id=bool(call.id))
+        id=call.id or "", name=function.name, arguments=arguments, native=_native_of_call(call, of_answer=of_answer)
     )
 
 
@@ -71,12 +71,14 @@ def decode_usual_call(call: OllamaCall) -> ToolCall | None:
     return ToolCall(id=call.id, name=function.name, arguments=text) if text[0] == "{" else None
 
 
-def _native_of_call(call: OllamaCall, *, has_id: bool) -> Native:
+def _native_of_call(call: OllamaCall, *, of_answer: bool) -> Native:
+    has_id = bool(call.id)
     inside = members_without(call.function, "name", "arguments")
     rest = members_without(call, "function", "id" if has_id else "")
     spelled = b"" if call.function.arguments is UNSET else bytes(call.function.arguments).strip()
     shape = {
         "no_id": None if has_id else True,
+        "no_index": True if of_answer and "index" not in inside else None,
         "text": True if spelled.startswith(b'"') else None,
         "null": True if spelled == b"null" else None,
     }
@@ -99,17 +101,22 @@ def _arguments_text(raw: Raw, where: str) -> str:
     return text
 
 
-def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: bool = False) -> dict[str, Any] | None:
+def encode_call(call: ToolCall, where: str, receipt: Receipt, *, index: int | None = None) -> dict[str, Any] | None:
     """Encode a call. Ollama requires an object as arguments. In a request, other arguments go into `_raw`, since a
-    result may follow. In an answer, such a call must not run: None, with a line in the receipt."""
+    result may follow. In an answer, such a call must not run: None, with a line in the receipt.
+
+    `index`: the call's place among the calls of an answer; None in a request. Open WebUI takes calls with the same
+    index for parts of one call, and calls without one for the first."""
     notes = native_of(call, NAME)
-    arguments: Any = json.object_of(call.arguments) if call.complete or of_request else None
+    of_request = index is None
+    is_whole = call.complete or of_request
+    arguments: Any = json.object_of(call.arguments, is_request=of_request) if is_whole else None
     if arguments is None and not notes.get("$text"):
         why = describe_bad_arguments(call.arguments)
         if not of_request:
             receipt.loss(where, f"call of {call.name}", f"{why}; it is shown as text")
             return None
-        why = f"{why}; Ollama takes an object, so they stand in `_raw` as text"
+        why = f"{why}; Ollama takes an object, so they are in `_raw` as text"
         receipt.loss(f"{where}.arguments", "arguments", why)
         arguments = {"_raw": call.arguments}
     note_repeated_keys(call.arguments, f"{where}.arguments", receipt)
@@ -119,7 +126,8 @@ def encode_call(call: ToolCall, where: str, receipt: Receipt, *, of_request: boo
     spelled: Any = call.arguments if notes.get("$text") else arguments
     if notes.get("$null") and not call.arguments:
         spelled = None
-    return {**identity, "function": {"name": call.name, "arguments": spelled, **inside}, **rest}
+    place = {} if of_request or notes.get("$no_index") else {"index": index}
+    return {**identity, "function": {**place, "name": call.name, "arguments": spelled, **inside}, **rest}
 
 
 def encode_usual_call(call: ToolCall) -> dict[str, Any] | None:
@@ -138,10 +146,12 @@ def report_citations(count: int, where: str, receipt: Receipt) -> None:
 class OllamaMessageWriter:
     """Encodes the blocks of one message or answer as Ollama's members."""
 
-    def __init__(self, receipt: Receipt, *, of_request: bool = False) -> None:
-        """`of_request`: each text is separate, not a continuation of the one before."""
+    def __init__(self, receipt: Receipt, *, of_request: bool = False, calls_before: int = 0) -> None:
+        """`of_request`: each text is separate, not a continuation of the one before. `calls_before`: the calls in
+        earlier lines of a streamed answer."""
         self._receipt = receipt
         self._of_request = of_request
+        self._calls_before = calls_before
         self._last_text = ""  # the latest text
         self._is_separate = False  # the next text is separate from the latest one
         self.texts: list[str] = []
@@ -162,13 +172,17 @@ class OllamaMessageWriter:
                     self.thoughts.append(text)
                 else:
                     self._receipt.loss(where, "reasoning without text", "only its owner can read it")
+            case Media(kind="image") if not self._of_request and not native_of(block, NAME).get(_OF_ANSWER):
+                # Ollama's SDK has such a member in answers, and raises an exception if it is there.
+                self._receipt.loss(where, "image", "clients of Ollama's API do not read images in answers")
             case Media(source=Source(kind="base64", data=data), kind="image", detail=detail):
                 if detail not in (None, "auto"):
-                    self._receipt.loss(where, f"detail {detail}", "Ollama has no resolution of images to choose")
+                    self._receipt.loss(where, f"detail {detail}", "Ollama has no setting for image resolution")
                 as_url = native_of(block, NAME).get(_DATA_URL)
-                self.images.append(write_data_url(block.source, "image/png") if as_url else data)
+                self.images.append(write_url(block.source, "image/png", as_url) if as_url else data)
             case ToolCall():
-                call = encode_call(block, where, self._receipt, of_request=self._of_request)
+                index = None if self._of_request else self._calls_before + len(self.calls)
+                call = encode_call(block, where, self._receipt, index=index)
                 if call is not None:
                     self.calls.append(call)
                 else:
@@ -179,10 +193,10 @@ class OllamaMessageWriter:
     def _add_text(self, text: str, where: str) -> None:
         if self._is_separate and (gap := separator_between(self._last_text, text)):
             if not self._of_request:
-                self._receipt.note(where, "text apart from the text before", SEPARATOR_REASON)
+                self._receipt.note(where, "text separate from the text before", SEPARATOR_REASON)
             self.texts.append(gap)
         if text and (self.images or self.calls):
-            self._receipt.note(where, "text after an image or a call", "Ollama has one text, in front of both")
+            self._receipt.note(where, "text after an image or a call", "Ollama has one text, before both")
         self._is_separate, self._last_text = self._is_separate and not text, text or self._last_text
         self.texts.append(text)
 

@@ -6,7 +6,7 @@ from toolglot.dialect import AnswerShape, Dialect, RequestShape, StreamShape
 from toolglot.dialects.ollama.errors import OVERFLOW_WORDS, decode_error, encode_error
 from toolglot.dialects.ollama.listing import LISTING
 from toolglot.dialects.ollama.models import CAPABILITIES, MODELS
-from toolglot.dialects.ollama.native import NAME
+from toolglot.dialects.ollama.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.ollama.request import answer_without_model, decode_request, encode_request, path
 from toolglot.dialects.ollama.response import decode_response, encode_response
 from toolglot.dialects.ollama.stream import OllamaStreamDecoder, OllamaStreamEncoder
@@ -28,7 +28,11 @@ OLLAMA = Dialect(
     can=CAPABILITIES,
     models=MODELS,
     request=RequestShape(answer_without_model=answer_without_model),
-    answer=AnswerShape(counts=frozenset({"input_tokens", "output_tokens"}), overflow_words=OVERFLOW_WORDS),
+    answer=AnswerShape(
+        counts=frozenset({"input_tokens", "output_tokens"}),
+        overflow_words=OVERFLOW_WORDS,
+        side_members=SIDE_MEMBERS,
+    ),
     stream=StreamShape(framing=LINES, text_of_frame=text_of_frame, changing_members=("created_at",)),
     listing=LISTING,
 )

@@ -17,8 +17,8 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
-from toolglot.wire.context_overflow import recognize_overflow
-from toolglot.wire.error_documents import add_retry_after, read_error_document
+from toolglot.wire.error_documents import add_retry_after, message_of_text, read_error_document
+from toolglot.wire.known_errors import recognize_error
 from toolglot.wire.sse import error_document
 
 MAX_MESSAGE_LENGTH = 2000
@@ -35,9 +35,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     try:
         return read_error(json.decode_frame(error_document(body)), status, names)
     except DecodeError:
-        text = body.decode("utf-8", "replace").strip()
-        message = text[:MAX_MESSAGE_LENGTH] or f"The server answered with status {status}"
-        error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=message))
+        message = message_of_text(body, status, MAX_MESSAGE_LENGTH)
+        error = recognize_error(ApiError(kind=kind_of_status(status), status=status, message=message))
         return add_retry_after(error, names, {})
 
 
@@ -53,7 +52,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
         code=code if isinstance(code, str) else None,
         in_foreign_form=not (isinstance(value, dict) and value.get("error") == document.message),
     )
-    return add_retry_after(recognize_overflow(error, document.fields), headers, document.fields)
+    return add_retry_after(recognize_error(error, document.fields), headers, document.fields)
 
 
 def encode_error(error: ApiError) -> HttpError:

@@ -10,10 +10,9 @@ from typing import Any
 from msgspec import UNSET
 
 from toolglot.dialect import Listing
-from toolglot.dialects.ollama.request import LATEST
 from toolglot.dialects.ollama.wire import MODEL_LISTS, SHOW_REQUESTS
 from toolglot.errors import DecodeError, expected
-from toolglot.models import ModelInfo, whole
+from toolglot.models import GATEWAY_TAG, LATEST, ModelInfo, whole
 from toolglot.wire import json
 
 VERSION = "0.13.0"
@@ -38,7 +37,7 @@ def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> byte
 def _encode_entry(model: ModelInfo) -> dict[str, Any]:
     return {
         "name": model.name,
-        "model": model.name,
+        "model": _tagged(model.name),
         "modified_at": _modified_at(model),
         "size": 0,
         # Ollama's command line shows the first twelve characters, and panics if there are fewer.
@@ -46,6 +45,13 @@ def _encode_entry(model: ModelInfo) -> dict[str, Any]:
         "details": _details(),
         "capabilities": _capabilities(model),
     }
+
+
+def _tagged(name: str) -> str:
+    """A name with a tag. Open WebUI adds `:latest` to a name without one, and then rejects it because the list does not
+    have that name; it leaves other tags alone. `:latest` is not used here: it may be a part of an upstream's own name,
+    so the router could not remove it from the names that VS Code sends to `/v1/chat/completions`."""
+    return name if ":" in name else name + GATEWAY_TAG
 
 
 def _modified_at(model: ModelInfo) -> str:
@@ -98,7 +104,7 @@ def decode_name(body: bytes) -> str:
     name = request.model or request.name
     if name is UNSET:
         raise DecodeError("$.model", "this string is required")
-    return name.removesuffix(LATEST) or name
+    return name.removesuffix(GATEWAY_TAG).removesuffix(LATEST) or name
 
 
 def decode_models(data: bytes) -> list[ModelInfo]:
@@ -115,7 +121,7 @@ def decode_models(data: bytes) -> list[ModelInfo]:
 
 def _model_name(entry: dict[str, Any]) -> str:
     found = entry.get("model") or entry.get("name")
-    return found if isinstance(found, str) else ""
+    return found.removesuffix(GATEWAY_TAG) if isinstance(found, str) else ""
 
 
 def _decode_entry(entry: dict[str, Any]) -> ModelInfo:

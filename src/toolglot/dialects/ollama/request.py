@@ -40,16 +40,16 @@ from toolglot.ir import (
     native_of,
     replace,
 )
+from toolglot.models import LATEST
 from toolglot.receipt import Receipt
+from toolglot.tools.cached_settings import decode_with_cached_settings
 from toolglot.tools.declared import DECLARED
-from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json
 from toolglot.wire.incremental_json import drain
 from toolglot.wire.native import fill_members, make_native, native_members
 from toolglot.wire.settings_cache import SettingsCache
 from toolglot.wire.structs import count_members, field_reader, members_without
 
-LATEST = ":latest"
 _OPTIONS = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 """Options with the same name in the IR."""
 _options_of = field_reader(*_OPTIONS)
@@ -88,11 +88,11 @@ def answer_without_model(request: Request) -> Response | None:
 # Decoding
 
 
-_KNOWN = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_known(_KNOWN, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
@@ -100,7 +100,7 @@ def decode_request(data: bytes) -> Request:
     if body.messages is UNSET:
         return settings
     request = replace(settings, messages=_decode_messages(body.messages))
-    _KNOWN.add(data, lambda: settings)
+    _SETTINGS_CACHE.add(data, lambda: settings)
     return request
 
 
@@ -203,7 +203,7 @@ def _decode_message(message: OllamaChatMessage, index: int) -> Message:
     content: list[Block] = [Thinking(text=message.thinking)] if message.thinking else []
     content += [Text(text=message.content)] if message.content else []
     content += decode_images(message.images)
-    content += decode_calls(message.tool_calls, f"$.messages[{index}].tool_calls")
+    content += decode_calls(message.tool_calls, f"$.messages[{index}].tool_calls", of_answer=False)
     for name in ("tool_name", "tool_call_id"):
         if (value := getattr(message, name)) is not UNSET:
             rest[name] = value
@@ -311,7 +311,7 @@ def _encode_members(request: Request, receipt: Receipt) -> dict[str, Any]:
 def _encode_model(model: str, notes: Mapping[str, Any]) -> str | None:
     if not model and notes.get("$no_model"):
         return None
-    return model + LATEST if notes.get("$latest") else model
+    return model + LATEST if notes.get("$latest") and ":" not in model else model
 
 
 def _encode_prompt(request: Request, receipt: Receipt) -> dict[str, Any]:
@@ -451,7 +451,7 @@ def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> Any:
         return None
     for present, what in ((wanted.name, "name"), (wanted.description, "description")):
         if present is not None:
-            receipt.note(f"response_format.{what}", f"{what} of the format", "Ollama takes the schema alone")
+            receipt.note(f"response_format.{what}", f"{what} of the format", "Ollama accepts only the schema")
     if wanted.strict is False:
         receipt.note("response_format.strict", "a schema that is not strict", "Ollama always keeps to it")
     return "json" if wanted.kind == "json" or wanted.schema is None else wanted.schema

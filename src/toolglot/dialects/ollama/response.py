@@ -113,7 +113,7 @@ def _decode_content(answer: OllamaAnswer) -> tuple[tuple[Block, ...], dict[str, 
         rest = members_without(message, *_MESSAGE)
         for name in ("response", "thinking", "tool_calls"):
             if getattr(answer, name) is not UNSET:
-                raise DecodeError(f"$.{name}", "an answer has this beside no message")
+                raise DecodeError(f"$.{name}", "an answer with a message does not have this")
     if message.role != "assistant":
         shape |= {"no_role": True} if message.role is UNSET else {"role": message.role}
     if message.content is UNSET:
@@ -125,9 +125,9 @@ def _decode_content(answer: OllamaAnswer) -> tuple[tuple[Block, ...], dict[str, 
     if message.content:
         content.append(Text(text=message.content))
     if message.images:
-        content += decode_images(message.images)
+        content += decode_images(message.images, of_answer=True)
     if message.tool_calls:
-        content += decode_calls(message.tool_calls, "$.message.tool_calls")
+        content += decode_calls(message.tool_calls, "$.message.tool_calls", of_answer=True)
     return tuple(content), rest, shape
 
 
@@ -194,7 +194,7 @@ def _encode_plain(content: tuple[Block, ...]) -> tuple[str, dict[str, Any]] | No
             if arguments is None or json.has_repeated_key(block.arguments):
                 return None
             named = {"id": block.id} if block.id else {}
-            calls.append({**named, "function": {"name": block.name, "arguments": arguments}})
+            calls.append({**named, "function": {"index": len(calls), "name": block.name, "arguments": arguments}})
         else:
             return None
     return text or "", {"tool_calls": calls} if calls else {}

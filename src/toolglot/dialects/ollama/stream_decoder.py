@@ -6,21 +6,24 @@ stream. An error is a separate line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from msgspec import UNSET
 
 from toolglot.dialects.ollama.blocks import decode_call, decode_images
-from toolglot.dialects.ollama.native import NAME
+from toolglot.dialects.ollama.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.ollama.response import READ_MEMBERS, decode_stop, parse_created_at, read_answer
 from toolglot.dialects.ollama.usage import decode_usage
-from toolglot.dialects.ollama.wire import OllamaAnswer, OllamaMessage
+from toolglot.dialects.ollama.wire import OllamaAnswer, OllamaCall, OllamaMessage
 from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, replace
 from toolglot.receipt import Receipt
 from toolglot.wire.native import make_native
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
+from toolglot.wire.side_members import read_document
 from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 from toolglot.wire.stream_budget import StreamBudget
 from toolglot.wire.structs import members_without
@@ -48,6 +51,7 @@ class OllamaStreamDecoder:
         self._next = 0  # index of the next block
         self._open: type[Text] | type[Thinking] | None = None
         self._called = False
+        self._calls: dict[str, bytes] = {}  # digests of the calls of earlier lines, by id
         self._logprobs: list[TokenLogprob] = []  # tokens that are not yet attached to a text
         self._broken: list[bytes] = []  # invalid lines that may form one document together
         self._broken_size = 0
@@ -96,6 +100,9 @@ class OllamaStreamDecoder:
             self._ended = True
             self._events.append(Fault(error))
 
+    def _read_halves(self, line: bytes) -> OllamaAnswer:
+        return self._halves.read(line, _read_line)
+
     def _read_document(self, line: bytes, *, is_last: bool = False) -> None:
         if not self._started:
             line = line.removeprefix(BYTE_ORDER_MARK)
@@ -107,7 +114,9 @@ class OllamaStreamDecoder:
             self._broken_size += len(line)
             line = b"\n".join(self._broken)
         try:
-            self._read_answer(self._halves.read(line, _read_line))
+            answer, lines = read_document(line, self._read_halves, SIDE_MEMBERS)
+            self._receipt.add(lines)
+            self._read_answer(answer)
         except UpstreamError as error:
             self._fault(error.error)
         except DecodeError as error:
@@ -162,12 +171,25 @@ class OllamaStreamDecoder:
             self._add_text(Thinking, message.thinking)
         if message.content:
             self._add_text(Text, message.content)
-        for image in decode_images(message.images):
+        for image in decode_images(message.images, of_answer=True):
             self._add_whole_block(image)
-        for index, call in enumerate(message.tool_calls or ()):
+        if message.tool_calls:
             self._called = True
-            read = decode_call(call, f"$.message.tool_calls[{index}]")
-            self._add_whole_block(replace(read, arguments=""), read.arguments)
+            self._read_calls(message.tool_calls)
+
+    def _read_calls(self, tool_calls: Sequence[OllamaCall]) -> None:
+        """Read the calls of a line. Ids are unique, so a call that a server repeats in a later line is not new."""
+        digests: dict[str, bytes] = {}
+        for index, raw in enumerate(tool_calls):
+            call = decode_call(raw, f"$.message.tool_calls[{index}]", of_answer=True)
+            digest = sha256(f"{call.name}\0{call.arguments}".encode(errors="replace")).digest()
+            if call.id and self._calls.get(call.id) == digest:
+                place = f"$.message.tool_calls[{index}]"
+                self._receipt.note(place, f"call {call.id}", "it came twice and is passed on once")
+                continue
+            digests[call.id] = digest
+            self._add_whole_block(replace(call, arguments=""), call.arguments)
+        self._calls |= digests
 
     def _add_text(self, kind: type[Text] | type[Thinking], text: str) -> None:
         if self._open is not kind:

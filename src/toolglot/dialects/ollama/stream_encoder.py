@@ -17,6 +17,7 @@ from toolglot.wire import json
 from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.native import native_members
 from toolglot.wire.openai_logprobs import write_logprobs
+from toolglot.wire.retry_after import name_wait
 from toolglot.wire.text_separator import separator_between
 
 _STREAMED = (Text, Refusal, Thinking)
@@ -36,6 +37,7 @@ class OllamaStreamEncoder:
         self._identity: dict[str, Any] = identity_members(self._model, None)
         self._block: Block | None = None
         self._index = 0
+        self._calls = 0  # the calls so far
         self._pieces: list[str] = []  # pieces of a block that is written whole
         self._last_text = ""  # the latest piece of text
         self._is_separate = False  # the next text is separate from the latest one
@@ -48,7 +50,7 @@ class OllamaStreamEncoder:
         return self._encode_line("", {}, **identity_members(self._model, None))
 
     @property
-    def text_around(self) -> DeltaTemplate | None:
+    def delta_template(self) -> DeltaTemplate | None:
         block, (before, after) = self._block, self._text_template
         if block is None or (isinstance(block, _STREAMED) and not (before and self._wrote)):
             return None
@@ -77,7 +79,7 @@ class OllamaStreamEncoder:
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
-                return json.encode(write_error(error)) + b"\n"
+                return json.encode_frame(write_error(name_wait(error))) + b"\n"
 
     def _encode_line(self, content: str, members: dict[str, Any], **beside: Any) -> bytes:
         if self._generates:
@@ -85,7 +87,7 @@ class OllamaStreamEncoder:
         else:
             message = {"role": "assistant", "content": content, **members}
             body = {**self._identity, "message": message, "done": False, **beside}
-        return json.encode(body) + b"\n"
+        return json.encode_frame(body) + b"\n"
 
     def _open_block(self, index: int, block: Block) -> bytes:
         self._index, self._block, self._pieces, self._wrote, self._text_template = index, block, [], False, (b"", b"")
@@ -107,7 +109,7 @@ class OllamaStreamEncoder:
         if not self._text_template[0]:
             self._text_template = self._make_text_template(is_thinking)
         before, after = self._text_template
-        return b"%b%b%b" % (before, json.encode(text), after)
+        return b"%b%b%b" % (before, json.encode_frame(text), after)
 
     def _make_text_template(self, is_thinking: bool) -> tuple[bytes, bytes]:
         """The bytes of a line before and after its text. No string can contain the quotes that are searched for."""
@@ -119,7 +121,7 @@ class OllamaStreamEncoder:
     def _separate(self, text: str) -> str:
         gap = separator_between(self._last_text, text) if self._is_separate else ""
         if gap:
-            self._receipt.note(f"content[{self._index}]", "text apart from the text before", SEPARATOR_REASON)
+            self._receipt.note(f"content[{self._index}]", "text separate from the text before", SEPARATOR_REASON)
         self._is_separate, self._last_text = False, text
         return gap + text
 
@@ -130,8 +132,9 @@ class OllamaStreamEncoder:
             return self._encode_line("", {}, logprobs=write_logprobs(event.logprobs)) if event.logprobs else b""
         if block is None or (isinstance(block, Thinking) and self._wrote):
             return b""
-        writer = OllamaMessageWriter(self._receipt)
+        writer = OllamaMessageWriter(self._receipt, calls_before=self._calls)
         writer.add(closed(block, "".join(self._pieces), event), f"content[{self._index}]")
+        self._calls += len(writer.calls)
         if not writer.texts and not writer.members():
             return b""
         return self._encode_line(self._separate(writer.content) if writer.content else "", writer.members())

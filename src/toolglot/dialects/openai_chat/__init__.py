@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolglot.manifest import Manifest, Route
-from toolglot.state_fields import StateFields, is_list_of_objects, is_object, is_one_of, is_true
+from toolglot.state_fields import STATE_ID, StateFields, is_list_of_objects, is_object, is_one_of, is_text, is_true
 
 MANIFEST = Manifest(
     name="openai_chat",
@@ -14,14 +14,21 @@ MANIFEST = Manifest(
     volatile=("model", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
     state=StateFields(
         thinking={
-            "$field": is_one_of("reasoning_content", "reasoning", "thinking_blocks"),
+            "$field": is_one_of("reasoning_content", "reasoning", "reasoning_text", "thinking_blocks"),
             "$part": is_true,
             "reasoning_details": is_list_of_objects,
             "thinking_blocks": is_list_of_objects,
             "reasoning_summary": is_list_of_objects,
+            "reasoning_opaque": is_text,
             "extra_content": is_object,
+            "provider_specific_fields": is_object,
         },
-        calls={"extra_content": is_object},
+        calls={
+            "extra_content": is_object,
+            "provider_specific_fields": is_object,
+            "$function_state": is_object,
+            STATE_ID: is_text,
+        },
         words=True,
         # One server may offer models of many vendors.
         bound_to_model=True,

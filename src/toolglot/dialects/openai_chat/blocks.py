@@ -8,7 +8,6 @@ from typing import Any, TypeGuard
 from msgspec import UNSET
 
 from toolglot.dialects.openai_chat.messages_api_parts import (
-    SOURCE,
     decode_call_part,
     decode_result_part,
     encode_source,
@@ -16,7 +15,16 @@ from toolglot.dialects.openai_chat.messages_api_parts import (
 )
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.nonstandard_calls import nest_function, rename_parameters
-from toolglot.dialects.openai_chat.reasoning_details import REASONING_SUMMARY, is_details, summary_text
+from toolglot.dialects.openai_chat.other_forms import SOURCE
+from toolglot.dialects.openai_chat.reasoning_details import (
+    FUNCTION_STATE,
+    PROVIDER_FIELDS,
+    REASONING_SUMMARY,
+    function_state,
+    has_signature,
+    is_details,
+    summary_text,
+)
 from toolglot.dialects.openai_chat.wire import (
     CALLS,
     AudioPart,
@@ -61,7 +69,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.data_url import read_file_data, read_url, write_url
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_fields import (
     AUDIO_TYPES,
@@ -233,23 +241,25 @@ def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     beside = native_of(block, NAME).get("$entry")
     entry = encode_part(block, where, receipt)
     if beside is None and entry is not None:
-        receipt.note(where, "image", "it stands in `images`, a field that OpenRouter and LiteLLM have brought in")
+        receipt.note(where, "image", "it is in `images`, a field that OpenRouter and LiteLLM have introduced")
     return None if entry is None else {**entry, **(beside or {})}
 
 
 def _decode_image(image: str | ImageUrl, rest: dict[str, Any]) -> Media:
     url, inner, bare = _read_url(image)
     detail, (cache, notes) = take_member(inner, "detail"), _take_cache(rest)
-    native = make_native(NAME, rest, image_url=inner or None, bare=bare, **notes)
-    return Media(kind="image", source=parse_data_url(url), detail=detail, cache=cache, native=native)
+    source, spelled = read_url(url)
+    native = make_native(NAME, rest, image_url=inner or None, bare=bare, url=spelled, **notes)
+    return Media(kind="image", source=source, detail=detail, cache=cache, native=native)
 
 
 def _decode_video(part: VideoPart) -> Media:
     url, inner, bare = _read_url(part.video_url)
     rest = members_without(part, "video_url")
     cache, notes = _take_cache(rest)
-    native = make_native(NAME, rest, video_url=inner or None, bare=bare, **notes)
-    return Media(kind="video", source=parse_data_url(url), cache=cache, native=native)
+    source, spelled = read_url(url)
+    native = make_native(NAME, rest, video_url=inner or None, bare=bare, url=spelled, **notes)
+    return Media(kind="video", source=source, cache=cache, native=native)
 
 
 def _read_url(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool | None]:
@@ -275,13 +285,13 @@ def _decode_file(part: FilePart) -> Block:
     if data is None and file_id is None:
         return Opaque(NAME, as_json(part))  # neither data nor an id
     name = take_member(inner, "filename")
-    source = Source("file", file_id or "") if data is None else parse_data_url(data)
-    if source.kind == "url":  # bare base64, without the required `data:` prefix
-        source = Source("base64", source.data)
+    source, spelled = (Source("file", file_id or ""), None) if data is None else read_file_data(data)
     shape = {
         "file": inner or None,
         "file_id": file_id if data is not None else None,
         "nameless": _note_if(name is None),
+        "file_data": _note_if(source.kind == "url"),
+        "url": spelled,
     }
     cache, notes = _take_cache(rest)
     native = make_native(NAME, rest, **shape, **notes)
@@ -398,24 +408,25 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
     if SOURCE in notes and source.kind in ("base64", "url"):
         return {"type": "image", "source": encode_source(source, extra.pop("source", {})), **extra}
     if block.kind == "image" and source.kind in ("base64", "url"):
-        url = write_data_url(source, "image/png")
+        url = write_url(source, "image/png", notes.get("$url"))
         if notes.get("$bare"):
             return {"type": "image_url", "image_url": url, **extra}
         image = {"url": url, **({"detail": block.detail} if block.detail else {}), **notes.get("$image_url", {})}
         return {"type": "image_url", "image_url": image, **extra}
     if block.kind == "video" and source.kind in ("base64", "url"):
-        url = write_data_url(source, "video/mp4")
+        url = write_url(source, "video/mp4", notes.get("$url"))
         video = url if notes.get("$bare") else {"url": url, **notes.get("$video_url", {})}
         return {"type": "video_url", "video_url": video, **extra}
     if block.kind == "audio" and source.kind == "base64":
         audio = {"data": source.data, **({"format": audio_format(source.media_type)} if source.media_type else {})}
         return {"type": "input_audio", "input_audio": {**audio, **notes.get("$input_audio", {})}, **extra}
-    if source.kind in ("base64", "file"):
+    if source.kind in ("base64", "file") or notes.get("$file_data"):
         file = block.name
         body: dict[str, Any] = {"file_id": source.data}
-        if source.kind == "base64":
+        if source.kind != "file":
             file = file if file is not None or notes.get("$nameless") else default_file_name(source.media_type)
-            body = {"file_data": write_data_url(source, "application/pdf") if source.media_type else source.data}
+            is_url = source.media_type or "$url" in notes
+            body = {"file_data": write_url(source, "", notes.get("$url")) if is_url else source.data}
             if "$file_id" in notes:
                 body["file_id"] = notes["$file_id"]
         named = {"filename": file} if file is not None else {}
@@ -474,6 +485,12 @@ def decode_call(call: ChatCall) -> Block:
 
 
 def _decode_unknown_call(value: dict[str, Any], where: str) -> Block:
+    """Decode an entry of another `type`, or without one. Its members decide what it is: calls of Moonshot's own tools
+    have the type `builtin_function`."""
+    kind = next((name for name in ("function", "custom") if isinstance(value.get(name), dict)), None)
+    if kind is not None and value.get("type") not in (None, "", kind):
+        call = decode_call(CALLS.read_value({**value, "type": kind}, where))
+        return replace(call, native={NAME: {**native_of(call, NAME), "$type": value["type"]}})
     nested = dict(value)
     if isinstance(value.get("name"), str) and nest_function(nested):
         return decode_call(CALLS.read_value({**nested, "type": "function"}, where))
@@ -498,6 +515,8 @@ def _decode_call(
     index = take_member(rest, "index") if is_number else None
     shape = {"typeless": _note_if(typeless), "no_id": _note_if(no_id), "empty": _note_if(arguments == "")}
     native = make_native(NAME, rest, **shape, index=index)
+    if has_signature(inner.get(PROVIDER_FIELDS)):
+        native.setdefault(NAME, {})[FUNCTION_STATE] = inner.pop(PROVIDER_FIELDS)
     if inner:
         native.setdefault(NAME, {})[kind] = inner
     # Arguments that came as an object become the text that the API requires; nothing is lost.
@@ -517,15 +536,28 @@ def is_call(block: Block) -> TypeGuard[ToolCall | Opaque]:
     return isinstance(block, ToolCall)
 
 
+def is_blank_entry(value: Any) -> bool:
+    """Is this the value of an opaque entry of `tool_calls` that names no other kind of call?"""
+    return isinstance(value, dict) and _CALL in value and value.get("type") in (None, "", "function", "custom")
+
+
+def has_no_call(block: Block) -> bool:
+    """Is this an entry of `tool_calls` without id, name and arguments? Some servers send one if the model made no
+    call."""
+    if isinstance(block, Opaque):
+        return is_blank_entry(block.value) and not block.value[_CALL].get("id")
+    return isinstance(block, ToolCall) and not (block.id or block.name or block.arguments)
+
+
 def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
     """Encode one entry of `tool_calls`."""
     if isinstance(call, Opaque):
         return dict(call.value[_CALL])
     notes, extra = native_of(call, NAME), own_members(call)
     member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
-    inner = extra.pop(member, {})
+    inner = {**extra.pop(member, {}), **function_state(notes)}
     identity = {} if notes.get("$no_id") and not call.id else {"id": call.id}
-    typed = {} if notes.get("$typeless") else {"type": member}
+    typed = {} if notes.get("$typeless") else {"type": notes.get("$type", member)}
     numbered = {"index": notes["$index"]} if "$index" in notes else {}
     return {**numbered, **identity, **typed, member: {"name": call.name, field: arguments_text(call), **inner}, **extra}
 

@@ -24,9 +24,16 @@ from toolglot.dialects.openai_chat.blocks import (
     take_cache_control,
     take_member,
 )
-from toolglot.dialects.openai_chat.messages_api_parts import CALL, RESULT, encode_call_part, encode_result_part
+from toolglot.dialects.openai_chat.messages_api_parts import encode_call_part, encode_result_part
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.reasoning_details import THINKING_BLOCKS, add_details, take_details, unwrap_reasoning
+from toolglot.dialects.openai_chat.other_forms import CALL, RESULT
+from toolglot.dialects.openai_chat.reasoning_details import (
+    THINKING_BLOCKS,
+    add_details,
+    fill_provider_fields,
+    take_details,
+    unwrap_reasoning,
+)
 from toolglot.dialects.openai_chat.wire import (
     AnyMessage,
     AssistantMessage,
@@ -63,7 +70,9 @@ from toolglot.wire.structs import count_members, members_without
 LocatedBlock: TypeAlias = tuple[Block, str]
 """A block and its path."""
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+_REPEATED = REASONING_FIELDS[:2]
+"""The fields that newer versions of vLLM both write."""
 _REASONING = frozenset(REASONING_FIELDS)
 
 _ROLES: dict[type[ContentMessage], str] = {
@@ -268,6 +277,7 @@ def _encode_full_message(role: str, blocks: list[LocatedBlock], message: Message
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
     wire = fill_members(wire, native_members(notes))
+    fill_provider_fields(wire, notes)
     if annotations := _encode_citations(role, parts, receipt):
         wire[ANNOTATIONS] = notes.get(f"${ANNOTATIONS}", annotations)
     return wire | encode_cache_control(message)
@@ -282,13 +292,13 @@ def _encode_citations(role: str, parts: list[LocatedBlock], receipt: Receipt) ->
         if block.citations and role == "assistant":
             annotations += encode_annotations(block.citations, offset, len(block.text), place, receipt)
         elif block.citations:
-            receipt.loss(f"{place}.citations", "citations", "only the model's own words carry annotations")
+            receipt.loss(f"{place}.citations", "citations", "only the model's own text can have annotations")
         offset += len(block.text)
     return annotations
 
 
 def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
-    if not add_details(wire, block) and not block.text:
+    if not add_details(wire, block, place, receipt) and not block.text:
         receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
     for field in reasoning_field_names(block):
         wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
@@ -300,7 +310,7 @@ def take_reasoning(members: dict[str, Any]) -> list[Thinking]:
         return []
     texts = {field: members.pop(field) for field in REASONING_FIELDS if isinstance(members.get(field), str)}
     found = {field: text for field, text in texts.items() if text}
-    if len(found) > 1 and len(set(found.values())) == 1:
+    if (*found,) == _REPEATED and len(set(found.values())) == 1:
         field = REASONING_FIELDS[0]
         return [Thinking(text=found[field], native={NAME: {"$field": field, "$twice": True}})]
     return [Thinking(text=text, native={NAME: {"$field": field}}) for field, text in found.items()]
@@ -325,7 +335,7 @@ def reasoning_field_names(block: Thinking) -> tuple[str, ...]:
     field = notes.get("$field", REASONING_FIELDS[0])
     if not block.text or field == THINKING_BLOCKS:  # the entries of `thinking_blocks` hold the text
         return ()
-    return REASONING_FIELDS if notes.get("$twice") else (field,)
+    return _REPEATED if notes.get("$twice") else (field,)
 
 
 def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.other_forms import RESULT
 from toolglot.dialects.openai_chat.wire import CallPart, ResultPart
 from toolglot.ir import Block, Cache, Source, ToolCall, ToolResult, native_of
 from toolglot.wire import json
 from toolglot.wire.native import make_native, native_members
-
-CALL, RESULT, SOURCE = "$tool_use", "$tool_result", "$source"
-"""Notes on the original form."""
 
 
 def decode_call_part(part: CallPart, cache: Cache | None, rest: dict[str, Any], control: Any) -> ToolCall:

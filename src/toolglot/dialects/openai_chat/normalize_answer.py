@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.receipt import Loss
+from toolglot.receipt import Note, ReceiptLine
 
 _NAMES = ("id", "model", "object", "system_fingerprint")
 _HOLDERS = ("delta", "message")
-_WHY = "it came in another form than the API's: what it can mean is read"
+_WHY = "its form differs from the API's; its likely meaning is used"
 
 
-def normalize_answer(answer: Any) -> tuple[Loss, ...]:
+def normalize_answer(answer: Any) -> tuple[ReceiptLine, ...]:
     """Normalize a whole answer or a chunk in place. Returns a note for each changed member."""
     if not isinstance(answer, dict):
         return ()
@@ -25,7 +25,7 @@ def normalize_answer(answer: Any) -> tuple[Loss, ...]:
     for number, choice in enumerate(choices if isinstance(choices, list) else ()):
         if isinstance(choice, dict):
             changed += [f"choices[{number}].{name}" for name in _normalize_choice(choice)]
-    return tuple(Loss(where, where, _WHY, "note") for where in changed)
+    return tuple(Note(where, where, _WHY) for where in changed)
 
 
 def _normalize_choice(choice: dict[str, Any]) -> list[str]:

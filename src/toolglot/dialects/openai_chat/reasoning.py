@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from toolglot.dialects.openai_chat.blocks import take_member
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Json, Reasoning, native_of
-from toolglot.receipt import UNREAD, Loss, Receipt, describe_setting
+from toolglot.receipt import UNREAD, Loss, Receipt, ReceiptLine, describe_setting
 from toolglot.wire.efforts import has_no_amount
 
 EXTENSIONS = "$extensions"
@@ -58,13 +58,13 @@ _SPELLINGS = (
 """Members with the same meaning; the first one wins."""
 
 
-def _overridden_settings(found: dict[str, Any]) -> Iterator[Loss]:
+def _overridden_settings(found: dict[str, Any]) -> Iterator[ReceiptLine]:
     """Yield a loss for each member that contradicts the one that wins."""
     for paths in _SPELLINGS:
         said = [(path, value) for path in paths if (value := _value_at(found, path)) is not None]
         for path, value in said[1:]:
             if value != said[0][1]:
-                why = f"{describe_setting(*said[0])} stands beside it, and wins"
+                why = f"{describe_setting(*said[0])} is also set, and wins"
                 yield Loss(path.removeprefix("reasoning."), describe_setting(path, value), why)
 
 

@@ -1,9 +1,10 @@
-"""Reasoning state next to the reasoning text: `reasoning_details`, `thinking_blocks`, and Databricks' `summary`.
+"""Reasoning state next to the reasoning text, in the members that servers have introduced for it.
 
-OpenRouter introduced the first field (https://openrouter.ai/docs/use-cases/reasoning-tokens), LiteLLM the second one,
-which holds Claude's thinking blocks. Their entries hold state that the model expects back (signatures, encrypted
-reasoning), and clients return them unchanged. The IR stores them on the reasoning block of their message, or on a block
-of their own if it has none.
+Two of them are lists: OpenRouter's `reasoning_details` (https://openrouter.ai/docs/use-cases/reasoning-tokens), and
+LiteLLM's `thinking_blocks` with those of Claude. The others are single values: GitHub Copilot's `reasoning_opaque`, the
+`extra_content` in which Google's server signs a text, and the `thought_signatures` that LiteLLM has of Gemini. They
+hold state that the model expects back (signatures, encrypted reasoning), and clients return them unchanged. The IR
+stores them on the reasoning block of their message, or on a block of their own if it has none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Thinking, native_of, with_native
+from toolglot.receipt import Receipt
 
 REASONING_DETAILS = "reasoning_details"
 THINKING_BLOCKS = "thinking_blocks"
@@ -20,11 +22,15 @@ STATE_FIELDS = (REASONING_DETAILS, THINKING_BLOCKS)
 REASONING_SUMMARY = "reasoning_summary"
 """The native key of the entries of Databricks' content part of type `reasoning`: their texts are the reasoning, and
 they hold its signature."""
-_PROVIDER_FIELDS = "provider_specific_fields"
+REASONING_OPAQUE = "reasoning_opaque"
+EXTRA_CONTENT = "extra_content"
+PROVIDER_FIELDS = "provider_specific_fields"
 """The member into which LiteLLM moves members of an answer that it does not know, and from which clients send them
-back."""
-DETAILS_FIELDS = (*STATE_FIELDS, _PROVIDER_FIELDS)
+back. It has signatures of Gemini as well."""
+SINGLE_FIELDS = (REASONING_OPAQUE, EXTRA_CONTENT, PROVIDER_FIELDS)
+DETAILS_FIELDS = (*STATE_FIELDS, *SINGLE_FIELDS)
 """The members of a message that `take_details` reads."""
+_SIGNATURES = ("thought_signatures", "thought_signature")
 
 _TEXT_MEMBERS = {
     "reasoning.text": "text",
@@ -49,20 +55,59 @@ def take_details(members: dict[str, Any], reasoning: list[Thinking]) -> list[Thi
         entries = members.pop(field)
         first = reasoning[0] if reasoning else _make_reasoning(field, entries)
         reasoning = [with_native(first, NAME, **{field: entries}), *reasoning[1:]]
+    for field in SINGLE_FIELDS:
+        if field in members and (state := take_single_state(members, field)) is not None:
+            first = reasoning[0] if reasoning else Thinking()
+            reasoning = [with_native(first, NAME, **{field: state}), *reasoning[1:]]
     return reasoning
 
 
+def take_single_state(members: dict[str, Any], field: str) -> Any:
+    """Take the state out of a member that holds a single value; None if it holds none. What else it holds stays."""
+    value = members[field]
+    if field == REASONING_OPAQUE:
+        return members.pop(field) if isinstance(value, str) and value else None
+    if not isinstance(value, dict):
+        return None
+    if field == EXTRA_CONTENT:
+        google = value.get("google")
+        return members.pop(field) if isinstance(google, dict) and google.get("thought_signature") else None
+    state = {name: value[name] for name in _SIGNATURES if value.get(name)}
+    if not state:
+        return None
+    left = {name: beside for name, beside in value.items() if name not in _SIGNATURES}
+    if left:
+        members[field] = left
+    else:
+        del members[field]
+    return state
+
+
+FUNCTION_STATE = "$function_state"
+"""The native key of LiteLLM's fields inside the `function` of a call: older versions store the signature there."""
+
+
+def function_state(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The member of `function` that holds state of the call, if there is any."""
+    return {PROVIDER_FIELDS: fields[FUNCTION_STATE]} if FUNCTION_STATE in fields else {}
+
+
+def has_signature(fields: Any) -> bool:
+    """Do LiteLLM's fields of a call have the signature of it?"""
+    return isinstance(fields, dict) and any(fields.get(name) for name in _SIGNATURES)
+
+
 def _unnest_state_fields(members: dict[str, Any]) -> None:
-    moved = members.get(_PROVIDER_FIELDS)
+    moved = members.get(PROVIDER_FIELDS)
     if not isinstance(moved, dict):
         return
     state = {field: moved[field] for field in STATE_FIELDS if is_details(moved.get(field)) and not members.get(field)}
     left = {name: value for name, value in moved.items() if name not in state and value is not None}
     members |= state
     if left:
-        members[_PROVIDER_FIELDS] = left
+        members[PROVIDER_FIELDS] = left
     else:
-        del members[_PROVIDER_FIELDS]
+        del members[PROVIDER_FIELDS]
 
 
 def _make_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
@@ -95,17 +140,43 @@ def unwrap_reasoning(value: Any) -> tuple[str, dict[str, Any]] | None:
     return inner["text"], {**outer, **{name: beside for name, beside in inner.items() if name != "text"}}
 
 
-def details_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
+def details_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The state on a block, by the name of its message field."""
-    return {field: list(fields[field]) for field in STATE_FIELDS if fields.get(field)}
+    lists = {field: list(fields[field]) for field in STATE_FIELDS if fields.get(field)}
+    return {**lists, **{field: fields[field] for field in SINGLE_FIELDS if fields.get(field)}}
 
 
-def add_details(message: dict[str, Any], block: Thinking) -> bool:
+def add_details(message: dict[str, Any], block: Thinking, where: str, receipt: Receipt) -> bool:
     """Add the state on a block to a message. Returns whether there was any."""
     found = details_of(native_of(block, NAME))
-    for field, entries in found.items():
-        message[field] = [*message.get(field, ()), *entries]
+    merge_details(message, found, where, receipt)
     return bool(found)
+
+
+def merge_details(message: dict[str, Any], found: Mapping[str, Any], where: str, receipt: Receipt) -> None:
+    """Add state to that of a message: lists and objects grow, of other values the last one stays."""
+    for field, state in found.items():
+        if isinstance(state, str) and message.get(field, state) != state:
+            receipt.loss(where, field, "a message has one; the last counts")
+        if isinstance(state, list):
+            message[field] = [*message.get(field, ()), *state]
+        elif isinstance(state, dict):
+            before = message.get(field) or {}
+            lists = {
+                name: [*before[name], *value]
+                for name, value in state.items()
+                if isinstance(value, list) and isinstance(before.get(name), list)
+            }
+            message[field] = {**before, **state, **lists}
+        else:
+            message[field] = state
+
+
+def fill_provider_fields(message: dict[str, Any], received: Mapping[str, Any]) -> None:
+    """Add what stood beside the state in LiteLLM's member to a message that has the state again."""
+    beside = received.get(PROVIDER_FIELDS)
+    if isinstance(beside, dict) and isinstance(message.get(PROVIDER_FIELDS), dict):
+        message[PROVIDER_FIELDS] = {**beside, **message[PROVIDER_FIELDS]}
 
 
 class DetailsCollector:

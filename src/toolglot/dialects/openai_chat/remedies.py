@@ -7,7 +7,9 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Message, Request, Thinking, ToolCall, native_of, with_native
+from toolglot.passes import refused
 from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.native_fields import without_native_anywhere
 from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy
 
 
@@ -18,10 +20,21 @@ def add_empty_reasoning(refusal: RefusedRequest) -> Request:
         calls = any(isinstance(block, ToolCall) for block in message.content)
         if not calls or any(isinstance(block, Thinking) for block in message.content):
             return message
-        refusal.context.receipt.note(str(Place(number)), "no reasoning", "the upstream wants the field, if only empty")
+        refusal.context.receipt.note(
+            str(Place(number)), "no reasoning", "the upstream requires the field, even if empty"
+        )
         return with_native(message, NAME, reasoning_content="")
 
     return rewrite_messages(refusal.request, rewrite)
+
+
+def add_placeholder_signatures(refusal: RefusedRequest) -> Request:
+    """Mark the calls of other models in a history for Gemini. Signatures that it refuses are replaced."""
+    request = refusal.request
+    if "missing" not in refusal.match[0].lower():
+        request = without_native_anywhere(request, NAME, "extra_content")
+        refusal.context.receipt.loss("messages", "thought signatures", "the upstream refuses them")
+    return refused.fit(request, refusal.with_capabilities(refuses=frozenset({"unsigned_calls"})))
 
 
 def rename_limit(name: str) -> Callable[[RefusedRequest], Request]:
@@ -49,7 +62,7 @@ def _without_stream_options(refusal: RefusedRequest, field: str) -> Request:
     request = refusal.request
     if not request.stream or native_of(request, NAME).get("stream_options"):
         return request
-    refusal.context.receipt.loss("stream_options", "usage at the end of the stream", "the upstream cannot be asked")
+    refusal.context.receipt.loss("stream_options", "usage at the end of the stream", "the upstream cannot report it")
     return with_native(request, NAME, **{"$stream": True})
 
 
@@ -60,6 +73,10 @@ REMEDIES = Remedies(
             r"property '(reasoning|reasoning_content)' is unsupported|(assistant|messages).{1,40}reasoning(_content)?\W"
             r".{0,40}extra inputs",
             forget_reasoning,
+        ),
+        remedy(
+            r"missing a `?thought_?signature|thought signature is not valid|corrupted thought",
+            add_placeholder_signatures,
         ),
         remedy(r"max_tokens\W.{1,60}not supported.{1,40}max_completion_tokens", rename_limit("max_completion_tokens")),
         remedy(

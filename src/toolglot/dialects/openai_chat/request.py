@@ -50,8 +50,8 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
+from toolglot.tools.cached_settings import decode_with_cached_settings
 from toolglot.tools.declared import DECLARED
-from toolglot.tools.known_requests import decode_known
 from toolglot.wire import json
 from toolglot.wire.incremental_json import drain
 from toolglot.wire.native import make_native, native_members
@@ -92,17 +92,17 @@ _SETTINGS = {
     "stream": "stream",
 }
 """Members that the IR stores unchanged, and its names for them."""
-_KNOWN = SettingsCache[Request]("messages")
+_SETTINGS_CACHE = SettingsCache[Request]("messages")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_known(_KNOWN, REQUESTS, data, _with_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, REQUESTS, data, _with_history)
     if known is not None:
         return known
     body = REQUESTS.read(data)
     messages = tuple([decode_message(message) for message in drain(body.messages)])
     settings = _decode_settings(body, data)
-    _KNOWN.add(data, lambda: settings)
+    _SETTINGS_CACHE.add(data, lambda: settings)
     return replace(settings, messages=messages)
 
 

@@ -18,6 +18,7 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_image,
     encode_part,
     encode_repeated_call,
+    has_no_call,
     is_call,
     is_thinking_part,
     own_members,
@@ -35,7 +36,12 @@ from toolglot.dialects.openai_chat.messages import (
 )
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.normalize_answer import normalize_answer
-from toolglot.dialects.openai_chat.reasoning_details import DETAILS_FIELDS, add_details, take_details
+from toolglot.dialects.openai_chat.reasoning_details import (
+    DETAILS_FIELDS,
+    add_details,
+    fill_provider_fields,
+    take_details,
+)
 from toolglot.dialects.openai_chat.request import GROQ_TIERS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.dialects.openai_chat.wire import RESPONSES, Choice, Completion, ResponseMessage
@@ -56,7 +62,7 @@ from toolglot.ir import (
     native_of,
     replace,
 )
-from toolglot.receipt import UNREAD, Loss, Receipt, describe_block, unread_lines
+from toolglot.receipt import UNREAD, Receipt, ReceiptLine, describe_block, unread_lines
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.native import fill_members, make_native, native_members
@@ -94,7 +100,7 @@ _OTHER_STOP_REASONS: dict[str, StopReason] = {
 }
 """Finish reasons of servers that imitate the API, in lower case and with underscores. Some servers write them in
 capitals or with hyphens."""
-GAP_WHY = "Chat has one text; a blank line stands where another block was, or another message began"
+GAP_WHY = "Chat has one text; a blank line marks where another block or message began"
 CUT_REASONS = frozenset({"length", "context_full", "filtered"})
 """Reasons that may leave the last block unfinished."""
 FINISH_REASONS: dict[StopReason, str] = {
@@ -139,6 +145,8 @@ def decode_response(data: bytes) -> Response:
         filters = {**take_default(in_body, PROMPT), **take_default(in_choice, ANSWER)}
     groq = _take_groq(in_body) if body.x_groq is not UNSET else {}
     usage = body.usage or groq.get("usage", body.usage if type(body.usage) is dict else None)
+    in_first = in_choice.pop("usage") if not usage and type(in_choice.get("usage")) is dict else None
+    usage = usage if in_first is None else in_first
     notes = in_body
     if body.rest is not UNSET or groq or logprobs:
         index = None if index is UNSET else index
@@ -157,6 +165,8 @@ def decode_response(data: bytes) -> Response:
         notes["$annotations"] = annotations
     if filters:
         notes["$filters"] = filters
+    if in_first is not None:
+        notes["$usage_in_choice"] = True
     if others:
         notes["choices"] = others
     if unread:
@@ -186,8 +196,8 @@ def _settle_content(finish: str | None, content: tuple[Block, ...]) -> tuple[tup
         reason = decode_finish_reason(finish)
     if reason != "tool_calls":
         kinds = [*map(type, content)]
-        if ToolCall in kinds:
-            content = tuple([block for block in content if not _is_blank_call(block)])
+        if ToolCall in kinds or Opaque in kinds:
+            content = tuple([block for block in content if not has_no_call(block)])
         if reason in CUT_REASONS and content:
             content = (*content[:-1], _mark_cut(content[-1]))
         if reason == "end" and Refusal in kinds:
@@ -220,9 +230,9 @@ def _has_calls(message: ResponseMessage | UnsetType | None) -> bool:
     return bool(message and (message.tool_calls or message.function_call))
 
 
-def _read_completion(data: bytes) -> tuple[Completion, tuple[Loss, ...]]:
+def _read_completion(data: bytes) -> tuple[Completion, tuple[ReceiptLine, ...]]:
     """Read the answer, with notes on members in a nonstandard form."""
-    unread: tuple[Loss, ...] = ()
+    unread: tuple[ReceiptLine, ...] = ()
     try:
         body = RESPONSES.read(data, factor=json.ANSWER_FACTOR)
     except DecodeError:
@@ -318,11 +328,6 @@ _rest_of_text = member_reader(ResponseMessage, "content", "role")
 _REASONING_MEMBERS = frozenset({*REASONING_FIELDS, *DETAILS_FIELDS})
 
 
-def _is_blank_call(block: Block) -> bool:
-    """Is this a call without id, name and arguments? Some servers send one if the model made no call."""
-    return type(block) is ToolCall and not (block.id or block.name or block.arguments)
-
-
 def _mark_cut(block: Block) -> Block:
     """Mark the last block of a cut answer. A call is complete only if its arguments are."""
     if not isinstance(block, ToolCall):
@@ -394,7 +399,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "choices": [choice, *rest.pop("choices", ())],
     }
     if response.usage is not None:
-        fields["usage"] = encode_usage(response.usage)
+        (choice if "$usage_in_choice" in notes else fields)["usage"] = encode_usage(response.usage)
     return json.encode({**fields, **rest})
 
 
@@ -402,6 +407,7 @@ def _with_received(message: dict[str, Any], notes: Mapping[str, Any]) -> dict[st
     """The message with the members that only this dialect understands, and with the empty ones that came."""
     received = notes.get("message", notes.get("$message", {"refusal": None}))
     whole = fill_members(message, received)
+    fill_provider_fields(whole, received)
     if "role" in received:  # another word than `assistant`
         whole["role"] = received["role"]
     if (written := message.get("annotations")) and (original := notes.get("$annotations")):
@@ -475,7 +481,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
         match block:
             case Text(text=text):
                 if apart and (gap := separator_between(said, text)):
-                    receipt.note(where, "text apart from the text before", GAP_WHY)
+                    receipt.note(where, "text separate from the text before", GAP_WHY)
                     texts.append(gap)
                     length += len(gap)
                 apart, said = apart and not text, text or said
@@ -487,7 +493,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 listed = True
                 parts.append(encode_part(block, where, receipt))
             case Thinking(text=text):
-                add_details(beside, block)
+                add_details(beside, block, where, receipt)
                 for field in reasoning_field_names(block):
                     reasoning.setdefault(field, []).append(text)
             case Media():
@@ -516,7 +522,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
 
 def report_stop(stop: Stop, receipt: Receipt) -> None:
     if stop.reason == "pause":
-        receipt.loss("stop", "pause", "Chat Completions cannot say that a turn is to be sent back to go on")
+        receipt.loss("stop", "pause", "Chat Completions cannot say that the turn must be sent back to continue")
 
 
 def _encode_calls(calls: list[ToolCall | Opaque], legacy: bool, receipt: Receipt) -> dict[str, Any]:

@@ -13,7 +13,13 @@ from toolglot.dialects.openai_chat.annotations import encode_annotations
 from toolglot.dialects.openai_chat.blocks import IMAGES, encode_image, is_thinking_part, own_members
 from toolglot.dialects.openai_chat.messages import REASONING_FIELDS
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.reasoning_details import REASONING_SUMMARY, THINKING_BLOCKS, details_of
+from toolglot.dialects.openai_chat.reasoning_details import (
+    REASONING_SUMMARY,
+    THINKING_BLOCKS,
+    details_of,
+    function_state,
+    merge_details,
+)
 from toolglot.dialects.openai_chat.request import is_legacy
 from toolglot.dialects.openai_chat.response import (
     GAP_WHY,
@@ -28,6 +34,7 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.native import native_members
+from toolglot.wire.retry_after import name_wait
 from toolglot.wire.sse import frame
 from toolglot.wire.text_separator import separator_between
 
@@ -47,7 +54,7 @@ class ChatStreamEncoder:
         self._delta_head, self._delta_tail = b"", b"}"
         self._wrote_arguments = False
         self._annotations: list[dict[str, Any]] = []
-        self._details: dict[str, list[Any]] = {}
+        self._details: dict[str, Any] = {}
         self._seen: list[Block] = []
         self._last_text = ""  # the latest piece of text
         self._length = 0  # characters of all text so far
@@ -60,7 +67,7 @@ class ChatStreamEncoder:
         return b": keepalive\n\n"
 
     @property
-    def text_around(self) -> DeltaTemplate | None:
+    def delta_template(self) -> DeltaTemplate | None:
         block = self._block
         if not isinstance(block, HAS_DELTAS) or self._legacy:
             return None
@@ -86,7 +93,7 @@ class ChatStreamEncoder:
             case Finish():
                 return self._encode_finish(event)
             case Fault(error=error):
-                return frame(json.encode({"error": openai_error.write_error(error)}))
+                return frame(json.encode_frame({"error": openai_error.write_error(name_wait(error))}))
 
     def _encode_start(self, event: Start) -> bytes:
         self._base = {
@@ -104,7 +111,7 @@ class ChatStreamEncoder:
         """Encode the beginning that all chunks share."""
         if tier is not None:
             self._base["service_tier"] = tier
-        self._head = b"data: " + json.encode(self._base)[:-1] + b',"choices":[{"index":0,"delta":'
+        self._head = b"data: " + json.encode_frame(self._base)[:-1] + b',"choices":[{"index":0,"delta":'
 
     def _frame(self, delta: bytes) -> bytes:
         return self._head + delta + self._tail
@@ -133,14 +140,13 @@ class ChatStreamEncoder:
                 self._delta_head = b'{"refusal":'
             case Media():
                 image = encode_image(block, "content", self._receipt)
-                return self._frame(json.encode({IMAGES: [image]})) if image is not None else b""
+                return self._frame(json.encode_frame({IMAGES: [image]})) if image is not None else b""
             case _:
                 self._receipt.loss("content", describe_block(block), "a Chat stream has no place for it")
         return b""
 
     def _add_details(self, fields: Mapping[str, Any]) -> None:
-        for field, entries in details_of(fields).items():
-            self._details.setdefault(field, []).extend(entries)
+        merge_details(self._details, details_of(fields), "content", self._receipt)
         if fields.get(REASONING_SUMMARY):
             self._receipt.loss("content", "the signature of reasoning", "a Chat stream has no field for it")
 
@@ -152,7 +158,7 @@ class ChatStreamEncoder:
                 self._receipt.loss("content", f"call of {call.name}", "the deprecated form has room for one call")
                 return b""
             self._delta_head, self._delta_tail = b'{"function_call":{"arguments":', b"}}"
-            return self._frame(json.encode({"function_call": {"name": call.name, "arguments": ""}}))
+            return self._frame(json.encode_frame({"function_call": {"name": call.name, "arguments": ""}}))
         member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
         self._delta_head = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (self._calls, member.encode(), field.encode())
         self._delta_tail = b"}}]}"
@@ -161,9 +167,9 @@ class ChatStreamEncoder:
                 "content", f"custom call {call.name}", "the accumulators of OpenAI's SDKs cannot read it"
             )
         extra = own_members(call)
-        inner = {"name": call.name, field: "", **extra.pop(member, {})}
+        inner = {"name": call.name, field: "", **extra.pop(member, {}), **function_state(native_of(call, NAME))}
         first = {"index": self._calls, "id": call.id, "type": member, member: inner, **extra}
-        return self._frame(json.encode({"tool_calls": [first]}))
+        return self._frame(json.encode_frame({"tool_calls": [first]}))
 
     def _encode_delta(self, text: str) -> bytes:
         block = self._block
@@ -177,7 +183,7 @@ class ChatStreamEncoder:
             self._wrote_arguments = True
             if self._legacy and self._calls:
                 return b""
-        return self._head + self._delta_head + json.encode(text) + self._delta_tail + self._tail
+        return self._head + self._delta_head + json.encode_frame(text) + self._delta_tail + self._tail
 
     def _first_reasoning(self, text: str) -> str:
         """The first text of a reasoning block. If its field already holds another block, a blank line goes before it,
@@ -194,7 +200,7 @@ class ChatStreamEncoder:
         """Encode text, which may be empty, with its tokens in the same chunk."""
         before = self._encode_gap(text) if self._apart and text else b""
         tail = self._tail
-        self._tail = tail.replace(b'"logprobs":null', b'"logprobs":' + json.encode(encode_logprobs(logprobs)), 1)
+        self._tail = tail.replace(b'"logprobs":null', b'"logprobs":' + json.encode_frame(encode_logprobs(logprobs)), 1)
         written = self._encode_delta(text) if text else self._frame(b'{"content":""}')
         self._tail = tail
         return before + written
@@ -208,7 +214,7 @@ class ChatStreamEncoder:
         gap = separator_between(self._last_text, text)
         if not gap:
             return b""
-        self._receipt.note("content", "text apart from the text before", GAP_WHY)
+        self._receipt.note("content", "text separate from the text before", GAP_WHY)
         written = self._encode_delta(gap)
         self._begin = self._length
         return written
@@ -226,8 +232,12 @@ class ChatStreamEncoder:
             self._block = block
             written = self._encode_delta("{}")
             self._block = None
-        if (extra := native_members(event.native.get(NAME, {}))) and not self._legacy:
-            written += self._frame(json.encode({"tool_calls": [{"index": self._calls, **extra}]}))
+        fields = event.native.get(NAME, {})
+        extra = native_members(fields)
+        if inner := function_state(fields):
+            extra["custom" if block.kind == "custom" else "function"] = inner
+        if extra and not self._legacy:
+            written += self._frame(json.encode_frame({"tool_calls": [{"index": self._calls, **extra}]}))
         return written
 
     def _encode_finish(self, event: Finish) -> bytes:
@@ -237,11 +247,11 @@ class ChatStreamEncoder:
         present = {name: entries for name, entries in lists.items() if entries}
         self._base |= {key: value for key, value in event.native.get(NAME, {}).items() if key == "system_fingerprint"}
         self._set_head(event.service_tier)
-        written = self._frame(json.encode(present)) if present else b""
+        written = self._frame(json.encode_frame(present)) if present else b""
         report_stop(event.stop, self._receipt)
         reason = encode_stop(event.stop, tuple(self._seen), self._legacy)
-        tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode(reason), 1)
+        tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode_frame(reason), 1)
         written += self._head + b"{}" + tail
         if self._wants_usage and event.usage is not None:
-            written += frame(json.encode({**self._base, "choices": [], "usage": encode_usage(event.usage)}))
+            written += frame(json.encode_frame({**self._base, "choices": [], "usage": encode_usage(event.usage)}))
         return written + DONE

@@ -101,7 +101,7 @@ def text_of_frame(payload: bytes) -> str | None:
         return None
     if delta.tool_calls:
         return _only_arguments(delta.tool_calls)
-    text = delta.content or delta.reasoning_content or delta.reasoning
+    text = delta.content or delta.reasoning_content or delta.reasoning or delta.reasoning_text
     return text if isinstance(text, str) else None
 
 
@@ -110,12 +110,14 @@ def _only_arguments(calls: list[CallDelta]) -> str | None:
     call, function = calls[0], calls[0].function
     if len(calls) > 1 or function is None or call.custom is not None or call.extra_content:
         return None
+    if call.provider_specific_fields or function.provider_specific_fields:
+        return None
     # A name without an id may begin another call, which depends on earlier chunks.
     begins = bool(function.name and not call.id) or function.input is not None
     return function.arguments if isinstance(function.arguments, str) and not begins else None
 
 
-_KNOWN: dict[type[Struct], frozenset[str]] = {
+_KNOWN_MEMBERS: dict[type[Struct], frozenset[str]] = {
     kind: frozenset(kind.__struct_fields__) - {"rest"}
     for kind in (Chunk, GroqExtension, ChunkChoice, ChatMessageDelta, CallDelta, FunctionDelta)
 }
@@ -152,12 +154,12 @@ def _objects(fields: Any, key: str) -> list[dict[str, Any]]:
 
 
 def _remove_from_object(fields: Any, kind: type[Struct], where: str, receipt: Receipt) -> None:
-    if not isinstance(fields, dict) or fields.keys() <= _KNOWN[kind]:
+    if not isinstance(fields, dict) or fields.keys() <= _KNOWN_MEMBERS[kind]:
         return
-    for key in [key for key in fields if key not in _KNOWN[kind]]:
+    for key in [key for key in fields if key not in _KNOWN_MEMBERS[kind]]:
         value = fields.pop(key)
         if key in content_filters.MEMBERS:
             if not content_filters.is_default(value):
                 receipt.note(f"{where}{key}", key, content_filters.REASON)
         elif value is not None and value is not False and value not in ("", [], {}):
-            receipt.loss(f"{where}{key}", key, "its meaning in a stream is not known")
+            receipt.loss(f"{where}{key}", key, "its meaning in a stream is unknown")

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from toolglot.dialects.openai_chat.blocks import encode_cache_control, take_cache_control, take_member
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.other_forms import FLAT_TOOL, INPUT_SCHEMA, OTHER_CHOICE
 from toolglot.dialects.openai_chat.wire import (
     FLAT_FUNCTIONS,
     TOOLS,
@@ -18,7 +19,7 @@ from toolglot.dialects.openai_chat.wire import (
 )
 from toolglot.errors import expected
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Note, Receipt
 from toolglot.tools.declared import DECLARED, Tools, schema_json
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_fields import SCHEMA_NOTES, original_schema_text, parse_schema_text
@@ -70,7 +71,7 @@ def _decode_with_input_schema(value: dict[str, Any], where: str) -> Tool:
     outer = {key: value[key] for key in ("type",) if key in value}
     inner = {key: item for key, item in value.items() if key not in ("type", _INPUT_SCHEMA)}
     function = FLAT_FUNCTIONS.read_value({**inner, "type": "function", "parameters": value[_INPUT_SCHEMA]}, where)
-    note = Loss(_INPUT_SCHEMA, _INPUT_SCHEMA, "Chat has the schema in `parameters`; it is read as that", "note")
+    note = Note(_INPUT_SCHEMA, _INPUT_SCHEMA, "Chat has the schema in `parameters`; it is read as that")
     return _decode_function(function, {_INPUT_SCHEMA: outer, "unread": (note,)}, {})
 
 
@@ -170,9 +171,9 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
     if tool.kind == "custom":
         custom = {"name": tool.name, **_present(description=tool.description, format=_nest_grammar(tool.format))}
         return {**typed, "custom": {**custom, **_inner_members(tool)}, **beside}
-    if notes.get("$flat"):
+    if notes.get(FLAT_TOOL):
         return {**typed, **_encode_function(tool)}
-    if (outer := notes.get(f"${_INPUT_SCHEMA}")) is not None:
+    if (outer := notes.get(INPUT_SCHEMA)) is not None:
         fields = _encode_function(tool)
         schema = fields.pop("parameters")
         return {**outer, **fields, _INPUT_SCHEMA: schema}
@@ -219,12 +220,12 @@ def _decode_choice(value: Any) -> ToolChoice:
         raise expected("$.tool_choice", "a string or an object", value)
     kind = value.get("type") or _implied_kind(value)
     if value.keys() == {"type"} and kind in _CHOICE_MODES:  # the form of the Messages API; Cursor sends it
-        return ToolChoice(mode=_CHOICE_MODES[kind], native={NAME: {"$choice": value}})
-    inner = value.get(kind) if isinstance(kind, str) else None
+        return ToolChoice(mode=_CHOICE_MODES[kind], native={NAME: {OTHER_CHOICE: value}})
+    inner, note = value.get(kind) if isinstance(kind, str) else None, "$choice"
     if kind in ("function", "tool") and inner is None:  # the forms of Responses and Messages
-        inner = value
+        inner, note = value, OTHER_CHOICE
     if kind in ("function", "custom", "tool") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
-        return ToolChoice(mode="required", names=(inner["name"],), native={NAME: {"$choice": value}})
+        return ToolChoice(mode="required", names=(inner["name"],), native={NAME: {note: value}})
     if kind == "allowed_tools" and isinstance(inner, dict) and inner.get("mode") in ("auto", "required"):
         names = _allowed_names(inner.get("tools"))
         if names is not None:
@@ -262,8 +263,9 @@ def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any]:
         receipt.loss("tool_choice", "a hosted tool", "Chat Completions cannot choose it")
         return {}
     # The original form is written back only if it still means the same.
-    if "$choice" in own and _is_same_choice(_decode_choice(own["$choice"]), choice):
-        return {"tool_choice": own["$choice"]}
+    for note in ("$choice", OTHER_CHOICE):
+        if note in own and _is_same_choice(_decode_choice(own[note]), choice):
+            return {"tool_choice": own[note]}
     if not choice.names:
         return {"tool_choice": choice.mode}
     custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}

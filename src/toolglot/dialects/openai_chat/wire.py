@@ -172,6 +172,8 @@ class CallMembers(Wire):
     """Only in streams, which number calls."""
     extra_content: Any = UNSET
     """Google's server stores its thought signatures here."""
+    provider_specific_fields: Any = UNSET
+    """LiteLLM stores Gemini's thought signatures here."""
 
 
 class ChatFunctionCall(CallMembers, tag="function", tag_field="type", kw_only=True):
@@ -236,6 +238,11 @@ class ModelMessage(ContentMessage):
     """OpenAI's Python SDK adds it and sends it back."""
     reasoning_details: Any = UNSET
     thinking_blocks: Any = UNSET
+    reasoning_text: Any = UNSET
+    """GitHub Copilot's name for reasoning, as the next one for its state."""
+    reasoning_opaque: Any = UNSET
+    extra_content: Any = UNSET
+    provider_specific_fields: Any = UNSET
     images: Annotated[list[ImageEntry], UNLESS_INEXACT] | UnsetType | None = UNSET
 
 
@@ -421,6 +428,7 @@ class FunctionDelta(Wire):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
     input: str | None = None
+    provider_specific_fields: Any = None  # older versions of LiteLLM store Gemini's thought signatures here
 
 
 class CallDelta(Wire):
@@ -431,6 +439,7 @@ class CallDelta(Wire):
     function: FunctionDelta | None = None
     custom: FunctionDelta | None = None
     extra_content: Any = None  # Google's server stores its thought signatures here
+    provider_specific_fields: Any = None  # LiteLLM stores Gemini's thought signatures here
 
 
 class ChatMessageDelta(Wire):
@@ -438,8 +447,12 @@ class ChatMessageDelta(Wire):
     role: Any = None
     reasoning_content: str | dict[str, Any] | list[Any] | None = None
     reasoning: str | dict[str, Any] | list[Any] | None = None
+    reasoning_text: str | dict[str, Any] | list[Any] | None = None
     reasoning_details: Any = None
     thinking_blocks: Any = None
+    reasoning_opaque: Any = None
+    extra_content: Any = None
+    provider_specific_fields: Any = None
     images: Any = None
     refusal: str | None = None
     tool_calls: list[CallDelta] | None = None
@@ -483,6 +496,6 @@ class Chunk(Wire):
 REQUESTS = TypedReader(ChatRequestBody, "messages")
 TOOLS = TypedReader(ChatToolList, "tools")
 IMAGE_ENTRIES = ValueReader(ImageEntry)
-CALLS = ValueReader(ChatFunctionCall)
+CALLS = ValueReader(ChatFunctionCall | ChatCustomCall)
 FLAT_FUNCTIONS = ValueReader(FlatFunction)
 RESPONSES = TypedReader(Completion, "choices")

@@ -28,7 +28,7 @@ from toolglot.dialects.openai_responses.wire import (
 from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.wire.citation_spans import span_of
-from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.data_url import read_file_data, read_url, write_url
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.openai_fields import (
     AUDIO_TYPES,
@@ -153,9 +153,9 @@ def _decode_refusal(part: ResponsesRefusalPart, role: str) -> Block:
 
 
 def _decode_image(part: InputImage, role: str) -> Block:
-    taken = ["detail", "prompt_cache_breakpoint"]
+    taken, spelled = ["detail", "prompt_cache_breakpoint"], None
     if part.image_url is not UNSET:
-        source = parse_data_url(part.image_url)
+        source, spelled = read_url(part.image_url)
         taken.append("image_url")
     elif part.file_id is not UNSET:
         source = Source("file", part.file_id)
@@ -167,16 +167,17 @@ def _decode_image(part: InputImage, role: str) -> Block:
         source=source,
         detail=none_if_unset(part.detail),
         cache=_decode_cache(part.prompt_cache_breakpoint),
-        native=make_native(NAME, members_without(part, *taken), absent=missing_members(part, "detail") or None),
+        native=make_native(
+            NAME, members_without(part, *taken), absent=missing_members(part, "detail") or None, url=spelled
+        ),
     )
 
 
 def _decode_file(part: InputFile, role: str) -> Block:
-    taken = ["filename", "detail", "prompt_cache_breakpoint"]
+    taken, spelled, is_data = ["filename", "detail", "prompt_cache_breakpoint"], None, None
     if part.file_data is not UNSET:
-        source = parse_data_url(part.file_data)
-        if source.kind == "url":  # bare base64, without the data: prefix
-            source = Source("base64", part.file_data)
+        source, spelled = read_file_data(part.file_data)
+        is_data = True if source.kind == "url" else None
         taken.append("file_data")
     elif part.file_id is not UNSET:
         source = Source("file", part.file_id)
@@ -192,7 +193,13 @@ def _decode_file(part: InputFile, role: str) -> Block:
         name=none_if_unset(part.filename),
         detail=none_if_unset(part.detail),
         cache=_decode_cache(part.prompt_cache_breakpoint),
-        native=make_native(NAME, members_without(part, *taken), absent=missing_members(part, "filename") or None),
+        native=make_native(
+            NAME,
+            members_without(part, *taken),
+            absent=missing_members(part, "filename") or None,
+            file_data=is_data,
+            url=spelled,
+        ),
     )
 
 
@@ -323,13 +330,13 @@ def _encode_text(block: Text, role: str, where: str, receipt: Receipt) -> dict[s
     typed = default_members(block, type=kind)
     if kind == "output_text":
         if block.cache is not None:
-            receipt.loss(f"{where}.cache", "cache breakpoint", "the model's own words cannot carry one")
+            receipt.loss(f"{where}.cache", "cache breakpoint", "the model's own text cannot have one")
         annotations = encode_annotations(block, where, receipt)
         listed = {"annotations": annotations} if annotations else default_members(block, annotations=[])
         probabilities = _encode_logprobs(block)
         return {**typed, "text": block.text, **listed, **probabilities, **own_members(block)}
     if block.citations:
-        receipt.loss(f"{where}.citations", "citations", "only the model's own words carry annotations")
+        receipt.loss(f"{where}.citations", "citations", "only the model's own text can have annotations")
     return {**typed, "text": block.text, **encode_cache(block.cache), **own_members(block)}
 
 
@@ -350,9 +357,10 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
 
 
 def _encode_image(block: Media) -> dict[str, Any]:
-    reference = {"image_url": write_data_url(block.source, "image/png")}
     if block.source.kind == "file":
         reference = {"file_id": block.source.data}
+    else:
+        reference = {"image_url": write_url(block.source, "image/png", native_of(block, NAME).get("$url"))}
     return {
         "type": "input_image",
         **reference,
@@ -361,11 +369,12 @@ def _encode_image(block: Media) -> dict[str, Any]:
 
 
 def _encode_file(block: Media) -> dict[str, Any]:
-    source, name = block.source, block.name
+    source, name, notes = block.source, block.name, native_of(block, NAME)
     if source.kind == "text":
         source = Source("base64", base64.b64encode(source.data.encode()).decode(), source.media_type or "text/plain")
-    if source.kind == "base64":
-        reference = {"file_data": write_data_url(source, "") if source.media_type else source.data}
+    if source.kind == "base64" or notes.get("$file_data"):
+        is_url = source.media_type or "$url" in notes
+        reference = {"file_data": write_url(source, "", notes.get("$url")) if is_url else source.data}
         # The API refuses file data without a name.
         named = (
             {"filename": name}

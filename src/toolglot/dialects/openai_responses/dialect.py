@@ -8,7 +8,7 @@ from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_er
 from toolglot.dialects.openai_responses.history_demand import DEMAND
 from toolglot.dialects.openai_responses.listing import LISTING
 from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
-from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.openai_responses.readable import READABLE
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
@@ -39,11 +39,12 @@ OPENAI_RESPONSES = Dialect(
         tool_defaults={"type": "function"},
         image_tokens=image_tokens,
     ),
-    headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
+    headers=HeaderRules(request_headers=openai_fields.REQUEST_HEADERS, answer_prefixes=openai_fields.RESPONSE_HEADERS),
     answer=AnswerShape(
         id_prefix="resp_",
         model_places=(("model",), ("response", "model")),
         required_counts=frozenset({"input_tokens", "output_tokens"}),
+        side_members=SIDE_MEMBERS,
     ),
     stream=StreamShape(
         error_codes=STREAMED_ERRORS,

@@ -38,7 +38,7 @@ def remove_item_ids(request: Request, context: Context, before: Sequence[Message
         if message.role == "assistant":
             turn.append(message)
             continue
-        tied += _id_states(turn, reasons="reasoning" in context.can.fields)
+        tied += _id_states(turn, reasons="reasoning" in context.can.parameters.fields)
         tied.append("known")
         turn = []
 
@@ -52,7 +52,7 @@ def remove_item_ids(request: Request, context: Context, before: Sequence[Message
         same = all(new is old for new, old in zip(content, message.content, strict=True))
         if freed is message and same:
             return message
-        context.receipt.note(str(Place(number)), "item id", "the target has not made it, or has lost its reasoning")
+        context.receipt.note(str(Place(number)), "item id", "the target did not create it, or its reasoning was lost")
         return freed if same else replace(freed, content=content)
 
     return rewrite_messages(request, free)
@@ -97,7 +97,7 @@ def _is_item(block: Block) -> bool:
 def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> None:
     """Note calls without the reasoning that led to them. The API accepts them, and its answers do not show that it is
     missing."""
-    if "reasoning" not in context.can.fields:
+    if "reasoning" not in context.can.parameters.fields:
         return
     called = thought = False
     for message in (*messages, Message(role="end")):

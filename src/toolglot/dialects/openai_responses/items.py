@@ -55,7 +55,7 @@ from toolglot.ir import (
     native_of,
     with_native,
 )
-from toolglot.receipt import UNREAD, Loss, Receipt, describe_block
+from toolglot.receipt import UNREAD, Note, Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.native import make_native, native_members
 from toolglot.wire.structs import UNTAGGED, Unknown, Wire, as_json, count_members
@@ -155,9 +155,7 @@ def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
     return _decode_call(item, "function", arguments, "arguments", "parsed_arguments")
 
 
-_OBJECT_NOTE = Loss(
-    "arguments", "an object", "the Responses API has arguments as text; it is read as the same JSON", "note"
-)
+_OBJECT_NOTE = Note("arguments", "an object", "the Responses API has arguments as text; it is read as the same JSON")
 
 
 def _decode_call(
@@ -380,7 +378,7 @@ def _encode_input_block(block: Block, where: str, receipt: Receipt) -> dict[str,
                 **own_members(block),
             }
         case Thinking():
-            receipt.loss(where, "reasoning", "the Responses API takes back only the reasoning items it has made")
+            receipt.loss(where, "reasoning", "the Responses API accepts only its own reasoning items")
         case Opaque(dialect=dialect, value=value) if dialect == NAME and isinstance(value, dict):
             return value
         case Media() if is_image_call(block):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolglot.lint.report import LintFrame, LintReport, LintRules, is_object, plain
 
 RULES = {
-    "event-line": "an `event:` line, where there is one, must name the type of the data",
+    "event-line": "an `event:` line, if there is one, must name the type of the data",
     "created-first": "response.created must come first, once",
     "sequence": "sequence_number must count up by one",
     "response-id": "the response must have one id",
@@ -22,7 +22,7 @@ RULES = {
     "item-same": "an item must keep its type, id and call_id",
     "item-done": "every item that was added must be done, once",
     "part-added": "text must belong to a content part that was added",
-    "call-id": "every call must have a call_id of its own",
+    "call-id": "every call must have a unique call_id",
     "agree": "the deltas, the done event and the item must say the same",
     "arguments": "the arguments of a call must be a JSON object when it is done, unless the output limit cut it",
     "output": "the output of the final response must be the items that are done",

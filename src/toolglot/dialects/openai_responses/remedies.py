@@ -6,7 +6,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Message, Request, Text, ToolCall, replace
 from toolglot.passes.blocks import rewrite_messages
 from toolglot.passes.native_fields import without_native
-from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy
+from toolglot.passes.remedies import RefusedRequest, Remedies, forget_reasoning, remedy, remove_limit
 
 
 def _forget_reasoning(refusal: RefusedRequest) -> Request:
@@ -37,5 +37,8 @@ REMEDIES = Remedies(
             r"|reasoning input items can only be provided to",
             _forget_reasoning,
         ),
-    )
+        # ChatGPT's own backend for Codex
+        remedy(r"(unsupported|unknown) parameter: \W?max_output_tokens", remove_limit),
+    ),
+    named_fields={"max_output_tokens": remove_limit},
 )

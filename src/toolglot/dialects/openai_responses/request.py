@@ -53,8 +53,8 @@ from toolglot.dialects.openai_responses.wire import (
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Reasoning, Request, ResponseFormat, Text, Tool, native_of, replace
 from toolglot.receipt import Receipt
+from toolglot.tools.cached_settings import decode_with_cached_settings
 from toolglot.tools.declared import Tools
-from toolglot.tools.known_requests import decode_known
 from toolglot.wire import incremental_json, json
 from toolglot.wire.efforts import has_no_amount
 from toolglot.wire.native import make_native, native_members
@@ -93,11 +93,11 @@ def path(request: Request) -> str:
 _READER = TypedReader(ResponsesRequestBody, "input")
 
 
-_KNOWN = SettingsCache[Request]("input")
+_SETTINGS_CACHE = SettingsCache[Request]("input")
 
 
 def decode_request(data: bytes) -> Request:
-    known = decode_known(_KNOWN, _READER, data, _with_known_history)
+    known = decode_with_cached_settings(_SETTINGS_CACHE, _READER, data, _with_known_history)
     if known is not None:
         return known
     body = _READER.read(data)
@@ -105,7 +105,7 @@ def decode_request(data: bytes) -> Request:
     messages, brought, shape = _decode_input(body, data)
     settings = _decode_settings(body, listed, shape)
     if shape == "items":
-        _KNOWN.add(data, lambda: settings)
+        _SETTINGS_CACHE.add(data, lambda: settings)
     return _with_history(settings, messages, brought)
 
 
@@ -263,7 +263,7 @@ def _encode_reasoning(reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] 
     if has_no_amount(reasoning):
         receipt.note("reasoning", "reasoning", "the Responses API has no switch for it: the model decides how much")
     if reasoning.show is False:
-        receipt.note("reasoning.show", "hidden reasoning", "no summary is asked for, and there is no other to see")
+        receipt.note("reasoning.show", "hidden reasoning", "no summary is requested, and no other reasoning is visible")
     notes = native_of(reasoning, NAME)
     effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
     summary = notes.get("$summary", "auto") if reasoning.show else None

@@ -348,9 +348,9 @@ def encode_end(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]
     """`status`, `error` and `incomplete_details`. A refusal without a refusal part (`refused` is False) is a filtered
     answer."""
     if stop.reason == "pause":
-        receipt.loss("stop", "pause", "the Responses API cannot say that a turn is to be sent back to go on")
+        receipt.loss("stop", "pause", "the Responses API cannot say that the turn must be sent back to continue")
     if stop.sequence is not None:
-        receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
+        receipt.note("stop.sequence", "the stop sequence", "the client's API reports only that one was written")
     reason = incomplete_reason(stop, refused=refused)
     if reason is None:
         return {"status": "completed", "error": None, "incomplete_details": None}

@@ -42,7 +42,7 @@ def split_served_tools(request: Request) -> ServedRequest:
     labels: set[str] = set()
     for server in servers:
         if server.label in labels:
-            raise DecodeError(f"$.{server.where}.server_label", f"there are two servers of the name {server.label}")
+            raise DecodeError(f"$.{server.where}.server_label", f"two servers have the name {server.label}")
         labels.add(server.label)
     choice, chosen = _split_choice(request.tool_choice, labels)
     if not servers and choice is request.tool_choice:
@@ -221,9 +221,9 @@ def listing_item(label: str, tools: Sequence[Tool]) -> Opaque:
 
 
 SERVED = ServedForms(
-    asked=split_served_tools,
-    teller=McpCallReporter,
-    restored=restore_served_calls,
-    listed=listing_item,
-    approval=approval_item,
+    read_servers=split_served_tools,
+    new_reporter=McpCallReporter,
+    restore_history=restore_served_calls,
+    encode_tool_list=listing_item,
+    encode_approval_request=approval_item,
 )

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.items import CALL_FIELDS, decode_call, item_type
-from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.native import NAME, SIDE_MEMBERS
 from toolglot.dialects.openai_responses.output import decode_output_item, message_note, read_output_item
 from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, has_no_answer
 from toolglot.dialects.openai_responses.stream_state import (
@@ -40,6 +41,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs
+from toolglot.wire.side_members import read_frame_again
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
 from toolglot.wire.surrogates import SurrogateJoiner
@@ -71,7 +73,7 @@ class ResponsesStreamDecoder:
         if not self._ended:
             try:
                 for name, frame in self._sse.feed(data):
-                    self._read(name, frame)
+                    self._read_frame(name, frame)
             except DecodeError as error:
                 self._fault(unreadable(error))
         return self._blocks.take_events()
@@ -80,7 +82,7 @@ class ResponsesStreamDecoder:
         if not self._ended:
             try:
                 for name, frame in self._sse.close():
-                    self._read(name, frame)
+                    self._read_frame(name, frame)
             except DecodeError:
                 pass  # cut in the middle of a frame: the fault below says so
             self._fault(truncated())
@@ -94,6 +96,15 @@ class ResponsesStreamDecoder:
         if not self._ended:
             self._ended = True
             self._blocks.events.append(Fault(error))
+
+    def _read_frame(self, name: bytes, payload: bytes) -> None:
+        """Read a frame, without side members of a wrong type."""
+        begun = len(self._blocks.events)
+        try:
+            self._read(name, payload)
+        except DecodeError as error:
+            read = partial(self._read, name)
+            read_frame_again(payload, error, read, SIDE_MEMBERS, self._receipt, self._blocks.events, begun)
 
     def _read(self, name: bytes, data: bytes) -> None:
         if self._ended or data == b"[DONE]" or not data.strip():
@@ -287,7 +298,7 @@ class ResponsesStreamDecoder:
         elif isinstance(item.fields.get("name"), str):
             self._open_call(item)
         else:
-            self._receipt.loss("stream", f"a {item.kind} without a name", "nobody can run it")
+            self._receipt.loss("stream", f"a {item.kind} without a name", "it cannot be run")
 
     # Parts of messages
 

@@ -35,6 +35,7 @@ from toolglot.wire import json, sse
 from toolglot.wire.delta_template import DeltaTemplate
 from toolglot.wire.framing import EVENTS
 from toolglot.wire.openai_logprobs import write_logprobs
+from toolglot.wire.retry_after import name_wait
 
 _KEEPALIVE = b": keepalive\n\n"
 
@@ -105,7 +106,7 @@ class _OpenItem:
             name = f"{row.event}.delta".encode()
             index = b',"%b":0' % row.index.encode() if row.index else b""
             self.head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
-            self.middle = b',"item_id":%b,"output_index":%d%b,"delta":' % (json.encode(item_id), place, index)
+            self.middle = b',"item_id":%b,"output_index":%d%b,"delta":' % (json.encode_frame(item_id), place, index)
             self.tail = row.extra + b"}\n\n"
 
 
@@ -167,7 +168,7 @@ class ResponsesStreamEncoder:
         return _KEEPALIVE
 
     @property
-    def text_around(self) -> DeltaTemplate | None:
+    def delta_template(self) -> DeltaTemplate | None:
         writing = self._writing
         if self._ended or writing is None or writing.row is None:
             return None
@@ -202,14 +203,14 @@ class ResponsesStreamEncoder:
                 cut = incomplete_reason(stop, refused=self._refused) is not None
                 return b"".join([*self._end_message(cut=cut), *self._encode_finish(event)])
             case Fault(error=error):
-                return b"".join([*self._end_message(), self._encode_failure(error)])
+                return b"".join([*self._end_message(), self._encode_failure(name_wait(error))])
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return b"".join(self._event_parts(kind, **fields))
 
     def _event_parts(self, kind: str, **fields: Any) -> tuple[bytes, ...]:
         """Encode an event as parts, for callers that join several events."""
-        data = json.encode({"type": kind, "sequence_number": self._sequence, **fields})
+        data = json.encode_frame({"type": kind, "sequence_number": self._sequence, **fields})
         self._sequence += 1
         return sse.frame_parts(data, kind.encode())
 
@@ -220,7 +221,7 @@ class ResponsesStreamEncoder:
         self._start = start
         self._repeats = repeat_request(self._request)
         self._ids = ItemIds(start.id)
-        response = Raw(json.encode(encode_unfinished(start, self._repeats, [])))
+        response = Raw(json.encode_frame(encode_unfinished(start, self._repeats, [])))
         created = self._event("response.created", response=response)
         return created + self._event("response.in_progress", response=response)
 
@@ -307,8 +308,8 @@ class ResponsesStreamEncoder:
         self._sequence = sequence + 1
         if logprobs and writing.row is _TEXT:
             writing.logprobs += logprobs
-            tail = b',"logprobs":%b}\n\n' % json.encode(write_logprobs(logprobs))
-        return b"%b%b%d%b%b%b" % (begin, writing.head, sequence, writing.middle, json.encode(text), tail)
+            tail = b',"logprobs":%b}\n\n' % json.encode_frame(write_logprobs(logprobs))
+        return b"%b%b%d%b%b%b" % (begin, writing.head, sequence, writing.middle, json.encode_frame(text), tail)
 
     def _close_block(self, close: Close) -> bytes:
         writing, self._writing = self._writing, None
@@ -344,7 +345,7 @@ class ResponsesStreamEncoder:
             before = self._end_progress(writing, item)
         if item is None:
             return []
-        encoded = Raw(json.encode(item))
+        encoded = Raw(json.encode_frame(item))
         self._output.append(encoded)
         return [*before, *self._event_parts("response.output_item.done", output_index=writing.place, item=encoded)]
 
@@ -379,7 +380,7 @@ class ResponsesStreamEncoder:
             for n, annotation in enumerate(part.get("annotations") or ())
         )
         logprobs: dict[str, Any] = {"logprobs": part.get("logprobs", [])} if row.extra else {}
-        written = Raw(json.encode(said))  # encoded once, used three times
+        written = Raw(json.encode_frame(said))  # encoded once, used three times
         if part.get(row.whole) == said:
             part[row.whole] = written
         pieces += self._event_parts(f"{row.event}.done", **self._position(writing), **{row.whole: written}, **logprobs)

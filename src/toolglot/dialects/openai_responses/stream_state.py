@@ -255,7 +255,7 @@ class BlockWriter:
         self._write_close(piece, close)
 
     def close_early(self, piece: OpenBlock, *, complete: bool) -> None:
-        """Close a block of which no final form will come."""
+        """Close a block that gets no final form."""
         piece.open = False
         self._write_close(piece, Close(index=piece.index, citations=_citations(piece), complete=complete))
 

@@ -127,7 +127,7 @@ def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bo
         case Opaque(dialect=dialect, value={"message": str(data)}) if dialect == NAME:
             message.CopyFrom(parse("Message", from_base64(data, where), where))
         case _:
-            receipt.loss(where, describe_block(block), "an assistant of Warp's cannot say it")
+            receipt.loss(where, describe_block(block), "Warp's assistant messages cannot hold it")
             return False
     restore(message, own)
     return True
@@ -171,13 +171,11 @@ def has_original_bytes(call: ToolCall) -> bool:
 
 def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:
     """Write arguments that a Struct cannot express as text."""
-    receipt.loss(where, "arguments", f"{why}; they stand in `_raw` as text")
+    receipt.loss(where, "arguments", f"{why}; they are in `_raw` as text")
     struct.Clear()
     write_struct({"_raw": call.arguments}, struct, where)
 
 
 def parse_arguments(arguments: str) -> dict[str, Any] | None:
     """Parse arguments to an object. None if they are not an object."""
-    raw = json.object_of(arguments)
-    value: dict[str, Any] | None = None if raw is None else json.decode_frame(bytes(raw))
-    return value
+    return json.object_value(arguments)

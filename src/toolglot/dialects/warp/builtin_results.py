@@ -76,7 +76,7 @@ def _convert_result(result: Any, tool: str, where: str, receipt: Receipt) -> Non
     elif "error" in body.DESCRIPTOR.fields_by_name:
         body.error.message = text
         if not failed:
-            why = f"a result of Warp's own {tool} is JSON in its form, and text of any other kind an error's message"
+            why = f"a result of Warp's own {tool} must be JSON in its form; any other text becomes an error message"
             receipt.loss(where, f"result of {tool}", why)
     # Results of a tool with an unknown form stay as they are: the server sees at least the text.
 

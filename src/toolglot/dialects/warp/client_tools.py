@@ -67,7 +67,7 @@ class ClientToolPass:
     def _open(self, index: int, call: ToolCall) -> Open:
         own = native_of(call, NAME)
         if BUILTIN in own and call.name not in self._schemas:
-            why = "the model used a tool of Warp's own, which the client has not declared: nobody runs it"
+            why = "the model used one of Warp's own tools, which the client did not declare: it is not run"
             self._receipt.loss(f"content[{index}]", f"call of {call.name}", why)
             self._hidden.add(index)
             return Open(index, Opaque(NAME, {"type": call.name, "call": call.id}))
@@ -80,9 +80,8 @@ class ClientToolPass:
 
 def _typed(text: str, schema: Json) -> str:
     """The arguments, with integers where the schema requires them."""
-    raw = json.object_of(text)
-    if raw is None or not text.strip():
+    value = json.object_value(text)
+    if value is None or not text.strip():
         return text
-    value = json.decode_frame(bytes(raw))
     typed = restore_integers(value, schema)
     return json.encode_text(typed) if json.encode_text(typed) != json.encode_text(value) else text

@@ -112,14 +112,14 @@ WARP = Dialect(
     can=CAPABILITIES,
     request=RequestShape(needs_model=False),
     headers=HeaderRules(
-        sent={"content-type": "application/x-protobuf", "accept": "text/event-stream"}, of_answers=("x-warp-",)
+        sent={"content-type": "application/x-protobuf", "accept": "text/event-stream"}, answer_prefixes=("x-warp-",)
     ),
     answer=AnswerShape(model_places=(), counts=frozenset(COUNTS) - {"cache_write_long_tokens", "reasoning_tokens"}),
     upstream=UpstreamRules(
         forwards=False,
         answer_pass=ClientToolPass,
         answering=_with_request_tasks,
-        usual_history={"max_messages": 50, "max_tool_results": 10},
+        default_history={"max_messages": 50, "max_tool_results": 10},
     ),
     listing=LISTING,
     ready=_ready,

@@ -21,6 +21,7 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
+from toolglot.wire.error_documents import message_of_text
 from toolglot.wire.known_errors import recognize_error
 
 CODE = "x-warp-error-code"
@@ -34,8 +35,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     try:
         return read_error(json.decode_frame(body), status, names)
     except DecodeError:
-        text = body.decode("utf-8", "replace").strip()
-        return _error(text[:2000] or f"The server answered with status {status}", status, names, {})
+        return _error(message_of_text(body, status), status, names, {})
 
 
 def read_error(value: Any, status: int, headers: Mapping[str, str]) -> ApiError:

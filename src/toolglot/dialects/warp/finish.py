@@ -35,12 +35,12 @@ FAILURES: dict[str, FinishFailure] = {
     ),
     "quota_limit": FinishFailure("billing", 429, "insufficient_quota", "The quota of this Warp account is used up"),
     "llm_unavailable": FinishFailure(
-        "overloaded", 503, "llm_unavailable", "The model is not available at Warp just now"
+        "overloaded", 503, "llm_unavailable", "The model is currently not available at Warp"
     ),
     "internal_error": FinishFailure("server", 502, "internal_error", "Warp's server failed"),
-    "other": FinishFailure("server", 502, "other", "Warp's server ended the answer without telling why"),
+    "other": FinishFailure("server", 502, "other", "Warp's server ended the answer without a reason"),
     "invalid_api_key": FinishFailure(
-        "authentication", 401, "invalid_api_key", "A model's API key in this Warp account is bad"
+        "authentication", 401, "invalid_api_key", "A model's API key in this Warp account is invalid"
     ),
 }
 

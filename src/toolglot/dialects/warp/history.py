@@ -114,7 +114,7 @@ def _without_tasks(request: Request, receipt: Receipt) -> Request:
     """Remove the stored tasks and the conversation id: they belong to another conversation."""
     own = native_of(request, NAME)
     if own.get(TASKS):
-        receipt.note("messages", "history", "what is kept is not what this conversation goes on from: it is told anew")
+        receipt.note("messages", "history", "the stored conversation does not match this one: it is sent in full")
     rest = {key: value for key, value in own.items() if key not in (TASKS, COVERED, "metadata")}
     metadata = own.get("metadata")
     if isinstance(metadata, Mapping):

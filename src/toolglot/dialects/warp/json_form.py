@@ -142,7 +142,7 @@ def _merge(message: Any, data: bytes, where: str) -> None:
     try:
         message.MergeFromString(data)
     except ProtobufDecodeError:
-        raise DecodeError(where, "these are no fields in protobuf") from None
+        raise DecodeError(where, "these are not protobuf fields") from None
 
 
 def _refuse_second_member(field: Any, oneofs: dict[str, str], where: str) -> None:

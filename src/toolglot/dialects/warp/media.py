@@ -15,11 +15,6 @@ from toolglot.receipt import Receipt
 
 IMAGE: ReadFields = {"data": None, "mime_type": None}
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2}")
-_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-
-
-def kind_of(media_type: str, default: MediaKind = "document") -> MediaKind:
-    return _KINDS.get(media_type.partition("/")[0], default)
 
 
 def decode_media(image: Any, kind: MediaKind = "image") -> Media:
@@ -34,7 +29,7 @@ def decode_media(image: Any, kind: MediaKind = "image") -> Media:
 def encode_media(media: Media, image: Any, where: str, receipt: Receipt) -> None:
     """Write base64 media. The caller must report any other kind of source."""
     if media.detail not in (None, "auto"):
-        receipt.loss(f"{where}.detail", f"detail {media.detail}", "Warp has no resolution of images to ask for")
+        receipt.loss(f"{where}.detail", f"detail {media.detail}", "Warp has no setting for image resolution")
     if media.name is not None:
         receipt.loss(f"{where}.name", "name", "Warp's images have no names")
     own = native_of(media, NAME)

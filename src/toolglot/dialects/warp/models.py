@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Capabilities
+from toolglot.capabilities import (
+    CallCapabilities,
+    CallIdRules,
+    Capabilities,
+    MediaCapabilities,
+    MessageCapabilities,
+    ParameterCapabilities,
+    ReasoningCapabilities,
+    ReceiptRules,
+    ToolCapabilities,
+    ToolNameRules,
+)
 
 CAPABILITIES = Capabilities(
-    fields=frozenset({"parallel_tool_calls"}),
-    # Ids and names come back unchanged; no rule is published.
-    name_pattern=r"[A-Za-z0-9_.-]+",
-    id_pattern=r"[!-~]+",
-    id_length=256,
-    tool_choices=frozenset({"auto"}),
-    strict_tools=False,
-    schema="object",
-    arguments="object",
-    broken_calls="shown",
-    system="leading",
-    needs_message=True,
-    prefill=False,
-    media_in_result=frozenset({"image"}),
-    source_kinds=frozenset({"base64"}),
-    result_errors=True,
-    thinking="text",
-    response_formats=frozenset({"text"}),
-    containers=frozenset(
-        {"input", "user_query", "tool_call", "tool_call_result", "call_mcp_tool", "mcp_context", "success"}
+    parameters=ParameterCapabilities(
+        fields=frozenset({"parallel_tool_calls"}),
+        response_formats=frozenset({"text"}),
     ),
-    cosmetic={
-        **dict.fromkeys(("id", "task_id", "request_id", "server_id"), "it names something in Warp's own store"),
-        **dict.fromkeys(("timestamp", "server_message_data", "metadata"), "only Warp's server reads it"),
-        **dict.fromkeys(("init", "finished"), "the beginning and the end of a stream, which each API has"),
-        **dict.fromkeys(("settings", "intended_agent", "mode"), "what Warp's client itself can do"),
-        "unknown": "the list of unknown fields names each of them",
-        **dict.fromkeys(("history", "tasks", "covered"), "how a history is to be told to Warp"),
-    },
+    names=ToolNameRules(
+        # Ids and names come back unchanged; no rule is published.
+        pattern=r"[A-Za-z0-9_.-]+",
+    ),
+    ids=CallIdRules(
+        pattern=r"[!-~]+",
+        max_length=256,
+    ),
+    tools=ToolCapabilities(
+        choices=frozenset({"auto"}),
+        strict=False,
+        schema="object",
+    ),
+    calls=CallCapabilities(
+        arguments="object",
+        broken="shown",
+        result_errors=True,
+    ),
+    messages=MessageCapabilities(
+        system="leading",
+        needs_message=True,
+        prefill=False,
+    ),
+    media=MediaCapabilities(
+        in_result=frozenset({"image"}),
+        source_kinds=frozenset({"base64"}),
+    ),
+    reasoning=ReasoningCapabilities(in_history="text"),
+    receipt=ReceiptRules(
+        containers=frozenset(
+            {"input", "user_query", "tool_call", "tool_call_result", "call_mcp_tool", "mcp_context", "success"}
+        ),
+        cosmetic={
+            **dict.fromkeys(("id", "task_id", "request_id", "server_id"), "it names something in Warp's own store"),
+            **dict.fromkeys(("timestamp", "server_message_data", "metadata"), "only Warp's server reads it"),
+            **dict.fromkeys(("init", "finished"), "the beginning and the end of a stream, which each API has"),
+            **dict.fromkeys(("settings", "intended_agent", "mode"), "what Warp's client itself can do"),
+            "unknown": "the list of unknown fields names each of them",
+            **dict.fromkeys(("history", "tasks", "covered"), "how a history is sent to Warp"),
+        },
+    ),
 )
 
 MODEL_IDS = (

@@ -71,7 +71,7 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
         match block:
             case Text(text=text) | Refusal(text=text) | Thinking(text=text):
                 if shown:
-                    receipt.note(place, "text behind an image", "images stand beside the text of a query, not in it")
+                    receipt.note(place, "text after an image", "images are next to the text of a query, not in it")
                 texts.append(text)
             case Media(source=source) if source.kind == "base64" and block.kind == "image":
                 shown = True
@@ -79,7 +79,7 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
             case ToolResult():
                 pass
             case _:
-                receipt.loss(place, _describe(block), "a user's query of Warp's cannot hold it")
+                receipt.loss(place, _describe(block), "Warp's user queries cannot hold it")
     if len(texts) > 1:
         receipt.note(where, f"{len(texts)} texts", "a query is one text: they are joined by an empty line")
     outer.user_query.query = "\n\n".join(texts)
@@ -101,7 +101,7 @@ def system_text(message: Message, where: str, receipt: Receipt) -> str:
         if isinstance(block, (Text, Refusal, Thinking)):
             texts.append(block.text)
         else:
-            receipt.loss(f"{where}.content[{index}]", _describe(block), "a system prompt of Warp's is text alone")
+            receipt.loss(f"{where}.content[{index}]", _describe(block), "Warp's system prompt holds only text")
     return "\n\n".join(texts)
 
 

@@ -11,11 +11,12 @@ from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from toolglot.dialects.warp.descriptors import parse, serialize
 from toolglot.dialects.warp.fields import ReadFields, from_base64, make_native, remaining_fields, restore, to_base64
 from toolglot.dialects.warp.json_form import to_json
-from toolglot.dialects.warp.media import IMAGE, decode_media, encode_media, kind_of
+from toolglot.dialects.warp.media import IMAGE, decode_media, encode_media
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, ToolResult, native_of, with_native
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
+from toolglot.wire.media_types import kind_of_media_type
 
 CANCELLED = "The tool call was cancelled."
 BUILTIN = "$builtin"
@@ -84,7 +85,7 @@ def _decode_resource(item: Any) -> Block:
         rest = remaining_fields(item, {"resource": {"text": {"content": None}}})
         return Text(text=item.resource.text.content, native=make_native({**rest, "$resource": True}))
     if kind == "binary":
-        media = decode_media(item.resource.binary, kind_of(item.resource.binary.mime_type))
+        media = decode_media(item.resource.binary, kind_of_media_type(item.resource.binary.mime_type))
         return _with_rest(media, {**remaining_fields(item, {"resource": {"binary": IMAGE}}), "$resource": True})
     return Opaque(NAME, {"type": "resource", "result": to_base64(serialize(item))})
 
@@ -134,7 +135,7 @@ def _error_texts(result: ToolResult, where: str, receipt: Receipt) -> list[str]:
         if isinstance(block, (Text, Refusal)):
             texts.append(block.text)
         else:
-            receipt.loss(f"{where}.content[{index}]", describe_block(block), "an error of Warp's is text alone")
+            receipt.loss(f"{where}.content[{index}]", describe_block(block), "Warp's errors hold only text")
     return texts
 
 

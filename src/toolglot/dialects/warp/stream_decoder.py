@@ -133,7 +133,7 @@ class WarpStreamDecoder:
             case None if self._has_unknown:
                 self._queue.add_side_action(message)
         if self._out.side_bytes > MAX_EVENT_BYTES:
-            raise DecodeError("$", f"more than {MAX_EVENT_BYTES} bytes are no part of the answer")
+            raise DecodeError("$", f"more than {MAX_EVENT_BYTES} bytes are not part of the answer")
 
     def _start(self, event: Any) -> None:
         """Emit the start. Without an event, the server has left out `init`."""

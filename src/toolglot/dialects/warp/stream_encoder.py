@@ -24,6 +24,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, clo
 from toolglot.ir import Block, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
+from toolglot.wire.retry_after import name_wait
 
 _TEXT_PATHS: dict[type, str] = {
     Text: "agent_output.text",
@@ -33,7 +34,7 @@ _TEXT_PATHS: dict[type, str] = {
 
 
 class WarpStreamEncoder:
-    text_around = None
+    delta_template = None
 
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -71,7 +72,7 @@ class WarpStreamEncoder:
                 return (
                     self._start(Start())
                     + self._write_side_actions(error.native.get(NAME, {}))
-                    + write_event(write_failure(error))
+                    + write_event(write_failure(name_wait(error)))
                 )
 
     def _start(self, event: Start) -> bytes:

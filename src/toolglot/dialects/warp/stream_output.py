@@ -12,7 +12,7 @@ from toolglot.events import Close, Delta, Event, Open
 from toolglot.ir import Block, Opaque, Text, ToolCall, native_of, replace, with_native
 from toolglot.receipt import Receipt
 
-REWRITTEN = "the server wrote it anew after it had been passed on; what was passed on stays"
+REWRITTEN = "the server rewrote it after it had been passed on; the earlier version stays"
 
 
 class StreamOutput:

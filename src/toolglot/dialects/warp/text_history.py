@@ -48,7 +48,7 @@ def render_history(request: Request, receipt: Receipt) -> TextHistory:
     elif conversation and conversation[-1].role == "assistant":
         turns.append(f"User: {CONTINUE}")
     if conversation:
-        receipt.note("messages", "the conversation", "it is told as one text, turn by turn")
+        receipt.note("messages", "the conversation", "it is sent as one text, turn by turn")
     return TextHistory("\n\n".join(turns), prompt, tuple(images))
 
 
@@ -95,9 +95,9 @@ def _render_content(
                 if not plain:
                     parts.append(f"[image {len(images)}]")
             case Thinking():
-                receipt.loss(f"{where}.content[{index}]", "reasoning", "a conversation told as text leaves it out")
+                receipt.loss(f"{where}.content[{index}]", "reasoning", "a conversation sent as text leaves it out")
             case ToolCall() | ToolResult():
                 pass
             case _:
-                receipt.loss(f"{where}.content[{index}]", describe_block(block), "text cannot tell it")
+                receipt.loss(f"{where}.content[{index}]", describe_block(block), "text cannot express it")
     return "\n".join(parts) if not plain else "\n\n".join(parts)

@@ -47,7 +47,7 @@ def _decode_tool(tool: Any, notes: dict[str, Any]) -> Tool:
         parameters = restore_integers(drop_unreadable(read_struct(tool.input_schema), "input_schema", dropped))
     rest = remaining_fields(tool, _TOOL) | notes | {"$tool": True}
     if dropped:
-        rest[UNREAD] = tuple(Loss(where, "a value that is no JSON", "it is left out") for where in dropped[:MAX_LINES])
+        rest[UNREAD] = tuple(Loss(where, "a value that is not JSON", "it is left out") for where in dropped[:MAX_LINES])
     if parameters is not None and not is_exact(text := json.encode_text(parameters), tool.input_schema):
         rest["$schema"] = [text, to_base64(serialize(tool.input_schema))]
     description = tool.description if tool.HasField("description") else None
@@ -148,7 +148,7 @@ def _report_unsupported(tool: Tool, where: str, receipt: Receipt) -> None:
         "strict": (tool.strict, "Warp does not validate arguments"),
         "namespace": (tool.namespace, "Warp has no namespaces"),
         "format": (tool.format, "Warp has no custom tools"),
-        "cache": (tool.cache, "Warp caches by itself"),
+        "cache": (tool.cache, "Warp caches automatically"),
         "deferred": (tool.deferred, "Warp offers every tool"),
     }
     for name, (value, why) in unsupported.items():

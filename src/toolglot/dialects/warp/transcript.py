@@ -145,7 +145,7 @@ class TranscriptWriter:
     def _write_message(self, message: Message, where: str, task: Any) -> None:
         for index, block in enumerate(message.content):
             if getattr(block, "cache", None) is not None:
-                self._receipt.loss(f"{where}.content[{index}]", "cache breakpoint", "Warp caches by itself")
+                self._receipt.loss(f"{where}.content[{index}]", "cache breakpoint", "Warp caches automatically")
         if message.role in SYSTEM_ROLES:
             self.add_system(message, where)
             return

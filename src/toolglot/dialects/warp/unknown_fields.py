@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.wire_fields import LEN, MESSAGE, WireField, read_fields
-from toolglot.receipt import Loss, Severity
+from toolglot.receipt import Loss, Note, ReceiptLine, Severity, receipt_line
 
 MAX_LINES = 40
 """The limit for lines. Further kinds of positions are counted together."""
@@ -28,9 +28,9 @@ ONLY_WARP = f"only {NAME} understands it"
 LAST_COUNTS = "protobuf takes the last one, as Warp's own server does"
 JOINED = "protobuf joins them, and takes the last value of each field, as Warp's own server does"
 NOTED: Mapping[str, str] = {
-    **dict.fromkeys(("init", "finished"), "it tells of the stream, and not of the answer"),
+    **dict.fromkeys(("init", "finished"), "it describes the stream, not the answer"),
     **dict.fromkeys(("metadata", "server_event", "server", "timestamp"), "only Warp's server reads it"),
-    **dict.fromkeys(("settings", "mode"), "it tells what Warp's client itself can do"),
+    **dict.fromkeys(("settings", "mode"), "it describes what Warp's client can do"),
     **dict.fromkeys(
         (
             "update_task_status",
@@ -41,7 +41,7 @@ NOTED: Mapping[str, str] = {
             "commit_transaction",
             "rollback_transaction",
         ),
-        "it tells what Warp keeps of a task, and not of the answer",
+        "it describes what Warp keeps of a task, not the answer",
     ),
 }
 """Fields that concern only Warp, with the reason: an unknown field inside one is a note, not a loss."""
@@ -71,12 +71,14 @@ class _FoundFields:
         self.count = 0
         self.size = 0
 
-    def line(self) -> Loss:
+    def line(self) -> ReceiptLine:
         if self.noted in (LAST_COUNTS, JOINED):
-            return Loss(self.path[:MAX_PATH], f"{self.count + 1} values for {self.field}", self.noted, "note")
+            return Note(self.path[:MAX_PATH], f"{self.count + 1} values for {self.field}", self.noted)
         times = f"{self.count} times, " if self.count > 1 else ""
         severity: Severity = "note" if self.noted else "loss"
-        return Loss(self.path[:MAX_PATH], f"{self.field} ({times}{self.size} bytes)", self.noted or ONLY_WARP, severity)
+        return receipt_line(
+            severity, self.path[:MAX_PATH], f"{self.field} ({times}{self.size} bytes)", self.noted or ONLY_WARP
+        )
 
 
 def has_unknown(message: Any) -> bool:
@@ -166,12 +168,12 @@ class UnknownFields:
             self._found[kind] = _FoundFields(_join_path(message.path, known.name), what, why)
         self._found[kind].count += 1
 
-    def lines(self) -> tuple[Loss, ...]:
+    def lines(self) -> tuple[ReceiptLine, ...]:
         """The receipt lines."""
         lines = [found.line() for found in self._found.values()]
         if self._more or self._left <= 0:
             what = f"{self._more or 'further'} unknown fields"
-            why = ONLY_WARP if self._left > 0 else f"{ONLY_WARP}; what is behind the first {MAX_FIELDS} is not listed"
+            why = ONLY_WARP if self._left > 0 else f"{ONLY_WARP}; those after the first {MAX_FIELDS} is not listed"
             lines.append(Loss("$", what, why))
         return tuple(lines)
 

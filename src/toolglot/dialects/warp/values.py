@@ -132,7 +132,7 @@ def arguments_of(struct: Any) -> str:
 
 
 def unreadable_arguments(size: int) -> str:
-    """The text for arguments of which only the size is known. It is invalid JSON."""
+    """The text for arguments if only their size is known. It is invalid JSON."""
     return json.encode_text({_UNKNOWN: Raw(b"<%d bytes of unknown fields>" % size)})
 
 

@@ -26,7 +26,7 @@ from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.store import Store, StoredReplay, StoreError
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.exchange import NO_CONVERSATION_STATE, ConversationState, make_exchange
 from toolglot.upstream.offload import offload
 from toolglot.upstream.transcript import (
@@ -56,7 +56,7 @@ class _Conversation(Struct, frozen=True):
     upstream: str
     issuer: str
     messages: tuple[Message, ...]
-    exchange: Exchange
+    exchange: ExchangeCore
     """Like the exchange of the attempt, but with the whole conversation. Its receipt is not used."""
     calls: list[str]
     """The marks of its calls, with the client's ids."""
@@ -113,10 +113,12 @@ class ConversationReplay(Struct, eq=False):
                 hashes = [beginning.hash for beginning in known]
                 return await self._store.replay(self._owner, hash_issuer(upstream), hashes, frozenset(calls))
         except (StoreError, TimeoutError) as error:
-            log.warning("what %s said could not be read: %s", upstream.name, error or "no answer in time")
+            log.warning(
+                "the stored conversation with %s could not be read: %s", upstream.name, error or "no answer in time"
+            )
             return None
 
-    def watch_reply(self, exchange: Exchange, reply: Reply, sent: bytes) -> Reply:
+    def watch_reply(self, exchange: ExchangeCore, reply: Reply, sent: bytes) -> Reply:
         """Wrap a reply so that its state is stored when it ends."""
         if self._conversation is None or self._store is None:
             return reply
@@ -154,7 +156,7 @@ def _decode_replay(kept: StoredReplay, messages: Sequence[Message], covered: int
         if not isinstance(tasks, list) or not can_continue(tasks, messages, covered):
             return None
     except (DecodeError, RecursionError, TypeError) as error:  # a damaged row may also hold a value of another type
-        log.warning("what was kept of a conversation cannot be read: %s", error)
+        log.warning("a stored conversation cannot be read: %s", error)
         return None
     return {"tasks": tasks, "metadata": {"conversation_id": kept.conversation}}
 
@@ -162,7 +164,9 @@ def _decode_replay(kept: StoredReplay, messages: Sequence[Message], covered: int
 class _ReplayWriter:
     """Collects an answer, and stores its state when the upstream ends it."""
 
-    def __init__(self, store: Store, owner: str, conversation: _Conversation, exchange: Exchange, sent: bytes) -> None:
+    def __init__(
+        self, store: Store, owner: str, conversation: _Conversation, exchange: ExchangeCore, sent: bytes
+    ) -> None:
         from toolglot.dialects.warp.tasks import Tasks  # needs an extra
 
         self._store = store
@@ -194,8 +198,8 @@ class _ReplayWriter:
 
     def _give_up(self, why: str) -> None:
         self._is_over = True
-        log.warning("what %s said is not kept: %s", self._conversation.upstream, why)
-        self._exchange.receipt.note("messages", "history", f"this answer is not kept, and will be told anew: {why}")
+        log.warning("the answer of %s is not stored: %s", self._conversation.upstream, why)
+        self._exchange.receipt.note("messages", "history", f"this answer is not stored and will be sent in full: {why}")
 
     async def _store_replay(self, body: bytes) -> None:
         made = await offload(len(body), self._build_replay, body)
@@ -205,7 +209,7 @@ class _ReplayWriter:
             async with asyncio.timeout(STORE_TIMEOUT):
                 await self._store.keep_replay(made)
         except (StoreError, TimeoutError) as error:
-            log.warning("what the upstream said could not be stored: %s", error or "no answer in time")
+            log.warning("the upstream's answer could not be stored: %s", error or "no answer in time")
 
     def _build_replay(self, body: bytes) -> StoredReplay | None:
         try:
@@ -246,7 +250,7 @@ class _ReplayWriter:
         return fold.response()
 
 
-def _client_call_marks(exchange: Exchange, response: Response) -> list[str]:
+def _client_call_marks(exchange: ExchangeCore, response: Response) -> list[str]:
     """The marks of an answer's calls, with the ids that the client gets: its API may not allow the upstream's."""
     try:
         content = exchange.restore(response).content
@@ -255,7 +259,7 @@ def _client_call_marks(exchange: Exchange, response: Response) -> list[str]:
     return call_marks((Message(role="assistant", content=content),))
 
 
-def _visible_content(exchange: Exchange, response: Response) -> tuple[Block, ...]:
+def _visible_content(exchange: ExchangeCore, response: Response) -> tuple[Block, ...]:
     """The content of an answer that the client sees, and so can send back."""
     events = tuple(unfold(response))
     made = exchange.upstream.upstream.answer_pass

@@ -4,19 +4,32 @@ answer in its own dialect."""
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from toolglot.agent.host import McpHost
-from toolglot.agent.loop import LoopReporting, ToolLoop
+from toolglot.agent.loop import CallModel, IssueApproval, LoopReporting, RunTools, ToolLoop
 from toolglot.agent.reasoning_report import ReasoningReport
 from toolglot.agent.runner import CallOutcome, ToolRunner
 from toolglot.agent.toolbox import AttachedServer, Toolbox, make_toolbox
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
-from toolglot.gateway.commands import Await, BeginStream, Flow, Steps, StreamEnd, WholeAnswer, Write
+from toolglot.gateway.commands import (
+    RELEASE,
+    Await,
+    BeginStream,
+    Command,
+    Flow,
+    Outcome,
+    Shutdown,
+    Silent,
+    Steps,
+    StreamEnd,
+    WholeAnswer,
+    Write,
+)
 from toolglot.gateway.features.conversation_replay import ConversationReplay
 from toolglot.gateway.features.mcp_approvals import Approvals, fingerprint
 from toolglot.gateway.features.mcp_rounds import McpRounds
@@ -29,9 +42,9 @@ from toolglot.gateway.features.mcp_servers import (
 from toolglot.gateway.features.reasoning_state import ReasoningState
 from toolglot.gateway.features.recorded_tools import ToolRecorder
 from toolglot.gateway.features.recording import record_store_reads
-from toolglot.gateway.flow import FlowContext, wait_for
+from toolglot.gateway.flow import TRAILING_SECONDS, FlowContext, StoppedError, await_result, keep_alive, result_of
 from toolglot.gateway.gateway import Gateway
-from toolglot.gateway.gateway_model import GatewayModel
+from toolglot.gateway.gateway_model import GatewayModel, ModelRound
 from toolglot.gateway.received import ReceivedRequest, start_of_failure
 from toolglot.gateway.tool_mode import ToolModes
 from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolChoice, replace
@@ -42,18 +55,17 @@ from toolglot.routing import Target
 from toolglot.server.logs import printable
 from toolglot.server.service import Service
 from toolglot.tools.served import RestoredHistory, ServedCall, ServedForms
-from toolglot.translate import Exchange
 
 log = logging.getLogger("toolglot.server")
 
 _KNOWN = {
     True: "in the next turn the model knows what the client sends back",
-    False: "in the next turn the model knows neither them nor the encrypted reasoning that led to them alone",
+    False: "in the next turn the model knows neither them nor the encrypted reasoning that led only to them",
 }
 """What is known of served calls without a store, by whether the client has blocks to send them back in."""
 
 
-async def start_mcp_answer(
+def start_mcp_answer(
     service: Service,
     gateway: Gateway,
     received: ReceivedRequest,
@@ -62,7 +74,7 @@ async def start_mcp_answer(
     tool_modes: ToolModes,
     replays: ConversationReplay,
     states: ReasoningState,
-) -> McpAnswer | None:
+) -> Steps[McpAnswer | None]:
     """Start the answer to a request that uses MCP servers; None if it uses none.
 
     Raises:
@@ -73,7 +85,8 @@ async def start_mcp_answer(
     if not requested.wanted or service.host is None:
         return None
     receipt = Receipt()
-    attached = await attach_servers(service.host, gateway.config.mcp, requested.wanted, receipt)
+    attach = partial(attach_servers, service.host, gateway.config.mcp, requested.wanted, receipt)
+    attached = yield from result_of(Await(attach))
     toolbox = _pack_toolbox(received, requested, attached, receipt)
     model = GatewayModel(
         gateway,
@@ -115,7 +128,56 @@ def _pack_toolbox(
 
 def _can_ask_approval(forms: ServedForms | None, attached: AttachedServer) -> bool:
     """Whether the client named the server itself, in an API that has a form for approval requests."""
-    return forms is not None and forms.approval is not None and attached.asked is not None
+    return forms is not None and forms.encode_approval_request is not None and attached.asked is not None
+
+
+class McpRound:
+    """Runs the flow of a model's answer inside the flow of the client's answer."""
+
+    def __init__(self, model_round: ModelRound, context: FlowContext) -> None:
+        self._round = model_round
+        self._context = context
+        self._is_waiting = False
+        """The flow waits for what its upstream sends next."""
+        self._is_over = False
+
+    def next_events(self) -> Steps[Sequence[Event] | None]:
+        """The next events of the answer; None at its end."""
+        if self._is_over:
+            return None
+        outcome: Outcome = None
+        while True:
+            if self._is_waiting:
+                self._is_waiting = False
+                outcome = yield from self._wait(b"")
+            try:
+                command = self._round.flow.send(outcome)
+            except StopIteration as end:
+                self._is_over = True
+                return self._round.end(end.value) or None
+            outcome = None
+            if isinstance(command, (bytes, BeginStream, Write)):
+                self._is_waiting = type(command) is bytes
+                if events := self._round.take(command):
+                    return events
+            else:
+                outcome = yield from self._wait(command)
+
+    def _wait(self, command: Command) -> Steps[Outcome]:
+        """What happens next. Keep-alives are the client's, so they are written here."""
+        outcome = yield command
+        while type(outcome) is Silent and not self._is_trailing(outcome):
+            outcome = yield from keep_alive(self._context, outcome)
+        if type(outcome) is Shutdown:
+            raise StoppedError(outcome.error)
+        return outcome
+
+    def _is_trailing(self, silent: Silent) -> bool:
+        stream = self._round.context.stream
+        return stream is not None and stream.settled and silent.upstream >= TRAILING_SECONDS
+
+    def close(self) -> None:
+        self._round.close()
 
 
 class McpAnswer:
@@ -148,8 +210,8 @@ class McpAnswer:
         self._approvals = approvals
         self._record = context.record
         self._receipt = receipt
-        teller = ReasoningReport if forms is None else forms.teller
-        approval = None if forms is None else forms.approval
+        teller = ReasoningReport if forms is None else forms.new_reporter
+        approval = None if forms is None else forms.encode_approval_request
         words = LoopReporting(
             teller=teller if limits.show else None,
             approval=approval,
@@ -160,8 +222,8 @@ class McpAnswer:
         if self._tool_recorder is not None:
             why_not = [why_unavailable(host, each.server) for each in attached]
             self._tool_recorder.record_servers(attached, why_not, limits, keeps=kept.has_store)
-        runner = ToolRunner(host, limits, watch=self._tool_recorder, pace=host.pace.progress)
-        self._loop = ToolLoop(model, toolbox, limits, runner, words)
+        self._runner = ToolRunner(host, limits, watch=self._tool_recorder, pace=host.pace.progress)
+        self._loop = ToolLoop(model, toolbox, limits, self._runner, words)
         self._encoder = received.client.stream_encoder(received.request, receipt)
         context.encode_fault = self._encode_error
         keepalive = self._encoder.keepalive()  # the same before and after the answer has begun
@@ -170,31 +232,32 @@ class McpAnswer:
         self._begun = False
         self._cuts = received.can_cut and received.client.stream.broken == "cut"
         self._is_cut = False
-        self._events = self._run_loop()
-        self.flow = self._answer_stream() if received.request.stream else self._answer_whole()
 
-    @property
-    def exchange(self) -> Exchange | None:
-        return self._model.exchange
+    def flow(self) -> Flow:
+        context = self.context
+        try:
+            return (yield from (self._answer_stream() if context.is_streaming else self._answer_whole()))
+        except Exception as failure:
+            # Once something was written, only the stream itself can report the error.
+            if not context.begun or (error := context.describe_failure(failure, context.record)) is None:
+                raise
+            return context.end(error)
+        finally:
+            self._runner.cancel()
 
-    def _answer_stream(self) -> Flow:
-        while (events := (yield from self._next_events())) is not None:
-            is_broken = self._cuts and self._model.is_broken
-            self._is_cut = is_broken and any(isinstance(event, Fault) for event in events)
-            data = b"".join([self._encode(event) for event in events if not self._is_left_out(event)])
-            if not self.context.begun:
-                self.context.begun = True
-                yield BeginStream(self._model.upstream_headers or {})
-            if data:
-                yield Write(data)
+    def _answer_stream(self) -> Steps[StreamEnd]:
+        yield from self._run_loop(self._write_events)
         return StreamEnd(b"", self._is_cut)
 
-    def _next_events(self) -> Steps[Sequence[Event] | None]:
-        """The next events for the client; None at the end. No keep-alives are written while a retry waits."""
-        next_events = Await(partial(anext, self._events, None))
-        events: Sequence[Event] | None
-        events = yield from wait_for(self.context, next_events, is_quiet=lambda: self._model.is_waiting)
-        return events
+    def _write_events(self, events: Sequence[Event]) -> Steps[None]:
+        is_broken = self._cuts and self._model.is_broken
+        self._is_cut = is_broken and any(isinstance(event, Fault) for event in events)
+        data = b"".join([self._encode(event) for event in events if not self._is_left_out(event)])
+        if not self.context.begun:
+            self.context.begun = True
+            yield BeginStream(self._model.upstream_headers or {})
+        if data:
+            yield Write(data)
 
     def _encode(self, event: Event) -> bytes:
         match event:
@@ -215,11 +278,15 @@ class McpAnswer:
     def _is_left_out(self, event: Event) -> bool:
         return self._is_cut and (isinstance(event, Fault) or (isinstance(event, Close) and not event.complete))
 
-    def _answer_whole(self) -> Flow:
+    def _answer_whole(self) -> Steps[WholeAnswer]:
         accumulator, received = Fold(), self._received
-        while (events := (yield from self._next_events())) is not None:
+
+        def collect(events: Sequence[Event]) -> Steps[None]:
             for event in events:
                 accumulator.add(self._hide_secrets(event))
+            yield from ()
+
+        yield from self._run_loop(collect)
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
         response = with_usage(accumulator.response(), received.request, received.client, self._receipt)
@@ -228,7 +295,7 @@ class McpAnswer:
             raise LossError(self._receipt)
         return WholeAnswer(written, self._model.upstream_headers or {})
 
-    def client_headers(self, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
+    def client_headers(self, context: FlowContext, upstream_headers: Mapping[str, str] | None) -> dict[str, str]:
         if self._model.exchange is not None and upstream_headers is not None:
             self._model.exchange.receipt.add(self._receipt)
         return self._model.client_headers(upstream_headers)
@@ -241,34 +308,66 @@ class McpAnswer:
         start = b""
         if not self._begun and self._received.client.stream.early_failures:
             self._begun = True
-            start = self._encoder.feed(start_of_failure(self._received, self._record, self.exchange))
+            start = self._encoder.feed(start_of_failure(self._received, self._record, self._model.exchange))
         return start + self._encoder.feed(fault)
 
-    async def close(self) -> None:
-        await self._events.aclose()
-
-    def note(self) -> None:
+    def note(self, context: FlowContext) -> None:
         self._record.usage = self._loop.usage
         for call in self._loop.left_out:
             self._receipt.note("mcp", f"call to {call.name} not run", "the answer ended before its turn")
-        if self._model.exchange is not None:
-            self._model.exchange.receipt.add(self._receipt)
+        context.exchange = self._model.exchange
+        if context.exchange is not None:
+            context.exchange.receipt.add(self._receipt)
 
-    async def _run_loop(self) -> AsyncGenerator[Sequence[Event], None]:
-        restored = await self._restore_history()
-        first = self._list_tools(restored)
-        reported = 0
-        approved, unapproved = await self._redeem_approvals(restored.approved)
-        async with aclosing(self._loop.run(restored.request, approved, first, unapproved)) as answer:
-            async for events in answer:
-                for outcome in self._loop.outcomes[reported:]:
-                    self._report_call(outcome)
-                reported = len(self._loop.outcomes)
-                for event in events:
-                    if isinstance(event, Finish):
-                        self._record.stop = event.stop.reason
-                        await self._store_rounds()  # before the client can continue the conversation
-                yield events
+    def close(self) -> None: ...
+
+    def _run_loop(self, tell: Callable[[Sequence[Event]], Steps[None]]) -> Steps[None]:
+        """Run the loop and send its events to the client."""
+        context = self.context
+        restored = yield from await_result(context, self._restore_history)
+        approved, unapproved = yield from await_result(context, partial(self._redeem_approvals, restored.approved))
+        steps = self._loop.steps(restored.request, approved, self._list_tools(restored), unapproved)
+        running: Callable[[], Steps[Any]] | None = None
+        asked: McpRound | None = None
+        outcome, reported = None, 0
+        try:
+            while True:
+                try:
+                    step = steps.send(outcome)
+                except StopIteration:
+                    return
+                for each in self._loop.outcomes[reported:]:
+                    self._report_call(each)
+                outcome, reported = None, len(self._loop.outcomes)
+                if isinstance(step, IssueApproval):
+                    yield from await_result(context, partial(self._loop.issue_approval, step))
+                    continue
+                if isinstance(step, (CallModel, RunTools)):
+                    if asked is not None:
+                        yield RELEASE  # the answer is complete, whenever the upstream ends its connection
+                        asked.close()
+                        asked = None
+                    if isinstance(step, CallModel):
+                        asked = McpRound(self._model.begin_round(step.request), context)
+                        running = asked.next_events
+                    else:
+                        news = self._runner.run(step.calls, step.deadline)
+                        running = partial(await_result, context, partial(anext, news, None))
+                elif step:
+                    yield from self._end_answer(step)
+                    yield from tell(step)
+                if running is not None and (outcome := (yield from running())) is None:
+                    running = None
+        finally:
+            if asked is not None:
+                asked.close()
+
+    def _end_answer(self, events: Sequence[Event]) -> Steps[None]:
+        for event in events:
+            if isinstance(event, Finish):
+                self._record.stop = event.stop.reason
+                # Before the client can continue the conversation.
+                yield from await_result(self.context, self._store_rounds)
 
     def _move_state(self, block: Block) -> Block | None:
         client = self._received.client
@@ -301,9 +400,9 @@ class McpAnswer:
         request = await self._rounds.restore(self._request)
         restored = RestoredHistory(request=request)
         if self._forms is not None:
-            restored = self._forms.restored(request, self._toolbox.offered_name)
+            restored = self._forms.restore_history(request, self._toolbox.offered_name)
             if request is not self._request:  # stored rounds do not contain the tool lists that the client has seen
-                listed = self._forms.restored(self._request, self._toolbox.offered_name).listed
+                listed = self._forms.restore_history(self._request, self._toolbox.offered_name).listed
                 restored = replace(restored, listed=listed)
         return replace(restored, request=self._with_choice(restored.request))
 
@@ -328,7 +427,7 @@ class McpAnswer:
         for each in self._attached:
             if each.asked is not None and each.label not in restored.listed:
                 tools = [offered.tool.tool for offered in self._toolbox.offered if offered.label == each.label]
-                if (block := self._forms.listed(each.label, tools)) is not None:
+                if (block := self._forms.encode_tool_list(each.label, tools)) is not None:
                     blocks.append(block)
         return blocks
 

@@ -56,7 +56,7 @@ class McpRounds:
             async with asyncio.timeout(STORE_TIMEOUT):
                 found = await self._store.rounds(self._owner, [key for _, keys in known for key in keys])
         except (StoreError, TimeoutError) as error:
-            log.warning("what was run for a conversation could not be read: %s", error or "no answer in time")
+            log.warning("the tool calls run for a conversation could not be read: %s", error or "no answer in time")
             return request
         kept = {rounds.hash: rounds.value for rounds in found}
         places = {covered: kept[key] for covered, keys in known for key in keys if key in kept}
@@ -77,7 +77,7 @@ class McpRounds:
                 for key in _storage_keys(beginning, [*messages, answer]):
                     await self._store.keep_rounds(self._owner, StoredRounds(key, value))
         except (StoreError, TimeoutError) as error:
-            log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
+            log.warning("the tool calls run for a conversation could not be stored: %s", error or "no answer in time")
             return False
         except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
             return False
@@ -145,7 +145,7 @@ def _insert_rounds(messages: Sequence[Message], places: dict[int, bytes]) -> tup
             try:
                 answer = _with_client_ids(_messages.decode(places[count]), answer)
             except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
-                log.warning("what was run for a conversation cannot be read any more")
+                log.warning("the tool calls run for a conversation can no longer be read")
     return (*replaced, *answer)
 
 

@@ -15,7 +15,7 @@ from toolglot.gateway.errors import FailedError
 from toolglot.gateway.gateway import Gateway
 from toolglot.gateway.received import ReceivedRequest
 from toolglot.ir import Request, replace
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Note, Receipt, ReceiptLine
 from toolglot.routing import Target
 from toolglot.server.headers import MCP_SERVERS
 from toolglot.tools.served import AskedServer, ServedRequest
@@ -71,17 +71,19 @@ def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
     return replace(config, servers=servers)
 
 
-def note_withheld_servers(config: McpConfig, target: Target, key: str | None) -> tuple[Loss, ...]:
+def note_withheld_servers(config: McpConfig, target: Target, key: str | None) -> tuple[ReceiptLine, ...]:
     """Receipt lines about servers of the model's alias that this key may not use."""
     servers = filter_servers(config, key).servers
     why = "this key may not use it"
-    return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
+    return tuple(Note(f"mcp.{name}", "MCP server", why) for name in target.mcp if name not in servers)
 
 
 def _read_named_servers(received: ReceivedRequest, *, is_its_own: bool) -> ServedRequest:
     """Read the servers that the request names, unless its API has no form for them or the upstream runs them itself."""
     forms = received.client.served
-    return ServedRequest(request=received.request) if forms is None or is_its_own else forms.asked(received.request)
+    return (
+        ServedRequest(request=received.request) if forms is None or is_its_own else forms.read_servers(received.request)
+    )
 
 
 def _read_header(config: McpConfig, received: ReceivedRequest) -> list[str]:
@@ -145,9 +147,7 @@ def _deduplicate(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]
     labels: dict[str, str] = {}
     for each in {each.server: each for each in wanted}.values():
         if labels.setdefault(each.label, each.server) != each.server:
-            message = (
-                f"There are two MCP servers with the name {each.label[:100]!r}: call the one of this request otherwise"
-            )
+            message = f"There are two MCP servers with the name {each.label[:100]!r}: rename the one in this request"
             where = each.asked.where if each.asked is not None else HEADER
             raise FailedError(ApiError(kind="bad_request", message=message, param=where))
         yield each
@@ -158,7 +158,7 @@ def why_unavailable(host: McpHost, server: str) -> str | None:
     try:
         state = host.state(server)
     except KeyError:  # removed by a reload
-        return "it is not configured any more"
+        return "it is no longer configured"
     return None if state.state == "ready" else state.why or state.state
 
 

@@ -32,13 +32,18 @@ from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
 from toolglot.passes.answer_state import AnswerState, state_of_answer, without_kept_claim
 from toolglot.passes.envelope import BOUND_TO_MODEL, TAKES_BACK
-from toolglot.passes.kept import lacks_state
+from toolglot.passes.kept_state import lacks_state
 from toolglot.passes.state_placement import runs
 from toolglot.routing import Target
 from toolglot.store import Store, StoredState, StoreError
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.offload import offload
-from toolglot.upstream.transcript import answered_prefixes, normalize_arguments, prefix_with_answer
+from toolglot.upstream.transcript import (
+    ConversationPrefix,
+    answered_prefixes,
+    normalize_arguments,
+    prefix_with_answer,
+)
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
 from toolglot.wire.incremental_json import drain
@@ -181,10 +186,10 @@ class ReasoningState(Struct, eq=False):
             number: states for number, state in chosen.items() if state is not None and (states := _decode_state(state))
         }
 
-    def watch(self, exchange: Exchange) -> None:
+    def watch(self, exchange: ExchangeCore) -> None:
         """Collect the answer of this exchange."""
         if self._skipped:
-            why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
+            why = f"it is not looked up any more for the first {self._skipped} answers of such a long conversation"
             exchange.receipt.note("messages", "reasoning state", why)
         self._streamed = None
         if self._asked is not None:
@@ -194,7 +199,7 @@ class ReasoningState(Struct, eq=False):
         self._streamed = streamed = StreamedAnswer()
         return streamed.add
 
-    def has_new_state(self, exchange: Exchange, *, whole: bool) -> bool:
+    def has_new_state(self, exchange: ExchangeCore, *, whole: bool) -> bool:
         """Whether the answer may contain state that its upstream needs back."""
         if self._asked is None:
             return False
@@ -204,7 +209,7 @@ class ReasoningState(Struct, eq=False):
             return any(type(block) is Thinking or block.native for block in _answer_content(exchange))
         return self._streamed is not None and self._streamed.has_state
 
-    async def store(self, exchange: Exchange, *, whole: bool) -> None:
+    async def store(self, exchange: ExchangeCore, *, whole: bool) -> None:
         """Store the state of a complete answer."""
         asked, self._asked = self._asked, None
         if asked is None or self._store is None:
@@ -219,13 +224,13 @@ class ReasoningState(Struct, eq=False):
             async with asyncio.timeout(STORE_TIMEOUT):
                 await self._store.keep_state(state)
         except (StoreError, TimeoutError) as error:
-            log.warning("reasoning state could not be kept: %s", error or "no answer in time")
+            log.warning("reasoning state could not be stored: %s", error or "no answer in time")
             exchange.receipt.revise(lambda line: without_kept_claim(line, exchange.upstream.name))
             exchange.receipt.loss("content", "reasoning state", "it could not be stored for the next turn")
         except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
             return  # the answer is invalid, and cannot be continued
 
-    def _state(self, exchange: Exchange, asked: Request, content: Sequence[Block]) -> StoredState | None:
+    def _state(self, exchange: ExchangeCore, asked: Request, content: Sequence[Block]) -> StoredState | None:
         states = state_of_answer((*content, *exchange.withheld), exchange.upstream.name)
         if not states:
             return None
@@ -235,11 +240,11 @@ class ReasoningState(Struct, eq=False):
         try:
             name = _name_of_answer(exchange.client, asked, content)
         except (ToolglotError, UnicodeEncodeError, RecursionError):
-            raise StoreError("failed", "the conversation has something in it that cannot be named") from None
+            raise StoreError("failed", "the conversation contains a value that cannot be identified") from None
         return StoredState(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
 
 
-def _answer_content(exchange: Exchange) -> tuple[Block, ...]:
+def _answer_content(exchange: ExchangeCore) -> tuple[Block, ...]:
     """The content of a whole answer as the client gets it."""
     answer = exchange.restored if exchange.restored is not None else exchange.answered
     return () if answer is None else answer.content
@@ -252,12 +257,12 @@ def _name_of_answer(client: Dialect, asked: Request, content: Sequence[Block]) -
     before = b""
     for run in drain(runs(asked.messages)):
         before = _hash_ids(before, run.calls())
-    return _make_name(calls, prefix_with_answer(_without_system_text(asked.messages), content).hash, before)
+    return _make_name(calls, prefix_with_answer(_without_system_text(asked.messages), content), before)
 
 
 def _is_given(call: ToolCall, client: Dialect) -> bool:
     """Whether the client gets this call as a call, not as text."""
-    if client.can.broken_calls != "shown" or call.kind != "function":
+    if client.can.calls.broken != "shown" or call.kind != "function":
         return True
     return call.complete and (not call.arguments or json.object_of(call.arguments) is not None)
 
@@ -269,16 +274,17 @@ class AnswerName(Struct, frozen=True):
     hash: str
 
 
-def _make_name(calls: Sequence[ToolCall], said: str, before: bytes) -> AnswerName:
-    """Make the name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` the
-    hash of earlier call ids, if any."""
-    ids = [_client_call_id(call) for call in calls]
-    if not all(ids) or not (ids or before):
-        return AnswerName("", said)
-    keys = [(each, call.name, normalize_arguments(call.arguments)) for each, call in zip(ids, calls, strict=True)]
-    unique = ids and all(_is_random(each, call.name) for each, call in zip(ids, calls, strict=True))
-    marked = ascii(keys if unique else (keys, said, before))
-    return AnswerName(sha256(marked.encode("ascii")).hexdigest(), said)
+def _make_name(calls: Sequence[ToolCall], prefix: ConversationPrefix, before: bytes) -> AnswerName:
+    """Make the name of an answer with these calls, which ends this prefix of the conversation. `before` is the hash of
+    earlier call ids, if any.
+
+    The first call identifies the answer: a client may send the others in messages of their own."""
+    if not all(call.id for call in calls) or not (calls or before):
+        return AnswerName("", prefix.hash)
+    keys = [(_client_call_id(call), call.name, normalize_arguments(call.arguments)) for call in calls[:1]]
+    unique = any(_is_random(identity, name) for identity, name, _ in keys)
+    marked = ascii(keys if unique else (keys, prefix.hash_to_first_call, before))
+    return AnswerName(sha256(marked.encode("ascii")).hexdigest(), prefix.hash)
 
 
 def _client_call_id(call: ToolCall) -> str:
@@ -318,15 +324,13 @@ def _find_lacking(
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state.slot, owner)}
     names: dict[int, AnswerName] = {}
     before = b""
-    hashes = (
-        {each.covered: each.hash for each in answered_prefixes(_without_system_text(messages))}
-        if lacking and named
-        else {}
+    prefixes = (
+        {each.covered: each for each in answered_prefixes(_without_system_text(messages))} if lacking and named else {}
     )
     count = len(said)
-    for number, run in enumerate(drain(said)) if hashes else ():
-        if number in lacking and run.end in hashes and number >= first:
-            names[number] = _make_name(run.calls(), hashes[run.end], before)
+    for number, run in enumerate(drain(said)) if prefixes else ():
+        if number in lacking and run.end in prefixes and number >= first:
+            names[number] = _make_name(run.calls(), prefixes[run.end], before)
         before = _hash_ids(before, run.calls())
     return len(lacking) == count, names, first
 
@@ -340,7 +344,7 @@ def _decode_state(state: StoredState) -> AnswerState:
     try:
         return _answer_states.decode(state.value)
     except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
-        log.warning("reasoning state that was kept cannot be read any more")
+        log.warning("stored reasoning state can no longer be read")
         return ()
 
 

@@ -44,8 +44,8 @@ from toolglot.server.metrics import Metrics
 from toolglot.store import Store, StoreError
 from toolglot.store.as_json import RECORDED_READS, StoredKind, encode_stored, stored_size
 from toolglot.textcalls.settings import TextCalls
-from toolglot.translate import Exchange
-from toolglot.upstream.exchange import ConversationState, history_policy
+from toolglot.translate import ExchangeCore
+from toolglot.upstream.exchange import ConversationState, history_policy, target_quirks
 from toolglot.upstream.transport import Reply, TransportError, UpstreamCall
 from toolglot.upstream.upstream import Upstream
 
@@ -60,7 +60,7 @@ _USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_
 
 def start_recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> ExchangeRecorder | None:
     """Start the recorder if the configuration has one. `shares` is the number of processes that record into the folder.
-    The caller closes the recorder."""
+    The caller closes the recorder. Raises `OSError` if the folder cannot be used."""
     if config.directory is None:
         return None
     for outcome in OUTCOMES:  # start at 0, and do not add labels while another thread reads
@@ -186,7 +186,7 @@ class ExchangeRecording:
 def describe_settings(
     upstream: Upstream,
     target: Target,
-    exchange: Exchange,
+    exchange: ExchangeCore,
     text_calls: TextCalls | None,
     state: ConversationState,
     *,
@@ -202,7 +202,7 @@ def describe_settings(
         text["text_format"] = text.pop("format")
     return CallSettings(
         **text,
-        quirks=dict(target.quirks),
+        quirks=dict(target_quirks(upstream, target)),
         history=history,
         exact=exact,
         strict=exchange.strict,
@@ -240,7 +240,7 @@ class RecordedAttempt:
                 at=recording.at, attempt=self._number, status=reply.status, headers=_without_encoding(reply.headers)
             )
         )
-        return _RecordedReply(reply, self)
+        return _RecordingReply(reply, self)
 
     def data(self, data: bytes) -> None:
         self._recording.writing.piece(self._number, self._recording.at, data, self._content_type)
@@ -255,7 +255,7 @@ class RecordedAttempt:
             self._recording.writing.line(UpstreamEnd(at=self._recording.at, attempt=self._number, error=error))
 
 
-class _RecordedReply:
+class _RecordingReply:
     """A reply that is recorded as it is read."""
 
     def __init__(self, reply: Reply, call: RecordedAttempt) -> None:
@@ -305,10 +305,10 @@ class _RecordedChunks:
 
 def record_store_reads(store: Store | None, recording: ExchangeRecording | None) -> Store | None:
     """Wrap the store so that reads for a request are recorded; the store itself if nothing is recorded."""
-    return store if store is None or recording is None else cast("Store", _RecordedStore(store, recording))
+    return store if store is None or recording is None else cast("Store", _RecordingStore(store, recording))
 
 
-class _RecordedStore:
+class _RecordingStore:
     """A store whose recorded reads are written to the recording. Other methods are passed through."""
 
     def __init__(self, store: Store, recording: ExchangeRecording) -> None:

@@ -31,14 +31,14 @@ from toolglot.gateway.features.responses_items import (
     resolve_references,
     split_input,
 )
-from toolglot.receipt import Loss
+from toolglot.receipt import ReceiptLine, receipt_line
 from toolglot.store import History, Store, StoredTurn, StoreError
 from toolglot.upstream.offload import offload
 from toolglot.wire import json, sse
 
 MAX_HISTORY_BYTES = json.MAX_DOCUMENT_BYTES
 MAX_HISTORY_TURNS = 10_000
-UNSTORED_REASON = "this gateway stores nothing: nobody can go on from the answer by its id"
+UNSTORED_REASON = "this gateway stores nothing: no later request can refer to the answer by its id"
 
 Random = Callable[[int], bytes]
 
@@ -80,7 +80,7 @@ class ExpandedRequest(Struct, frozen=True, kw_only=True):
     before: int = 0
     input: Raw | tuple[Raw, ...] = ()
     """The request's own `input`, or its items, without the history's."""
-    unstored_lines: tuple[Loss, ...] | None = None
+    unstored_lines: tuple[ReceiptLine, ...] | None = None
     """Receipt lines for a gateway that stores nothing; None if it stores."""
 
     @property
@@ -217,7 +217,7 @@ def expand_unstored(body: bytes) -> ExpandedRequest:
         if name is not None:
             message = f"{param}: '{name}' not found: this gateway stores nothing; send the whole history as input"
             raise RefusedError(refusal_error(message, code="previous_response_not_found", param=param))
-    line = Loss("store", "store", UNSTORED_REASON, "loss" if asked.store is True else "note")
+    line = receipt_line("loss" if asked.store is True else "note", "store", "store", UNSTORED_REASON)
     return ExpandedRequest(body=body, unstored_lines=() if asked.store is False else (line,))
 
 
@@ -280,7 +280,7 @@ def _rewrite_body(body: bytes, before: list[Raw], own: list[Raw], *, changed: bo
 
 
 def unavailable_error(error: StoreError) -> ApiError:
-    message = f"The stored responses are out of reach: {error}; send the whole history as input, or try again"
+    message = f"The stored responses are not available: {error}; send the whole history as input, or try again"
     return ApiError(kind="overloaded", status=503, code="server_error", message=message, retry_after=1.0)
 
 
@@ -433,7 +433,7 @@ class StreamRewriter:
             members["response"] = Raw(mark_unstored(bytes(members["response"])))
         except (DecodeError, ValueError, KeyError):
             return frame
-        return sse.frame(json.encode(members), event)
+        return sse.frame(json.encode_frame(members), event)
 
     def close(self) -> bytes:
         """Bytes left over when the stream ends inside an event."""
@@ -465,4 +465,4 @@ class StreamRewriter:
         if kind in _ENDS_WELL:
             self.response = encoded
         members["response"] = Raw(encoded)
-        return sse.frame(json.encode(members), event)
+        return sse.frame(json.encode_frame(members), event)

@@ -77,7 +77,7 @@ def _read_stored(value: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return json.decode_typed(value, decoder)
     except (DecodeError, TypeError):  # a damaged row may also hold a value of another type
-        raise StoreError("foreign", "what it holds is damaged") from None
+        raise StoreError("foreign", "its content is damaged") from None
 
 
 def read_head(item: Raw | bytes) -> tuple[str, str | None]:
@@ -108,6 +108,25 @@ def list_turn_items(turn: StoredTurn) -> list[StoredItem]:
 
 def list_history_items(history: History) -> list[StoredItem]:
     return [*history.items, *(item for turn in history.turns for item in list_turn_items(turn))]
+
+
+def make_ids_unique(items: Iterable[StoredItem]) -> list[StoredItem]:
+    """Give items that repeat an earlier id another one: always the same for the same list, however many items follow.
+
+    Ids of output items derive from the response's, and some servers give each response the same. A client that asks for
+    the items after a repeated id would get the same page forever.
+    """
+    seen: dict[str, int] = {}
+    unique: list[StoredItem] = []
+    for item in items:
+        name, times = item.id, seen.get(item.id, 0)
+        seen[item.id] = times + 1
+        while times and name in seen:
+            digest = sha256(f"{item.id} {times}".encode()).hexdigest()[:48]
+            name, times = f"{item.id.partition('_')[0]}_{digest}", times + 1
+        seen.setdefault(name, 1)
+        unique.append(item if name == item.id else StoredItem(name, item.item))
+    return unique
 
 
 def find_references(items: Sequence[Raw]) -> list[str]:

@@ -26,7 +26,7 @@ from toolglot.gateway.features.responses_history import (
 )
 from toolglot.gateway.flow import FlowContext, await_result
 from toolglot.gateway.flow import offload as offload_step
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Receipt, ReceiptLine
 from toolglot.store import Store, StoreError
 from toolglot.upstream.offload import offload
 
@@ -80,7 +80,7 @@ class ResponsesTurn:
         return self._expanded is not None and self._expanded.changes_response
 
     @property
-    def unstored_lines(self) -> tuple[Loss, ...]:
+    def unstored_lines(self) -> tuple[ReceiptLine, ...]:
         """Receipt lines about an answer that is not stored."""
         return () if self._expanded is None else self._expanded.unstored_lines or ()
 

@@ -21,7 +21,7 @@ from toolglot.recordings.rerun.recorded_store import RecordedStore
 from toolglot.recordings.rerun.replay_setup import ReplayQuestion, ReplaySettings, call_rounds, replay_question
 from toolglot.recordings.summaries import decode_request
 from toolglot.textcalls import FORMATS
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.replay.matching import request_document
 from toolglot.upstream.tool_mode import uses_tools
 from toolglot.wire import json
@@ -44,7 +44,7 @@ class NothingToRerunError(NotRerunError):
     had stored."""
 
     def __init__(self) -> None:
-        super().__init__("refused before any upstream was asked: nothing to replay")
+        super().__init__("refused before any upstream was contacted: nothing to replay")
 
 
 async def rerun(recording: Recording, client: str | None = None) -> Rerun:
@@ -64,7 +64,7 @@ async def rerun(recording: Recording, client: str | None = None) -> Rerun:
         if outcome.sent and _was_refused(recording):
             raise NothingToRerunError
         if outcome.sent and not recording.attempts:
-            raise NotRerunError("no upstream was asked, and which there were the recording does not tell")
+            raise NotRerunError("no upstream was contacted, and the recording does not say which ones were configured")
         made = Rerun(outcome, compare_rerun(recording, outcome, request_document))
         if best is None or _difference_count(made) < _difference_count(best):
             best = made
@@ -102,7 +102,9 @@ def _check_rerunnable(recording: Recording) -> None:
         if asked.get(name) is not None and sent.get(name) is None:
             if _was_refused(recording):
                 raise NothingToRerunError
-            raise NotRerunError(f"it goes on from what the gateway has stored ({name}), which is not in the recording")
+            raise NotRerunError(
+                f"it continues a conversation that the gateway stored ({name}), which is not in the recording"
+            )
 
 
 def _members(data: bytes) -> dict[str, object]:
@@ -122,7 +124,7 @@ async def make_question(recording: Recording, client: str) -> ReplayQuestion:
     request = recording.request
     if client == recording.head.client:
         return ReplayQuestion(client=client, path=request.path, headers=request.headers, body=request.data)
-    exchange = Exchange(recording.head.client, client, verbatim=False)
+    exchange = ExchangeCore(recording.head.client, client, verbatim=False)
     try:
         body = await _request_with_history(recording)
         body = exchange.request(body, model=recording.head.model, stream=recording.head.stream)

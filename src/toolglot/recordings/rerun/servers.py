@@ -183,7 +183,7 @@ def _servers_in_request(recording: Recording) -> dict[str, str]:
     if client.served is None:
         return {}
     try:
-        asked = client.served.asked(client.decode_request(recording.request.data))
+        asked = client.served.read_servers(client.decode_request(recording.request.data))
     except (DecodeError, RecursionError):
         return {}
     return {each.label: each.url for each in asked.servers if each.url is not None}

@@ -58,8 +58,9 @@ CLOSE_TIMEOUT = 10.0
 RecordingOutcome: TypeAlias = Literal["written", "cut", "dropped"]
 OUTCOMES: tuple[RecordingOutcome, ...] = ("written", "cut", "dropped")
 
+_NO_ROOM = "there is no room for it"
 _TOO_SLOW = "the disk was too slow"
-_FAULT = "a fault in toolglot itself, which the log tells"
+_FAULT = "an internal error of toolglot (see the log)"
 _TOO_MUCH_WORK = "a pattern of record.redact took too much work"
 _TOOL_LINES = (RecordedClientRequest, ServedTools, UpstreamRequest)
 """Lines whose bodies declare tools."""
@@ -88,20 +89,15 @@ class Recorder:
         self._begun = self._ended = 0  # number of recordings, see below
         self._handed = 0  # written by the recording code, all in one thread; and
         self._done = 0  # by the recorder's thread alone: so neither takes a lock
-        self._warned = False
         self.unwritten: dict[RecordingWriter, None] = {}
         self._closing = Event()
         self._thread = Thread(target=self._run, name="toolglot-recorder", daemon=True)
 
     def start(self) -> None:
-        """A folder that cannot be used is reported, and tried again with every exchange."""
-        try:
-            unfinished = self.folder.open()
-        except OSError as error:
-            self.warn(error)
-        else:
-            if unfinished:
-                log.info("%d recordings in %s were never finished, and stay there", unfinished, self.folder.path)
+        """Raises `OSError` if the folder cannot be used."""
+        unfinished = self.folder.open()
+        if unfinished:
+            log.info("%d recordings in %s were never finished, and stay there", unfinished, self.folder.path)
         self._thread.start()
 
     def close(self) -> None:
@@ -111,7 +107,7 @@ class Recorder:
         self._thread.join(CLOSE_TIMEOUT)
         if self._thread.is_alive():
             log.warning(
-                "%d recordings were not finished in %g seconds: what is missing of them is lost",
+                "%d recordings were not finished in %g seconds: the missing parts are lost",
                 self._begun - self._ended,
                 CLOSE_TIMEOUT,
             )
@@ -120,7 +116,7 @@ class Recorder:
         """Return the recording of an exchange that begins now."""
         self._begun += 1
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{request_id}{SUFFIX}"
-        return RecordingWriter(self, name, secrets)
+        return RecordingWriter(self, request_id, name, secrets)
 
     def enqueue(self, size: int, work: Callable[..., object], *args: Any) -> bool:
         """Run this in the recorder's thread; False if too much is pending."""
@@ -133,12 +129,6 @@ class Recorder:
         self._handed += size + ITEM_OVERHEAD
         self._queue.put((size + ITEM_OVERHEAD, work, args))
 
-    def warn(self, error: OSError) -> None:
-        """Warn once, until a recording is written again."""
-        if not self._warned:
-            self._warned = True
-            log.warning("recordings cannot be written to %s: %s", self.folder.path, error.strerror or error)
-
     def ended(self, outcome: RecordingOutcome) -> None:
         self._ended += 1
         self.count(outcome)
@@ -147,10 +137,7 @@ class Recorder:
         self.given_up += 1
         if pattern not in self._hard:
             self._hard.add(pattern)
-            log.warning("a pattern of record.redact takes too much work, and recordings are cut for it: %s", pattern)
-
-    def worked(self) -> None:
-        self._warned = False
+            log.warning("a pattern of record.redact takes too much work, so recordings are cut: %s", pattern)
 
     def _run(self) -> None:
         """Process the queue, write, and sleep for a moment: waking up for every piece of every stream would cost the
@@ -180,8 +167,9 @@ class Recorder:
 class RecordingWriter:
     """One recording. Its public methods are for the recording code, the others run in the recorder's thread."""
 
-    def __init__(self, recorder: Recorder, name: str, secrets: Iterable[str]) -> None:
+    def __init__(self, recorder: Recorder, request_id: str, name: str, secrets: Iterable[str]) -> None:
         self._recorder = recorder
+        self._request_id = request_id
         self._name = name
         self._over = False  # nothing more is enqueued
         # From here on: used by the recorder's thread.
@@ -323,13 +311,19 @@ class RecordingWriter:
         try:
             if not self._begun:
                 self._begun = folder.begin(self._name)
-                self._lost = not self._begun
+                if not self._begun:
+                    self._lose(_NO_ROOM)
             if self._begun and not folder.append(self._name, data, anyway=last):
-                self._cut = self._cut or "there is no room for it"
+                self._cut = self._cut or _NO_ROOM
         except OSError as error:
-            self._recorder.warn(error)
-            self._lost = True
             self._begun = folder.abandon(self._name)
+            self._lose(error.strerror or str(error))
+
+    def _lose(self, why: str) -> None:
+        """Nothing more can be written. The file cannot say so, but the log can."""
+        self._lost = True
+        what = "is incomplete" if self._begun else "was not written"
+        log.warning("request %s: its recording in %s %s: %s", self._request_id, self._recorder.folder.path, what, why)
 
     def _end(self, line: RecordingEnd, over: bool) -> None:
         for stream in sorted(self._streams):
@@ -359,11 +353,8 @@ class RecordingWriter:
         try:
             self._recorder.folder.finish(self._name)
         except OSError as error:
-            self._recorder.warn(error)
-            self._lost = True
             self._recorder.folder.abandon(self._name)
-        else:
-            self._recorder.worked()
+            self._lose(error.strerror or str(error))
 
 
 _NOTHING: dict[str, Any] = {"text": None, "base64": None}

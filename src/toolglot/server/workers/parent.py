@@ -104,7 +104,7 @@ class WorkerParent:
             return False
         for field in ("host", "port", "workers"):
             if getattr(before.server, field) != getattr(plan.start.gateway.config.server, field):
-                log.warning("another server.%s takes a restart: until then it stays as it was", field)
+                log.warning("a change of server.%s requires a restart; until then the old value stays in use", field)
         self._plan = plan
         return True
 

@@ -1,7 +1,7 @@
 """The parent: starts workers, restarts those that die or hang, replaces them one by one, and ends with them.
 
 A worker that is stopped, or whose event loop hangs, still has its listening socket, and the kernel gives it connections
-that nobody serves. So the parent pings the serving workers, and kills one that does not answer: its successor takes
+that are not served. So the parent pings the serving workers, and kills one that does not answer: its successor takes
 over the socket, with all waiting connections.
 
 The listening sockets belong to the parent, one per worker if the kernel distributes connections. A successor takes over
@@ -255,7 +255,7 @@ class WorkerSupervisor:
             slot.before, slot.deaths = slot.child, 0
             self._start(slot)
         else:
-            log.info("all workers are new; those before them finish what they have begun")
+            log.info("all workers are new; the old ones finish their running requests")
 
     # Workers
 
@@ -340,7 +340,7 @@ class WorkerSupervisor:
     def _on_ready_message(self, child: WorkerProcess) -> None:
         child.hears = True
         if child.stage != "starting":
-            return  # it was told to leave meanwhile
+            return  # it was asked to leave meanwhile
         child.stage, child.kill_at = "ready", None
         if child.reload_wanted:
             child.signal(signal.SIGHUP)
@@ -369,7 +369,7 @@ class WorkerSupervisor:
         if slot.before is child:
             self._on_replaced(slot)
         elif slot.child is child and not asked and not self._ending:
-            log.warning("worker %d (process %d) leaves, and another one takes its place", child.number, child.pid)
+            log.warning("worker %d (process %d) is leaving and is replaced", child.number, child.pid)
             self._start(slot)
 
     def _on_replaced(self, slot: _SupervisedSlot) -> None:
@@ -416,4 +416,4 @@ class WorkerSupervisor:
             self._end()
             return
         slot.start_at = now + BACK_OFF[slot.deaths - 1]
-        log.warning("worker %d %s, and is started again", slot.number, how)
+        log.warning("worker %d %s, and is restarted", slot.number, how)

@@ -49,7 +49,7 @@ ASK_TIMEOUT = 2.0
 
 IDLE_TIMEOUT = 5.0
 """Seconds that an idle connection stays open in a worker that has a successor. Closing it at once could race with a
-request, which would be lost (RFC 9112, section 9.6); a client that uses it meanwhile is told to close it."""
+request, which would be lost (RFC 9112, section 9.6); a client that uses it meanwhile gets `Connection: close`."""
 
 _POLL_INTERVAL = 0.05
 """Seconds between two checks for remaining connections."""
@@ -174,7 +174,7 @@ class WorkerSlot:
                 length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
                 self._handle(decode_frame(await reader.readexactly(length)))
         except (asyncio.IncompleteReadError, OSError):
-            log.error("the process that started this worker is gone, and so will this one be")
+            log.error("the process that started this worker is gone; this worker exits too")
             self._begin_leaving(successor=False)
 
     def _handle(self, message: IpcMessage) -> None:

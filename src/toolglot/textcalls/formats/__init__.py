@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from toolglot.errors import MisuseError
+from toolglot.nearest import nearest
 from toolglot.textcalls.dropped_marks import looks_like_tag
 from toolglot.textcalls.formats.enveloped import BARE_LIST, BARE_OBJECT, ENVELOPED, FENCED
 from toolglot.textcalls.formats.literal import LITERAL, PYTHON_LIST
@@ -56,15 +58,13 @@ def find_format(name: str) -> Format:
     """Return the format of this name or alias; `auto` reads all formats.
 
     Raises:
-        ValueError: there is no such format.
+        MisuseError: there is no such format.
     """
     if name == AUTO:
         return AUTO_FORMAT
     found = FORMATS.get(ALIASES.get(name, name))
     if found is None:
-        from difflib import get_close_matches  # needed only for errors
-
-        near = get_close_matches(name, [*FORMATS, *ALIASES], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no text format {name!r}{hint}")
+        near = nearest(name, [*FORMATS, *ALIASES])
+        hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join([AUTO, *FORMATS])}"
+        raise MisuseError(f"there is no text format {name!r}{hint}")
     return found

@@ -1,7 +1,7 @@
 """The records that describe how to write a format: the tools, the calls and the results as text.
 
-Templates are those of `string.Template`: `$name` and the like stand for values, everything else is markup. Values are
-filled in once and not expanded again, so that nothing in them can act as a template.
+Templates are those of `string.Template`: `$name` and the like are replaced by values, everything else is markup. Values
+are filled in once and not expanded again, so that nothing in them can act as a template.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from toolglot.errors import MisuseError
 from toolglot.ir import Tool, ToolCall, ToolChoice
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.prompts import round_trip
@@ -56,7 +57,7 @@ def find_prompt(format_name: str) -> Prompt:
     """
     text_format = find_format(format_name)
     if text_format.name not in PROMPTS:
-        raise ValueError(f"{format_name!r} can be read but not written: name one format")
+        raise MisuseError(f"{format_name!r} can be read but not written: name one format")
     return PROMPTS[text_format.name]
 
 

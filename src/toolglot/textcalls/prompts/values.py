@@ -57,7 +57,7 @@ def _members(text: str) -> Iterator[Member]:
                 break
             at += 1
     if _blank(text, _expect(text, at, "}")) != len(text):
-        raise ValueError("something stands behind the object")
+        raise ValueError("something follows the object")
 
 
 def _blank(text: str, at: int) -> int:

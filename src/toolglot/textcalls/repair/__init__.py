@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(r"\{\{?\s*\w+\s*\}?\}")
 _AFTER_KEY = re.compile(r"[\"'\u201d]\s*:\s*\Z")
 _FENCE_LINE = re.compile(r"`{3,}+[\w+-]*+[ \t]*+\r?\n")
 _FENCE_OPEN = re.compile(r"\s*`{3,}[\w+-]*\s*\Z|\s*~{3,}[\w+-]*\s*\Z")
-_EXTRA = re.compile(r"(?:\s*[}\]]){1,8}+(?!\s*[}\]])")
+_EXTRA = re.compile(r"(?:\s*[}\]]|(?!)){1,8}+(?!\s*[}\]])")
 _QUIET_TAIL = re.compile(r"[\s;)`~]*+\Z|\s*(?:</?[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{1,80}>)")
 _ANY_STRUCTURE = re.compile(r"[{}]|[\"'\u201d]\s*:")
 _MAX_ENCODINGS = 3
@@ -42,7 +42,7 @@ def repair_with_report(text: str, schema: Any = None, work: WorkBudget | None = 
     of the answer that contains the text."""
     value, damages = _repair(text, "{", schema, work)
     if not isinstance(value, dict):
-        raise RepairError("the arguments are no JSON object")
+        raise RepairError("the arguments are not a JSON object")
     if schema is not None and not AMBIGUOUS_REPAIRS.isdisjoint(damages):
         problems = find_argument_problems(value, schema) or unknown_properties(value, schema)
         if problems:
@@ -59,7 +59,7 @@ def repair_document_with_report(text: str, work: WorkBudget | None = None) -> tu
     """Return the object or array and what was repaired, as a short phrase; empty for valid JSON."""
     value, damages = _repair(text, "{[", None, work)
     if not isinstance(value, (dict, list)):
-        raise RepairError("the text is no JSON object or array")
+        raise RepairError("the text is not a JSON object or array")
     return value, ", ".join(damages)
 
 
@@ -148,7 +148,7 @@ def _start(text: str, openers: str) -> int:
 def _unescape(text: str, start: int) -> str:
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if text[:start].strip('"') or text[end:].strip('"'):
-        raise RepairError("quotes are escaped, but the text is no JSON string")
+        raise RepairError("quotes are escaped, but the text is not a JSON string")
     try:
         value = json.loads(f'"{text[start:end]}"', strict=False)
     except ValueError as problem:
@@ -165,7 +165,7 @@ def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
     if not fenced and (
         _AFTER_KEY.search(prefix) or prefix.strip()[0] in "\"'\u201c," or "}" in _PLACEHOLDER.sub("", prefix)
     ):
-        raise RepairError("a part of the value may stand before its opening bracket")
+        raise RepairError("a part of the value may be before its opening bracket")
     extra = _EXTRA.match(suffix)
     if extra:
         if not fenced:
@@ -177,4 +177,4 @@ def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
     if _QUIET_TAIL.match(suffix) and not _ANY_STRUCTURE.search(suffix):
         return
     if not suffix[:1].isspace() or _ANY_STRUCTURE.search(suffix) or suffix.strip()[0] in ",:\"'\u201c]":
-        raise RepairError("a part of the value may stand behind its closing bracket")
+        raise RepairError("a part of the value may follow its closing bracket")

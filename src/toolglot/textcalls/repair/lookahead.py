@@ -33,11 +33,11 @@ QUOTES = {
     "\u201c": _quote_kind('\u201d\u201c"', "curly quotes"),
     "\u2018": _quote_kind("\u2019\u2018'", "curly quotes"),
 }
-SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#(?=[\s#])[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#(?=[\s#])[^\n]*+|/\*(?:[^*]|\*(?!/)|(?!))*+\*/|(?!))*+")
 # A hash begins a comment only before a space: `#fff` and `#12` are values without quotes. The lookahead runs after
 # every quote, so comments are limited there to keep it linear.
 _LOOKAHEAD_SPACE = re.compile(
-    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,300}+(?=\n|\Z)|#(?=[\s#])[^\n]{0,300}+(?=\n|\Z)|/\*(?:[^*]|\*(?!/)){0,300}+\*/){0,20}+"
+    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,300}+(?=\n|\Z)|#(?=[\s#])[^\n]{0,300}+(?=\n|\Z)|/\*(?:[^*]|\*(?!/)|(?!)){0,300}+\*/|(?!)){0,20}+"
 )
 _MAX_LOOKAHEAD = 100
 _BARE_KEY = re.compile(r"(?:[^\W\d][\w$.-]{0,100}+|\$[\w$.-]{1,100}+)\s*+:(?!//)")

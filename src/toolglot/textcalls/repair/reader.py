@@ -77,7 +77,7 @@ class TolerantReader:
         if any(first in self.damages and second in self.damages for first, second in _NEVER_TOGETHER):
             raise RepairError("the text is broken in several ways")
         if self._repeated and not AMBIGUOUS_REPAIRS.isdisjoint(self.damages):
-            raise RepairError("a key is repeated, so that a bracket may be missing before it")
+            raise RepairError("a key is repeated: a bracket may be missing before it")
         return self._value, at
 
     def _count(self) -> None:
@@ -197,7 +197,7 @@ class TolerantReader:
             self.damage("unquoted keys")
         colon = self._skip(end)
         if colon >= len(self.text) or self.text[colon] != ":":
-            raise RepairError(f"no colon behind the key at character {at}")
+            raise RepairError(f"no colon after the key at character {at}")
         frame.key, frame.style, frame.state = key, character, "value"
         return colon + 1
 
@@ -229,7 +229,7 @@ class TolerantReader:
         elif _NUMBER.fullmatch(word) and len(word) <= 4000:
             self._add(self._number(word))
         else:
-            raise RepairError(f"'{word[:20]}' at character {at} is no JSON value")
+            raise RepairError(f"'{word[:20]}' at character {at} is not a JSON value")
         return match.end()
 
     def _number(self, word: str) -> int | float:

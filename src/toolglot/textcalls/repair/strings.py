@@ -10,7 +10,7 @@ from toolglot.textcalls.repair.errors import RepairError
 _KEPT = r"""\\(?:[^"\\/bfnrtuxU'_`]|u(?![0-9a-fA-F]{4})|x(?![0-9a-fA-F]{2})|U(?![0-9a-fA-F]{8}))[^\\]*+"""
 # Backslashes that are kept, any number in a row, or an escape.
 _ESCAPE = re.compile(
-    rf"((?:{_KEPT})++)|\\(?:u([0-9a-fA-F]{{4}})|x([0-9a-fA-F]{{2}})|U([0-9a-fA-F]{{8}})|(.))", re.DOTALL
+    rf"((?:{_KEPT}|(?!))++)|\\(?:u([0-9a-fA-F]{{4}})|x([0-9a-fA-F]{{2}})|U([0-9a-fA-F]{{8}})|(.))", re.DOTALL
 )
 _SIMPLE = {r"\"": '"', "\\\\": "\\", r"\/": "/", r"\b": "\b", r"\f": "\f", r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 _SELDOM_MEANT = {r"\b", r"\f"}
@@ -19,9 +19,9 @@ _OFTEN_MEANT = {escape: character for escape, character in _SIMPLE.items() if es
 # and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are backslashes
 # that should have been doubled.
 _DROPPED = {r"\'": "'", r"\_": "_", r"\`": "`"}
-_KNOWN = r"""(?:[^\\]++|\\(?:["\\/bfnrt'_`]|u[0-9a-fA-F]{4}|\Z%s))*+"""
-_KNOWN_ESCAPES = re.compile(_KNOWN % "")
-_PYTHON_ESCAPES = re.compile(_KNOWN % "|x|U")
+_ESCAPES_TEMPLATE = r"""(?:[^\\]++|\\(?:["\\/bfnrt'_`]|u[0-9a-fA-F]{4}|\Z%s)|(?!))*+"""
+_KNOWN_ESCAPES = re.compile(_ESCAPES_TEMPLATE % "")
+_PYTHON_ESCAPES = re.compile(_ESCAPES_TEMPLATE % "|x|U")
 _PAIR = re.compile(r"\\[\\\"/']")
 _PATH = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:\\(?!\\)[^\s\"'<>|*?;,]*")
 _LINE_BREAK = re.compile(r"\\n(?![a-z])|\\[\"/u]")
@@ -35,7 +35,7 @@ def has_undoubled_backslash(text: str, *, python: bool = False) -> bool:
 
 
 def decode_string(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple[str, str]:
-    r"""The string that `raw` stands for, and what had to be repaired in its escapes.
+    r"""The string that `raw` means, and what had to be repaired in its escapes.
 
     `python`: the text is a Python literal, so that `\x41` is an escape. `undoubled`: the document has backslashes that
     should have been doubled, so that `C:\new` is a path and no line break.
@@ -77,7 +77,7 @@ def decode_string(raw: str, *, python: bool = False, undoubled: bool = False) ->
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     if "backslashes doubled" in repaired and raw.count('\\"') % 2:
-        raise RepairError("a backslash may stand for a quote that is missing")
+        raise RepairError("a backslash may take the place of a missing quote")
     return text, ", ".join(repaired)
 
 

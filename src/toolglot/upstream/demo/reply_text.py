@@ -35,7 +35,7 @@ def answer_without_tools(turn: DemoTurn, tools: Sequence[Tool]) -> str:
     if not tools:
         return f"{asked} This is toolglot's demo upstream: rules, no model. Offer me tools, and I will call them."
     names = _enumerate([tool.name for tool in tools[:6]] + ([f"{len(tools) - 6} more"] if len(tools) > 6 else []))
-    return f"{asked} None of my tools seems to be meant; I have {names}. Name one, and I will call it."
+    return f"{asked} None of my tools fits this request; I have: {names}. Name one, and I will call it."
 
 
 def reasoning_text(turn: DemoTurn, calls: Sequence[ToolCall]) -> str:

@@ -15,7 +15,7 @@ MAX_CALLS = 8
 MIN_SCORE = 3
 """Minimum score for a tool to be called."""
 FEW_TOOLS = 5
-"""With at most this many tools, the user wants to see one called even if none seems to be meant."""
+"""With at most this many tools, the user wants to see one called even if none fits the request."""
 
 MUTATING_VERBS = frozenset(
     """write edit delete remove replace update create kill send move rename apply patch insert drop set schedule spawn

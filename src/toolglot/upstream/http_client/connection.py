@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
         self.limit = limit = timeouts.first_byte
         if limit < SWEEP_INTERVAL:
             self._pool.sweep_by(now + limit)
-        if self._parser is None:  # the connection was lost earlier, when nobody could be notified
+        if self._parser is None:  # the connection was lost earlier, when there was no call to notify
             self._pool.on_lost(self)
             self._loop.call_soon(self.connection_lost, None)
         elif body is None:
@@ -390,7 +390,7 @@ class Connection(asyncio.Protocol):
             self._refuse(self._refusal("reset", f"sent more than {MAX_HEADS} heads for one answer"))
         if status < 200:
             if status == 101:
-                self._refuse(self._refusal("reset", "switched protocols, which was not asked for"))
+                self._refuse(self._refusal("reset", "switched protocols without being asked to"))
             if status < 100:
                 self._refuse(self._invalid_http())
             self._interim = True
@@ -416,7 +416,7 @@ class Connection(asyncio.Protocol):
         return self._refusal("too_large", "answered with a header over the limit")
 
     def _invalid_http(self) -> TransportError:
-        return self._refusal("reset", "answered with what is not HTTP")
+        return self._refusal("reset", "sent an answer that is not HTTP")
 
     def _refusal(self, failure: TransportFailure, what: str) -> TransportError:
         return TransportError(failure, f"{self.destination.name} {what}")

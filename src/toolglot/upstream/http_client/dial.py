@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from toolglot.config.addresses import is_loopback
 from toolglot.upstream.http_client.connection import Connection
 from toolglot.upstream.http_client.destination import Destination
 from toolglot.upstream.http_client.limits import USER_AGENT, error_reason
@@ -70,7 +71,7 @@ async def _dial_through_tunnel(names: Resolver, destination: Destination, proxy:
         tunnel.transport.write(f"CONNECT {target} HTTP/1.1\r\n{lines}\r\n".encode())
         status = await tunnel.answer
         if not 200 <= status < 300:
-            text = f"the proxy did not let through to {destination.name}: status {status}"
+            text = f"the proxy refused a connection to {destination.name}: status {status}"
             raise TransportError("connect", text)
         assert destination.tls is not None
         with _as_transport_errors(destination, "{host} cannot be reached: {reason}"):
@@ -131,4 +132,6 @@ def _as_transport_errors(destination: Destination, text: str) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, TimeoutError) and error.errno is None:
             raise  # the caller's own timeout
-        raise TransportError("connect", text.format(host=destination.name, reason=error_reason(error))) from None
+        message = text.format(host=destination.name, reason=error_reason(error))
+        not_running = isinstance(error, ConnectionRefusedError) and is_loopback(destination.host)
+        raise TransportError("connect", message, not_running=not_running) from None

@@ -22,8 +22,8 @@ KEEP_ALIVE = 15.0
 """Seconds that a connection may be idle."""
 USER_AGENT = "toolglot"
 
-NO_ADDRESS = "the upstream's address is no http or https URL"
-BAD_HEADER = "the request to {host} cannot be written: a header has characters that none may have"
+NO_ADDRESS = "the upstream's address is not an http or https URL"
+BAD_HEADER = "the request to {host} cannot be written: a header has invalid characters"
 
 
 def parse_http_url(text: str) -> Url:

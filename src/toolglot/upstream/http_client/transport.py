@@ -4,8 +4,8 @@
 a task, timer or future. `connect` opens a connection first. `send` does either for a caller that awaits.
 
 - One `UpstreamCall` is one request. Nothing is sent twice: a broken connection is reported to the caller, who knows the
-  retry policy. An upstream may close an idle pooled connection while a request is in flight; nobody can tell whether it
-  read the request (RFC 9112, 9.3.1), so this is a `reset` like any other.
+  retry policy. An upstream may close an idle pooled connection while a request is in flight; the caller cannot know
+  whether it read the request (RFC 9112, 9.3.1), so this is a `reset` like any other.
 - No cookies, no netrc and no redirects: a 3xx is a reply, so a credential never reaches another host.
 - Requests do not ask for compression. A compressed answer is inflated in small pieces (gzip, deflate) or refused
   (anything else), so that no reply grows in memory.
@@ -130,7 +130,7 @@ class HttpTransport:
                 await dial(self._names, connection)
         except TimeoutError:
             pool.release()
-            text = f"{destination.name} did not take a connection within {timeouts.connect:g} seconds"
+            text = f"{destination.name} did not accept a connection within {timeouts.connect:g} seconds"
             raise TransportError("connect", text) from None
         except BaseException:
             pool.release()

@@ -64,7 +64,7 @@ class WriteBatch:
                 if not transport.is_closing():
                     transport.write(data)
             except Exception:  # an error of one transport must not lose the writes of others
-                log.exception("what was put off could not be written")
+                log.exception("a deferred write failed")
                 transport.abort()
 
 

@@ -154,7 +154,7 @@ class RecordingIndex:
                 break
             self._files.add(file)
             if not file.is_file():  # reading a pipe or a device could block forever
-                log.warning("%s cannot be replayed: it is no file", file)
+                log.warning("%s cannot be replayed: it is not a file", file)
                 continue
             try:
                 for entry in _read_entries(file):

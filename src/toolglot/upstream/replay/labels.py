@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from toolglot.receipt import Receipt
 from toolglot.recordings.answer_label import AnswerLabel
-from toolglot.translate import Exchange
+from toolglot.translate import ExchangeCore
 from toolglot.upstream.upstream import Upstream
 
 CREATED = "x-toolglot-recorded-created"
@@ -53,7 +53,7 @@ def match_headers(match: str, recording: str) -> dict[str, str]:
     return {RECORDING: f"{recording}; match={match}"} if match in INEXACT_MATCHES else {}
 
 
-def apply_labels(exchange: Exchange, upstream: Upstream, headers: Mapping[str, str]) -> None:
+def apply_labels(exchange: ExchangeCore, upstream: Upstream, headers: Mapping[str, str]) -> None:
     """If the reply is recorded, label its answer as the recorded one was."""
     if ANSWER_ID in headers and isinstance(upstream.transport, RecordedTransport):
         asked = "" if exchange.sent is None else exchange.sent.model

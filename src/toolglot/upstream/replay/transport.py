@@ -124,6 +124,6 @@ async def replay_attempt(recording: Recording, attempt: Attempt, speed: Speed) -
     await ReplayClock(attempt.request.at, speed).until(attempt.response.at)
     reply = RecordedReply(attempt, answer_label(recording), speed)
     if speed == "none" and attempt is not recording.attempts[-1]:
-        # The call was retried then; now nobody has to wait for the retry.
+        # The call was retried then; now no client has to wait for the retry.
         reply.headers = {name: value for name, value in reply.headers.items() if name not in RETRY_HEADERS}
     return reply

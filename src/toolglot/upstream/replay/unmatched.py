@@ -61,8 +61,8 @@ def _describe_difference(difference: Difference) -> str:
         partial(format_value, difference.now, MAX_VALUE_CHARS),
     )
     words = {
-        "added": lambda: f"{difference.path} is not recorded, asked is {now()}",
-        "removed": lambda: f"{difference.path} is recorded as {then()} and not asked",
-        "changed": lambda: f"{difference.path} is recorded as {then()}, asked is {now()}",
+        "added": lambda: f"{difference.path} is not recorded, but requested as {now()}",
+        "removed": lambda: f"{difference.path} is recorded as {then()} but not requested",
+        "changed": lambda: f"{difference.path} is recorded as {then()}, requested as {now()}",
     }
     return words[difference.kind]()

@@ -1,0 +1,1 @@
+"""Programs for maintainers: the documentation site, its generated pages, the bill of materials."""

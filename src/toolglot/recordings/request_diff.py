@@ -1,0 +1,75 @@
+"""Compare the JSON of two requests in different dialects, line by line.
+
+Two APIs have other names and another nesting for the same content, so a line counts as the same if its name and value
+are also in the other request, and as moved if only its value is. What remains is in one request alone: left out, or
+added. Values are looked up, not aligned: time is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+
+LineMark = Literal["", "same", "moved", "only"]
+"""A line without a value has none."""
+MIN_MOVED_CHARS = 3
+"""A shorter value, such as `5` or `true`, says nothing without its name."""
+_MEMBER = re.compile(r'(\s*+)(?:("(?:[^"\\]++|\\.)*+"): ?)?(.*)', re.DOTALL)
+
+
+class JsonLine(Struct, frozen=True):
+    """A line of indented JSON. `value` is None if it only opens or closes something."""
+
+    text: str
+    name: str = ""
+    value: str | None = None
+
+
+def read_json_lines(text: str) -> list[JsonLine]:
+    """Read indented JSON, as `Cell.full` has it. Anything else has lines without values."""
+    read = _read_line if text.lstrip()[:1] in ("{", "[") else JsonLine
+    return [read(line) for line in text.split("\n")]
+
+
+def _read_line(line: str) -> JsonLine:
+    member = _MEMBER.fullmatch(line)
+    assert member is not None
+    value = member[3].removesuffix(",")
+    if value in ("{", "[", "}", "]", "{}", "[]", ""):
+        return JsonLine(line, member[2] or "")
+    return JsonLine(line, member[2] or "", _plain(value))
+
+
+def _plain(value: str) -> str:
+    """Return a value in one form: the same text may be escaped in several ways."""
+    if "\\" not in value:
+        return value
+    try:
+        return json.encode_text(json.decode(value))
+    except DecodeError:
+        return value
+
+
+def mark_lines(lines: Sequence[JsonLine], others: Sequence[JsonLine]) -> Iterator[tuple[JsonLine, LineMark]]:
+    """Yield each line of one request with its mark, compared with the other request."""
+    members = Counter((line.name, line.value) for line in others if line.value is not None)
+    values = Counter(line.value for line in others)
+    for line in lines:
+        if line.value is None:
+            yield line, ""
+        elif members[line.name, line.value] > 0:
+            members[line.name, line.value] -= 1
+            values[line.value] -= 1
+            yield line, "same"
+        elif len(line.value) >= MIN_MOVED_CHARS + 2 and line.value[0] == '"' and values[line.value] > 0:
+            values[line.value] -= 1
+            yield line, "moved"
+        else:
+            yield line, "only"
