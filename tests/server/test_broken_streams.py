@@ -37,7 +37,7 @@ from tests.upstream.bad_server import (
 from tests.warp_server import frames
 from toolglot.config.schema import Retries
 from toolglot.dialects import DIALECTS
-from toolglot.gateway import flow
+from toolglot.gateway import callback_driver, flow, sweep
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
 STREAM_HEAD = head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"})
@@ -189,14 +189,21 @@ def test_31_a_stream_that_dies_when_the_answer_is_whole_ends_well(client: str, u
         assert running.record().error is None
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits for the rest of a stream are short, so that a test need not wait as long as a user would."""
+    for module in (flow, callback_driver):
+        monkeypatch.setattr(module, "TRAILING_SECONDS", 0.05)
+    monkeypatch.setattr(callback_driver, "DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr(sweep, "INTERVAL", 0.02)
+
+
 UNMARKED = {"openai_chat": SOUND["openai_chat"].removesuffix(b"data: [DONE]\n\n"), "gemini": SOUND["gemini"]}
 
 
 @pytest.mark.parametrize(("client", "upstream"), [pair for pair in PAIRS if pair[1] in UNMARKED])
-def test_31_a_silence_after_the_reason_for_the_end_is_short(
-    client: str, upstream: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flow, "TRAILING_SECONDS", 0.05)
+@pytest.mark.usefixtures("impatient")
+def test_31_a_silence_after_the_reason_for_the_end_is_short(client: str, upstream: str) -> None:
     left = Gate()
     script = [expect(), stream(UNMARKED[upstream], complete=False), gone(left)]
     with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
@@ -215,6 +222,7 @@ def test_31_a_message_that_lacks_its_last_event_is_given_it(client: str) -> None
 
 
 @MARKED_PAIRS
+@pytest.mark.usefixtures("impatient")
 def test_31_a_stream_that_is_over_but_never_closed_ends_for_the_client(client: str, upstream: str) -> None:
     left = Gate()
     script = [expect(), stream(SOUND[upstream], complete=False), gone(left)]
